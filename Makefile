@@ -1,0 +1,70 @@
+# `make` lists the targets.  Everything is installed into .venv, from the lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+
+.DEFAULT_GOAL := help
+.PHONY: help run serve test check lint types contracts lock bench openapi demo-data vendor audit
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.installed ## install, and show the demo: real digits, labels arriving live
+	$(BIN)/tracker demo --port $(PORT)
+
+serve: $(VENV)/.installed ## install, and run Tracker on its embedded database
+	$(BIN)/tracker serve --port $(PORT)
+
+test: $(VENV)/.installed-dev ## install, and run every test on SQLite and PostgreSQL
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+check: lint types contracts test ## what CI runs: lint, types, import contracts, tests
+
+lint: $(VENV)/.installed-dev ## style and house rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev ## static types
+	$(BIN)/mypy
+
+contracts: $(VENV)/.installed-dev ## who may import whom
+	$(BIN)/lint-imports
+
+audit: $(VENV)/.installed-dev ## known vulnerabilities among the pinned packages
+	$(BIN)/pip-audit --strict --require-hashes -r requirements.txt
+
+bench: $(VENV)/.installed-dev ## the benchmarks, each a table with ratios
+	@for file in benchmarks/*.py; do echo; $(BIN)/python $$file || exit 1; done
+
+openapi: $(VENV)/.installed-dev ## write docs/openapi.json anew
+	$(BIN)/python -m tracker.api > docs/openapi.json
+
+demo-data: $(VENV)/.installed-dev ## make the demo's data anew (installs scikit-learn)
+	$(BIN)/python -m pip install --quiet scikit-learn
+	$(BIN)/python scripts/make_demo_data.py
+
+vendor: $(VENV)/.installed-dev ## fetch the pinned front-end files anew (needs npm)
+	$(BIN)/python scripts/vendor_static.py
+
+# uv writes a lock that holds on every system and names no address.
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-header --no-annotate --python-version 3.11
+lock: $(VENV)/.installed-dev ## pin the newest allowed packages
+	$(LOCK) --upgrade --all-extras pyproject.toml --output-file requirements.txt
+	$(LOCK) --upgrade --all-extras --group dev --constraint requirements.txt \
+		pyproject.toml --output-file requirements-dev.txt
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tracker needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@

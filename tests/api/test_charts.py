@@ -1,0 +1,84 @@
+"""Charts by API."""
+
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+from PIL import Image
+
+from tests.api.problems import assert_problem
+from tests.api.published import published_rows
+
+PATH = "/detectors/door/chart"
+
+
+@pytest.fixture
+def drawn(api, door, recompute):
+    """A detector with a history."""
+    api.post("/detectors/door/import", {"items": published_rows()})
+    recompute()
+    return door
+
+
+def test_the_specification_is_strict_vega_lite(api, drawn):
+    got = api.get(f"{PATH}.json", role="viewer")
+    assert got.status_code == 200
+    assert "vega-lite" in got.json["$schema"]
+    assert "door" in json.dumps(got.json["title"])
+
+
+def test_choices_change_the_chart(api, drawn):
+    plain = api.get(f"{PATH}.json").data
+    for choice in ("x=time", "theme=dark", "layout=narrow"):
+        assert api.get(f"{PATH}.json?{choice}").data != plain
+    for choice in ("x=labels", "theme=light", "layout=wide", "method=exact"):
+        assert api.get(f"{PATH}.json?{choice}").data == plain
+    assert api.get(f"{PATH}.json?version=default").data == plain
+
+
+def test_the_pictures_are_pictures(api, drawn):
+    svg = api.get(f"{PATH}.svg", role="viewer")
+    assert svg.content_type == "image/svg+xml"
+    assert ET.fromstring(svg.data).tag == "{http://www.w3.org/2000/svg}svg"
+    png = api.get(f"{PATH}.png", role="viewer")
+    assert png.content_type == "image/png"
+    with Image.open(io.BytesIO(png.data)) as image:
+        assert min(image.size) > 300
+
+
+def test_a_detector_without_labels_has_a_chart_too(api, door):
+    for suffix in ("svg", "png", "json"):
+        assert api.get(f"{PATH}.{suffix}").status_code == 200
+
+
+def test_names_cannot_break_out_of_the_picture(api, recompute):
+    name = "</text><script>alert(1)</script>"
+    body = {"name": name, "question": "?", "classes": ['"><b>', "]]>&amp;"]}
+    made = api.post("/detectors", body).json
+    query = {"predicted": '"><b>', "label": '"><b>', "version": "<v>"}
+    api.post(f"/detectors/{made['id']}/queries", query)
+    recompute()
+    svg = api.get(f"/detectors/{made['id']}/chart.svg")
+    assert b"<script" not in svg.data
+    tags = {
+        element.tag.rpartition("}")[2] for element in ET.fromstring(svg.data).iter()
+    }
+    assert not tags & {"script", "b", "image", "a", "foreignObject"}
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "json"])
+def test_what_is_wrong_is_named(api, door, suffix):
+    for name, value, right in (
+        ("x", "weeks", "'labels' or 'time'"),
+        ("theme", "pink", "'light' or 'dark'"),
+        ("layout", "", "'wide' or 'narrow'"),
+        ("method", "wilson", "exact"),
+        ("version", "*", "one version"),
+        ("version", "v9", "none yet"),
+        ("width", "1000000", "layout"),
+    ):
+        wrong = api.get(f"{PATH}.{suffix}", query_string={name: value})
+        assert right in assert_problem(wrong, 400, field=name)["detail"]
+    assert_problem(api.get(f"/detectors/nothing/chart.{suffix}"), 404)
+    assert_problem(api.get(f"{PATH}.gif"), 404)

@@ -1,0 +1,152 @@
+"""Detectors by API."""
+
+from tests.api.problems import assert_problem
+
+
+def test_a_detector_is_made_with_what_was_sent(api):
+    body = {
+        "name": "cats",
+        "question": "Which cat?",
+        "classes": ["tom", "Tom", "félix"],
+        "confidence_level": 0.9,
+        "target": 0.8,
+    }
+    made = api.post("/detectors", body)
+    assert made.status_code == 201
+    assert {name: made.json[name] for name in body} == body
+    assert made.json["id"].startswith("det_")
+    assert made.json["created_at"].endswith("Z")
+    assert made.json["archived_at"] is None
+    assert made.json["versions"] == []
+    assert api.get(f"/detectors/{made.json['id']}").json == made.json
+    assert api.get("/detectors/cats").json == made.json
+
+
+def test_what_is_left_out_has_the_published_defaults(api, door):
+    assert door["classes"] == ["YES", "NO"]
+    assert door["confidence_level"] == 0.95
+    assert door["target"] is None
+
+
+def test_versions_stand_in_the_order_they_arrived(api, door):
+    for version in ("v2", "v1", "v2"):
+        api.post("/detectors/door/queries", {"predicted": "YES", "version": version})
+    versions = api.get("/detectors/door").json["versions"]
+    assert [version["name"] for version in versions] == ["v2", "v1"]
+
+
+def test_a_name_is_given_once(api, door):
+    assert_problem(api.post("/detectors", {"name": "door", "question": "?"}), 409)
+
+
+def test_a_change_changes_only_what_it_names(api, door):
+    changed = api.patch("/detectors/door", {"target": 0.9, "name": "gate"})
+    assert changed.json == {**door, "target": 0.9, "name": "gate"}
+    assert api.get("/detectors/gate").json == changed.json
+    assert_problem(api.get("/detectors/door"), 404)
+    cleared = api.patch("/detectors/gate", {"target": None})
+    assert cleared.json["target"] is None
+    assert api.patch("/detectors/gate", {}).json == cleared.json
+
+
+def test_a_change_to_a_taken_name_is_a_conflict(api, door):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    assert_problem(api.patch("/detectors/door", {"name": "gate"}), 409)
+
+
+def test_classes_cannot_be_changed(api, door):
+    wrong = api.patch("/detectors/door", {"classes": ["A", "B"]})
+    assert_problem(wrong, 422, field="classes")
+
+
+def test_an_archived_detector_is_kept_and_cannot_be_written_to(api, door):
+    query = api.post("/detectors/door/queries", {"predicted": "YES", "label": "YES"})
+    gone = api.delete("/detectors/door")
+    assert gone.status_code == 204
+    assert gone.data == b""
+    assert "Content-Type" not in gone.headers
+    assert api.get("/detectors").json["items"] == []
+    assert_problem(api.get("/detectors/door"), 404)
+    path = f"/detectors/{door['id']}"
+    archived_at = api.get(path).json["archived_at"]
+    assert archived_at.endswith("Z")
+    assert api.delete(path).status_code == 204
+    assert api.get(path).json["archived_at"] == archived_at
+    assert api.get(f"{path}/estimate").json["labels"] == 1
+    assert api.get(f"{path}/queries").json["items"] == [query.json]
+    assert_problem(api.patch(path, {"target": 0.5}), 409)
+    assert_problem(api.post(f"{path}/queries", {"predicted": "YES"}), 409)
+    assert_problem(api.send_file(f"{path}/import", "predicted\nYES\n"), 409)
+    label = api.post(f"/queries/{query.json['id']}/labels", {"label": "NO"})
+    assert_problem(label, 409)
+
+
+def test_the_name_of_an_archived_detector_is_free(api, door):
+    api.delete("/detectors/door")
+    again = api.post("/detectors", {"name": "door", "question": "Again?"})
+    assert again.status_code == 201
+    assert again.json["id"] != door["id"]
+    assert api.get("/detectors/door").json == again.json
+
+
+def test_a_list_is_walked_exactly_once(api):
+    names = [f"detector {number}" for number in range(7)]
+    for name in names:
+        api.post("/detectors", {"name": name, "question": "?"})
+    for limit in (1, 2, 3, 7, 8, 1000):
+        items = api.walk(f"/detectors?limit={limit}")
+        assert [item["name"] for item in items] == names
+
+
+def test_a_list_can_be_asked_for_one_name(api, door):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    assert [item["name"] for item in api.walk("/detectors?name=gate")] == ["gate"]
+    assert api.get("/detectors?name=nothing").json == {"items": [], "next": None}
+
+
+def test_a_name_works_in_a_path_whatever_stands_in_it(api):
+    for name in (
+        "a/b",
+        "50% off",
+        "a?b#c",
+        "//",
+        "Tür & Tor",
+        "%2F",
+        "..",
+        "a//b",
+        "+",
+    ):
+        made = api.post("/detectors", {"name": name, "question": "?"})
+        assert made.status_code == 201, made.text
+        quoted = "".join(f"%{byte:02X}" for byte in name.encode())
+        assert api.get(f"/detectors/{quoted}").json == made.json
+        for number in range(2):
+            logged = api.post(f"/detectors/{quoted}/queries", {"predicted": "YES"})
+            assert logged.status_code == 201, (name, number)
+        assert len(api.walk(f"/detectors/{quoted}/queries?limit=1")) == 2
+        assert api.get(f"/detectors/{quoted}/estimate").json["name"] == name
+
+
+def test_ids_that_are_none_are_not_found(api, door):
+    for bad in (
+        "det_0",
+        "det_x",
+        "det_01",
+        "det_-1",
+        "det_9999999999999999999999",
+        "%00",
+    ):
+        assert_problem(api.get(f"/detectors/{bad}"), 404)
+    assert_problem(api.get("/detectors/d%C3%B6%FFr"), 404)
+
+
+def test_unknown_paths_and_methods_are_problems_too(api, door):
+    assert_problem(api.get("/nothing"), 404)
+    assert_problem(api.get("/detectors/door/nothing"), 404)
+    assert_problem(api.get("/api/nothing"), 404)
+    wrong = api.call("PUT", "/detectors")
+    assert_problem(wrong, 405)
+    assert {"GET", "POST"} <= set(wrong.headers["Allow"].split(", "))
+    wrong = api.call("PATCH", "/detectors/door/queries")
+    assert_problem(wrong, 405)
+    assert {"GET", "POST"} <= set(wrong.headers["Allow"].split(", "))

@@ -1,0 +1,159 @@
+"""Estimates by API."""
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tests.api.published import CONFUSION, INTERVALS, published_rows
+
+PATH = "/detectors/door/estimate"
+
+
+@pytest.fixture
+def published(api, door):
+    """The detector of the published check."""
+    sent = api.post("/detectors/door/import", {"items": published_rows()})
+    assert sent.json["labels_added"] == 72
+    return door
+
+
+def assert_published(estimate):
+    rows = {row["class"]: row for row in estimate["classes"]}
+    assert list(rows) == ["YES", "NO"]
+    for name, row in rows.items():
+        correct, labelled, *bounds = INTERVALS[name]
+        assert (row["correct"], row["labelled"]) == (correct, labelled)
+        assert [round(row[key], 4) for key in ("accuracy", "low", "high")] == bounds
+    balanced = estimate["balanced"]
+    assert [round(balanced[key], 4) for key in ("accuracy", "low", "high")] == list(
+        INTERVALS["balanced"][2:]
+    )
+    assert estimate["confusion"] == CONFUSION
+    assert estimate["labels"] == 72
+
+
+def test_the_published_check_before_and_after_the_job(api, published, recompute):
+    before = api.get(PATH, role="viewer").json
+    assert_published(before)
+    assert before["detector"] == published["id"]
+    assert before["name"] == "door"
+    assert before["version"] == "default"
+    assert before["method"] == "exact"
+    assert before["confidence_level"] == 0.95
+    assert before["computed_at"].endswith("Z")
+    assert (before["unclear"], before["targeted_left_out"]) == (0, 0)
+    recompute()
+    after = api.get(PATH).json
+    assert {**after, "computed_at": None} == {**before, "computed_at": None}
+
+
+def test_the_job_runs_at_once_when_it_is_asked_for(api, published, tables):
+    estimate = api.post("/detectors/door/recompute", role="editor")
+    assert estimate.status_code == 200
+    assert_published(estimate.json)
+    assert len(tables()["snapshots"]) == 72
+    before = tables()
+    assert_published(api.post("/detectors/door/recompute").json)
+    assert tables() == before
+    assert len(before["pending_batches"]) == 0
+
+
+def test_without_labels_nothing_is_known(api, door):
+    estimate = api.get(PATH).json
+    assert estimate["version"] is None
+    assert estimate["labels"] == 0
+    assert estimate["balanced"] == {"accuracy": None, "low": 0.0, "high": 1.0}
+    assert estimate["classes"] == [
+        {
+            "class": name,
+            "correct": 0,
+            "labelled": 0,
+            "accuracy": None,
+            "low": 0.0,
+            "high": 1.0,
+        }
+        for name in ("YES", "NO")
+    ]
+    assert estimate["confusion"] == {"YES": {}, "NO": {}}
+
+
+def test_a_class_without_labels_leaves_the_balanced_accuracy_unknown(api, door):
+    api.post("/detectors/door/queries", {"predicted": "YES", "label": "YES"})
+    estimate = api.get(PATH).json
+    assert estimate["balanced"]["accuracy"] is None
+    assert 0 < estimate["balanced"]["low"] < estimate["balanced"]["high"] == 1
+
+
+def test_unclear_and_targeted_labels_are_counted_and_left_out(api, published):
+    for label, sampling in (
+        ("UNCLEAR", "random"),
+        ("NO", "targeted"),
+        ("YES", "targeted"),
+    ):
+        body = {"predicted": "YES", "label": label, "sampling": sampling}
+        api.post("/detectors/door/queries", body)
+    estimate = api.get(PATH).json
+    assert_published(estimate)
+    assert (estimate["unclear"], estimate["targeted_left_out"]) == (1, 2)
+    assert estimate["includes_targeted"] is False
+    whole = api.get(f"{PATH}?include_targeted=true").json
+    assert (whole["labels"], whole["targeted_left_out"]) == (74, 0)
+    assert whole["includes_targeted"] is True
+    assert whole["confusion"]["YES"]["YES"] == 24
+
+
+def test_a_corrected_label_counts_once(api, published):
+    queries = api.walk("/detectors/door/queries?label=YES&predicted=NO&limit=1")
+    api.post(f"/queries/{queries[0]['id']}/labels", {"label": "NO"})
+    estimate = api.get(PATH).json
+    assert estimate["labels"] == 72
+    assert estimate["confusion"] == {
+        "YES": {"YES": 23, "NO": 4},
+        "NO": {"YES": 3, "NO": 42},
+    }
+
+
+def test_versions_are_kept_apart_unless_all_are_asked_for(api, door):
+    for version, label in (("v1", "YES"), ("v1", "NO"), ("v2", "YES")):
+        body = {"predicted": "YES", "version": version, "label": label}
+        api.post("/detectors/door/queries", body)
+    numbers = {
+        name: api.get(f"{PATH}{query}").json["labels"]
+        for name, query in (("v2", ""), ("v1", "?version=v1"), ("*", "?version=*"))
+    }
+    assert numbers == {"v2": 1, "v1": 2, "*": 3}
+    assert api.get(PATH).json["version"] == "v2"
+    assert api.get(f"{PATH}?version=*").json["version"] == "*"
+    wrong = assert_problem(api.get(f"{PATH}?version=v9"), 400, field="version")
+    assert "'v1', 'v2'" in wrong["detail"]
+
+
+def test_a_higher_level_gives_a_wider_interval(api, published):
+    widths = []
+    for level in ("0.5", "0.9", "0.95", "0.999"):
+        estimate = api.get(f"{PATH}?confidence_level={level}").json
+        assert estimate["confidence_level"] == float(level)
+        widths.append(estimate["balanced"]["high"] - estimate["balanced"]["low"])
+    assert widths == sorted(set(widths))
+
+
+def test_a_window_counts_the_queries_asked_in_it(api, door):
+    for day in range(1, 6):
+        body = {
+            "predicted": "YES",
+            "label": "YES",
+            "asked_at": f"2026-01-0{day}T00:00:00Z",
+        }
+        api.post("/detectors/door/queries", body)
+    for window, labels in (
+        ("since=2026-01-03T00:00:00Z", 3),
+        ("until=2026-01-03T00:00:00Z", 2),
+        ("since=2026-01-02T00:00:00Z&until=2026-01-02T00:00:00.000001Z", 1),
+        ("since=2026-01-03T01:00:00%2B01:00", 3),
+        ("since=2027-01-01T00:00:00Z", 0),
+    ):
+        assert api.get(f"{PATH}?{window}").json["labels"] == labels, window
+
+
+def test_archived_and_unknown_detectors(api, door):
+    assert_problem(api.get("/detectors/nothing/estimate"), 404)
+    assert_problem(api.post("/detectors/nothing/recompute"), 404)

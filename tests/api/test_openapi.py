@@ -1,0 +1,162 @@
+"""The OpenAPI document and its page."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tracker.api.examples import EXAMPLES
+from tracker.api.openapi import build_document, dump_document
+from tracker.http import PUBLIC, required_role
+
+ROOT = Path(__file__).parents[2]
+METHODS = {"get", "post", "patch", "delete", "put"}
+
+
+@pytest.fixture
+def document(app):
+    return build_document(app)
+
+
+def list_operations(document):
+    for path, calls in document["paths"].items():
+        for method, call in calls.items():
+            assert method in METHODS
+            yield method, path, call
+
+
+def test_the_document_in_the_repository_is_fresh(app):
+    written = (ROOT / "docs" / "openapi.json").read_text()
+    assert written == dump_document(app), "run: make openapi"
+
+
+def test_the_command_prints_the_document():
+    command = [sys.executable, "-W", "error", "-m", "tracker.api"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    assert run.stdout.decode() == (ROOT / "docs" / "openapi.json").read_text()
+
+
+def test_the_server_gives_the_document_to_everybody(api, document):
+    got = api.get("/openapi.json", role=None)
+    assert got.status_code == 200
+    assert got.json == document
+    assert document["openapi"].startswith("3.1")
+
+
+def test_every_reference_points_at_something(document):
+    schemas = document["components"]["schemas"]
+    seen = set()
+
+    def walk(part):
+        if isinstance(part, dict):
+            if "$ref" in part:
+                head, _, name = part["$ref"].rpartition("/")
+                assert head == "#/components/schemas"
+                assert name in schemas
+                seen.add(name)
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    walk(document)
+    assert seen == set(schemas)
+
+
+def test_every_call_of_the_api_is_documented(app, document):
+    documented = {
+        (method.upper(), path) for method, path, _ in list_operations(document)
+    }
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/api/v1/") and "file" not in rule.arguments:
+            named = rule.build({name: f"{{{name}}}" for name in rule.arguments})[1]
+            path = named.replace("%7B", "{").replace("%7D", "}")
+            for method in rule.methods - {"HEAD", "OPTIONS"}:
+                assert (method, path) in documented
+
+
+def test_every_operation_says_what_it_is_and_what_it_answers(app, document):
+    ids = []
+    for _, path, call in list_operations(document):
+        ids.append(call["operationId"])
+        assert call["summary"].endswith("."), path
+        assert len(call["tags"]) == 1
+        is_public = call["security"] == []
+        assert is_public or call["security"] == [{"key": []}]
+        statuses = set(call["responses"])
+        assert {"400", "503"} <= statuses
+        assert is_public or {"401", "403"} <= statuses
+        assert "{id}" not in path or "404" in statuses
+        assert "requestBody" not in call or {"413", "415", "422"} <= statuses
+        for status, response in call["responses"].items():
+            assert response["description"]
+            if int(status) >= 400:
+                assert response["content"] == {
+                    "application/problem+json": {
+                        "schema": {"$ref": "#/components/schemas/Problem"}
+                    }
+                }
+        endpoint = next(
+            name
+            for name in app.view_functions
+            if name.rpartition(".")[2] == call["operationId"] and "." in name
+        )
+        assert (required_role(app, endpoint) == PUBLIC) == is_public
+    assert len(ids) == len(set(ids))
+    assert document["components"]["securitySchemes"] == {
+        "key": {"type": "http", "scheme": "bearer"}
+    }
+
+
+def test_every_body_and_answer_has_an_example_that_fits(document):
+    schemas = document["components"]["schemas"]
+    for name, example in EXAMPLES.items():
+        assert schemas[name]["examples"] == [example]
+        whole = {"$ref": f"#/components/schemas/{name}", **document}
+        jsonschema.Draft202012Validator(whole).validate(example)
+    for _, path, call in list_operations(document):
+        parts = [*call["responses"].values()]
+        parts += [call["requestBody"]] if "requestBody" in call else []
+        for part in parts:
+            for content in part.get("content", {}).values():
+                named = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+                assert not named or named in EXAMPLES, path
+
+
+def test_parameters_are_described_and_never_null(document):
+    for _, path, call in list_operations(document):
+        for parameter in call.get("parameters", []):
+            assert parameter["description"], path
+            assert "null" not in json.dumps(parameter["schema"])
+
+
+def test_the_page_loads_nothing_from_outside(api):
+    page = api.get("/docs", role=None)
+    assert page.status_code == 200
+    assert page.mimetype == "text/html"
+    assert "//" not in page.text
+    policy = page.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert policy == api.get("/detectors").headers["Content-Security-Policy"]
+    for name, media_type in (
+        ("swagger-ui.css", "text/css"),
+        ("swagger-ui-bundle.js", "text/javascript"),
+        ("swagger.svg", "image/svg+xml"),
+        ("start.js", "text/javascript"),
+    ):
+        assert f"docs/{name}" in page.text
+        got = api.get(f"/docs/{name}", role=None)
+        assert got.status_code == 200
+        assert got.mimetype == media_type
+    for name in ("nothing.js", "..%2f..%2fopenapi.json", "%00"):
+        assert api.get(f"/docs/{name}", role=None).status_code == 404
+
+
+def test_the_guide_names_every_call(document):
+    guide = (ROOT / "docs" / "api.md").read_text()
+    for method, path, _ in list_operations(document):
+        assert f"| `{method.upper()} {path.removeprefix('/api/v1')}` |" in guide

@@ -1,0 +1,216 @@
+"""Queries by API."""
+
+import threading
+
+import pytest
+
+from tests.api.problems import assert_problem
+
+WHOLE = {
+    "key": "frame-1",
+    "predicted": "YES",
+    "confidence": 0.875,
+    "version": "v3",
+    "asked_at": "2026-01-02T03:04:05.678901Z",
+    "metadata": {"camera": 2, "tags": ["a", None, 1.5]},
+    "image_url": "https://example.org/a.png",
+    "label": "NO",
+    "sampling": "random",
+}
+
+
+def test_a_query_comes_back_as_it_was_sent(api, door):
+    made = api.post("/detectors/door/queries", WHOLE)
+    assert made.status_code == 201
+    assert {name: made.json[name] for name in WHOLE} == WHOLE
+    assert made.json["detector"] == door["id"]
+    assert made.json["image"] is None
+    assert made.json["id"].startswith("iq_")
+    assert api.get(f"/queries/{made.json['id']}").json == made.json
+
+
+def test_only_the_prediction_is_required(api, door):
+    made = api.post("/detectors/door/queries", {"predicted": "NO"}).json
+    assert made["version"] == "default"
+    assert made["sampling"] == "unstated"
+    assert made["asked_at"] == made["created_at"]
+    for name in ("key", "confidence", "metadata", "image_url", "image", "label"):
+        assert made[name] is None
+
+
+def test_a_label_with_a_query_is_given_by_the_key_that_sent_it(api, door):
+    query = api.post("/detectors/door/queries", WHOLE, role="editor").json
+    labels = api.get(f"/queries/{query['id']}/labels").json["items"]
+    assert [(label["label"], label["labeler"]) for label in labels] == [
+        ("NO", "editor-key")
+    ]
+
+
+def test_the_same_key_with_the_same_content_gives_the_stored_query(api, door, tables):
+    made = api.post("/detectors/door/queries", WHOLE)
+    before = tables()
+    again = api.post("/detectors/door/queries", WHOLE)
+    assert again.status_code == 200
+    assert again.json == made.json
+    assert tables() == before
+
+
+def test_the_same_key_is_known_after_a_correction_too(api, door):
+    made = api.post("/detectors/door/queries", WHOLE).json
+    api.post(f"/queries/{made['id']}/labels", {"label": "YES"})
+    again = api.post("/detectors/door/queries", WHOLE)
+    assert again.status_code == 200
+    assert again.json["label"] == "YES"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"predicted": "NO"},
+        {"confidence": 0.5},
+        {"confidence": None},
+        {"version": "v4"},
+        {"asked_at": "2026-01-02T03:04:05.678902Z"},
+        {"metadata": {"camera": 3}},
+        {"metadata": None},
+        {"image_url": None},
+        {"label": "YES"},
+    ],
+    ids=str,
+)
+def test_the_same_key_with_other_content_is_a_conflict(api, door, tables, other):
+    api.post("/detectors/door/queries", WHOLE)
+    before = tables()
+    problem = assert_problem(
+        api.post("/detectors/door/queries", {**WHOLE, **other}), 409
+    )
+    assert next(iter(other)) in str(problem["detail"])
+    assert tables() == before
+
+
+def test_a_key_is_unique_within_its_detector_only(api, door):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    for name in ("door", "gate"):
+        made = api.post(f"/detectors/{name}/queries", {"predicted": "YES", "key": "k"})
+        assert made.status_code == 201
+
+
+def test_unknown_queries_are_not_found(api, door):
+    ids = (
+        "iq_1",
+        "iq_0x1",
+        "iq_-1",
+        "iq_9999999999999999999999",
+        "iq_",
+        "1",
+        "lab_1",
+        "%00",
+    )
+    for bad in ids:
+        assert_problem(api.get(f"/queries/{bad}"), 404)
+        assert_problem(api.get(f"/queries/{bad}/image"), 404)
+        assert_problem(api.get(f"/queries/{bad}/labels"), 404)
+        assert_problem(api.post(f"/queries/{bad}/labels", {"label": "YES"}), 404)
+    assert_problem(api.post("/detectors/nothing/queries", {"predicted": "YES"}), 404)
+    assert_problem(api.get("/detectors/nothing/queries"), 404)
+
+
+@pytest.fixture
+def logged(api, door):
+    """Twelve queries of every kind, the newest first."""
+    queries = []
+    for version in ("v1", "v2"):
+        for predicted in ("YES", "NO"):
+            for label in ("YES", "UNCLEAR", None):
+                body = {"predicted": predicted, "version": version, "label": label}
+                queries.append(api.post("/detectors/door/queries", body).json)
+    return queries[::-1]
+
+
+def test_a_list_has_the_newest_first_and_is_walked_exactly_once(api, logged):
+    for limit in (1, 5, 12, 13):
+        assert api.walk(f"/detectors/door/queries?limit={limit}") == logged
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ("labelled=true", 8),
+        ("labelled=false", 4),
+        ("predicted=NO", 6),
+        ("label=YES", 4),
+        ("label=UNCLEAR", 4),
+        ("label=NO", 0),
+        ("version=v2", 6),
+        ("version=*", 12),
+        ("version=v1&predicted=YES&labelled=true&label=UNCLEAR", 1),
+    ],
+)
+def test_a_list_can_be_filtered(api, logged, filters, count):
+    wanted = dict(part.split("=") for part in filters.split("&"))
+    expected = [
+        query
+        for query in logged
+        if wanted.get("labelled", str(query["label"] is not None).lower())
+        == str(query["label"] is not None).lower()
+        and wanted.get("predicted", query["predicted"]) == query["predicted"]
+        and wanted.get("label", query["label"]) == query["label"]
+        and wanted.get("version", "*") in {"*", query["version"]}
+    ]
+    assert len(expected) == count
+    for limit in (1, 100):
+        found = api.walk(f"/detectors/door/queries?{filters}&limit={limit}")
+        assert found == expected
+
+
+def test_a_page_asked_for_meanwhile_leaves_nothing_out(api, logged):
+    first = api.get("/detectors/door/queries?limit=4").json
+    api.post("/detectors/door/queries", {"predicted": "YES"})
+    assert first["items"] + api.walk(first["next"]) == logged
+
+
+def test_two_detectors_do_not_see_each_others_queries(api, logged):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    assert api.walk("/detectors/gate/queries") == []
+
+
+def test_the_same_key_with_another_sampling_is_a_conflict(api, door):
+    api.post("/detectors/door/queries", WHOLE)
+    other = {**WHOLE, "sampling": "targeted"}
+    assert_problem(api.post("/detectors/door/queries", other), 409)
+    plain = {"key": "plain", "predicted": "YES"}
+    made = api.post("/detectors/door/queries", plain).json
+    label = {"label": "NO", "sampling": "targeted"}
+    api.post(f"/queries/{made['id']}/labels", label)
+    assert api.post("/detectors/door/queries", plain).status_code == 200
+
+
+def at_once(number, call):
+    """Return the statuses of *number* calls made at the same moment."""
+    start = threading.Barrier(number)
+    statuses = []
+
+    def run(place):
+        start.wait()
+        statuses.append(call(place).status_code)
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(statuses)
+
+
+def test_the_same_new_key_sent_at_once_is_stored_once(api, door):
+    for key in range(5):
+        body = {**WHOLE, "key": str(key), "version": f"v{key}"}
+        statuses = at_once(6, lambda _, b=body: api.post("/detectors/door/queries", b))
+        assert statuses == [200] * 5 + [201]
+    assert len(api.walk("/detectors/door/queries")) == 5
+    assert api.get("/detectors/door/estimate?version=*").json["labels"] == 5
+
+
+def test_the_same_new_name_sent_at_once_is_given_once(api):
+    body = {"name": "gate", "question": "?"}
+    assert at_once(6, lambda _: api.post("/detectors", body)) == [201] + [409] * 5

@@ -1,0 +1,115 @@
+"""Who may call what: every role on every route."""
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tracker.http import PUBLIC, required_role
+from tracker.services.fields import ROLES
+from tracker.services.keys import revoke_key
+
+VALUES = {"id": "det_404", "file": "start.js"}
+EXPECTED = {
+    "POST /api/v1/detectors": "editor",
+    "GET /api/v1/detectors": "viewer",
+    "GET /api/v1/detectors/{id}": "viewer",
+    "PATCH /api/v1/detectors/{id}": "editor",
+    "DELETE /api/v1/detectors/{id}": "admin",
+    "POST /api/v1/detectors/{id}/queries": "editor",
+    "GET /api/v1/detectors/{id}/queries": "viewer",
+    "GET /api/v1/queries/{id}": "viewer",
+    "GET /api/v1/queries/{id}/image": "viewer",
+    "POST /api/v1/queries/{id}/labels": "labeler",
+    "GET /api/v1/queries/{id}/labels": "viewer",
+    "POST /api/v1/detectors/{id}/import": "editor",
+    "GET /api/v1/detectors/{id}/estimate": "viewer",
+    "POST /api/v1/detectors/{id}/recompute": "editor",
+    "GET /api/v1/detectors/{id}/history": "viewer",
+    "GET /api/v1/detectors/{id}/chart.svg": "viewer",
+    "GET /api/v1/detectors/{id}/chart.png": "viewer",
+    "GET /api/v1/detectors/{id}/chart.json": "viewer",
+    "GET /api/v1/openapi.json": PUBLIC,
+    "GET /api/v1/docs": PUBLIC,
+    "GET /api/v1/docs/{file}": PUBLIC,
+}
+
+
+def list_calls(app):
+    """Return (method, path with names, path with values, role) of each API call."""
+    for rule in app.url_map.iter_rules():
+        if not rule.rule.startswith("/api/"):
+            continue
+        named = rule.build({name: f"{{{name}}}" for name in rule.arguments})[1]
+        path = named.replace("%7B", "{").replace("%7D", "}")
+        for method in sorted(rule.methods - {"HEAD", "OPTIONS"}):
+            role = required_role(app, rule.endpoint)
+            yield method, path, path.format(**VALUES), role
+
+
+def test_every_call_declares_the_role_that_is_agreed(app):
+    declared = {f"{method} {path}": role for method, path, _, role in list_calls(app)}
+    # Rooms that come later add calls of their own; each must declare a role.
+    assert {call: declared.get(call) for call in EXPECTED} == EXPECTED
+    assert all(role in {PUBLIC, *ROLES} for role in declared.values()), declared
+
+
+def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
+    before = tables()
+    for method, path, address, role in list_calls(app):
+        if role == PUBLIC:
+            assert api.call(method, address, role=None).status_code == 200, path
+            continue
+        assert_problem(api.call(method, address, role=None), 401)
+        for other in ROLES:
+            answer = api.call(method, address, role=other)
+            if ROLES.index(other) < ROLES.index(role):
+                problem = assert_problem(answer, 403)
+                assert role in problem["detail"]
+            else:
+                assert answer.status_code not in {401, 403}, (other, method, path)
+    assert tables() == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer trk_unknown",
+        "Bearer \u00e9",
+        "Basic YTpi",
+        "trk_unknown",
+    ],
+)
+def test_what_is_no_key_is_refused(api, header):
+    assert_problem(
+        api.get("/detectors", role=None, headers={"Authorization": header}), 401
+    )
+
+
+def test_a_key_in_the_address_is_no_key(api, keys):
+    assert_problem(api.get(f"/detectors?key={keys['admin']}", role=None), 401)
+
+
+def test_a_revoked_key_is_refused_at_once(api, database, clock):
+    assert api.get("/detectors", role="viewer").status_code == 200
+    with database.write() as session:
+        revoke_key(session, "viewer-key", revoked_at=clock())
+    assert_problem(api.get("/detectors", role="viewer"), 401)
+    assert api.get("/detectors", role="labeler").status_code == 200
+
+
+def test_a_view_without_a_declaration_is_refused_to_all(app, api):
+    app.add_url_rule("/api/v1/undeclared", "undeclared", lambda: "secret")
+    assert_problem(api.get("/undeclared"), 403)
+    assert_problem(api.get("/undeclared", role=None), 401)
+
+
+def test_a_browser_needs_no_token_and_gets_no_cookie(api, door):
+    made = api.post("/detectors/door/queries", {"predicted": "YES"})
+    assert made.status_code == 201
+    assert "Set-Cookie" not in made.headers
+
+
+def test_a_request_for_another_host_is_refused(api):
+    assert_problem(api.get("http://evil.example/api/v1/detectors"), 400)

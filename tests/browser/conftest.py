@@ -1,0 +1,192 @@
+"""A real browser in front of a real server, with the job running behind it."""
+
+import os
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from werkzeug.serving import make_server
+
+from tracker.app import create_app
+from tracker.demo.digits import DETECTORS, digit_png, load_digits
+from tracker.jobs.recompute import Recomputer, utc_now
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.images import clean_image
+from tracker.services.queries import NewQuery, log_query
+from tracker.settings import Settings
+from tracker.storage.database import Database, open_database
+from tracker.storage.images import ImageStore
+
+CHROMIUM = Path(os.environ.get("TRACKER_TEST_CHROMIUM", "/usr/bin/chromium"))  # noqa: TID251
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_DIGITS = 60
+_LABELLED = 30
+
+# What a page violates is told to nobody but a listener.
+_LISTEN = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`);
+});
+"""
+
+
+@dataclass
+class Site:
+    """A server that runs, and the database behind it."""
+
+    url: str
+    database: Database
+    digits: dict[str, str] = field(default_factory=dict)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip these tests, and say so, where there is no browser; never under CI."""
+    if CHROMIUM.exists() or "CI" in os.environ:  # noqa: TID251
+        return
+    skip = pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}")
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=_ARGUMENTS
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path
+) -> Iterator[Site]:
+    """A server with the digits of the demonstration, and one empty detector."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(sqlite_template, folder / "tracker.db")
+    settings = Settings(data_dir=folder, secret_key="k" * 40, recompute_seconds=0.5)
+    database = open_database(settings.database)
+    digits = _fill(database, ImageStore(settings.image_dir))
+    server = make_server("127.0.0.1", 0, create_app(settings, database), threaded=True)
+    stop = threading.Event()
+    recomputer = Recomputer(database, "test")
+
+    def work() -> None:
+        while not stop.is_set():
+            recomputer.run()
+            stop.wait(0.5)
+
+    threads = [
+        threading.Thread(target=work),
+        threading.Thread(target=server.serve_forever),
+    ]
+    for thread in threads:
+        thread.start()
+    yield Site(f"http://127.0.0.1:{server.port}", database, digits)
+    stop.set()
+    server.shutdown()
+    for thread in threads:
+        thread.join()
+    server.server_close()
+    database.close()
+
+
+def _fill(database: Database, images: ImageStore) -> dict[str, str]:
+    """Log some digits to each detector, and return each query's true digit."""
+    digits = random.Random(8).sample(load_digits(), _DIGITS)
+    truths: dict[str, str] = {}
+    for described in DETECTORS:
+        with database.write() as session:
+            new = NewDetector(
+                name=described.name,
+                question=described.question,
+                classes=list(described.classes),
+                target=described.target,
+            )
+            detector = create_detector(session, new, created_at=utc_now())
+            for number, digit in enumerate(digits):
+                said = digit.predictions[described.name, "v2"]
+                truth = described.label_of(digit.digit)
+                image = clean_image(digit_png(digit.index))
+                query, _ = log_query(
+                    session,
+                    detector,
+                    NewQuery(
+                        key=f"digit-{digit.index}",
+                        predicted=said.predicted,
+                        confidence=said.confidence,
+                        version="v2",
+                        label=truth if number < _LABELLED else None,
+                        sampling="random",
+                    ),
+                    labeler="demo",
+                    created_at=utc_now(),
+                    image=images.put(image.content, image.suffix),
+                )
+                truths[f"iq_{query.id}"] = truth
+    with database.write() as session:
+        new = NewDetector(name="empty", question="Is it?", classes=["YES", "NO"])
+        create_detector(session, new, created_at=utc_now())
+    return truths
+
+
+@dataclass
+class Watch:
+    """Everything that a page complained about, or fetched from elsewhere."""
+
+    page: Page
+    host: str
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._on_request)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith((self.host, "data:")):
+            self.complaints.append(f"it asked for {request.url}")
+
+    def read(self) -> list[str]:
+        return self.complaints + list(self.page.evaluate("window.violations"))
+
+
+@pytest.fixture
+def open_page(chromium: Browser, site: Site) -> Iterator[Any]:
+    """Return a function that opens a page and watches it."""
+    contexts = []
+
+    def open_one(path: str, **options: Any) -> Watch:
+        context = chromium.new_context(
+            **{"viewport": {"width": 1280, "height": 900}, **options}
+        )
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        context.add_init_script(_LISTEN)
+        watch = Watch(context.new_page(), site.url)
+        watch.page.goto(site.url + path)
+        return watch
+
+    yield open_one
+    for context in contexts:
+        context.close()

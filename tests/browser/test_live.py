@@ -1,0 +1,122 @@
+"""Pages that change while one looks: labelling by keyboard, labels that arrive."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Site, Watch
+from tracker.jobs.recompute import utc_now
+from tracker.services.labels import NewLabel, add_label
+from tracker.services.queries import choose_unlabelled
+from tracker.storage.detectors import find_detector
+
+Open = Callable[..., Watch]
+_MARK = "document.documentElement.dataset.mark = 'not reloaded'"
+_MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
+
+
+def _query(page: Page) -> str:
+    return page.locator("input[name=query]").input_value()
+
+
+def _count(page: Page) -> int:
+    return int(page.locator("#label-count").inner_text())
+
+
+def test_ten_digits_are_labelled_by_keyboard_alone(open_page: Open, site: Site) -> None:
+    watch = open_page("/detectors/det_2/label")
+    page = watch.page
+    page.evaluate(_MARK)
+    before = _count(page)
+    interval = page.locator("#progress .reading-interval").inner_text()
+    for number in range(1, 11):
+        query = _query(page)
+        page.keyboard.press(site.digits[query])
+        expect(page.locator("#label-count")).to_have_text(str(before + number))
+        expect(page.locator("input[name=query]")).not_to_have_value(query)
+    assert page.evaluate(_MARKED)
+    assert page.locator("#progress .reading-interval").inner_text() != interval
+    said = page.locator(".last-answer").inner_text()
+    assert "agreed" in said
+    assert watch.read() == []
+
+
+def test_skip_unclear_and_help_have_keys(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/label").page
+    before = _count(page)
+    first = _query(page)
+    page.keyboard.press("s")
+    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    assert _count(page) == before
+    page.keyboard.press("u")
+    expect(page.locator("#label-count")).to_have_text(str(before + 1))
+    expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("1")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
+    assert _count(page) == before + 1
+
+
+def test_a_key_typed_into_the_note_is_text(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/label").page
+    before = _count(page)
+    page.get_by_text("Add a note").click()
+    page.get_by_placeholder("Why, in your words").press_sequentially("us 12")
+    assert _count(page) == before
+    page.locator("#answer-1").click()
+    expect(page.locator("#label-count")).to_have_text(str(before + 1))
+    page.get_by_role("link", name="Last one").click()
+    expect(page.locator(".label-note")).to_have_text("us 12")
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_page_of_a_detector_follows_the_labels(
+    open_page: Open, site: Site, motion: str
+) -> None:
+    watch = open_page("/detectors/det_1", reduced_motion=motion)
+    page = watch.page
+    expect(page.locator("#chart .tracker-chart")).to_be_visible()
+    expect(page.locator("#plan")).to_contain_text("more labels")
+    page.locator("#exact summary").click()
+    page.evaluate(_MARK)
+    facts = page.locator(".estimate-facts").inner_text()
+    chart = page.locator("#chart .tracker-chart")
+    described = chart.get_attribute("aria-label")
+    assert described
+    with page.expect_request(lambda request: "/plan" in request.url):
+        _label_one(site)
+    expect(page.locator(".estimate-facts")).not_to_contain_text(
+        facts.split(",")[0], timeout=10_000
+    )
+    expect(chart).not_to_have_attribute("aria-label", described, timeout=15_000)
+    assert page.evaluate(_MARKED)
+    # What was opened to read stays open.
+    expect(page.locator("#exact")).to_have_attribute("open", "")
+    bar = page.locator("#live .plot-bar").first
+    seconds = bar.evaluate("bar => getComputedStyle(bar).transitionDuration")
+    assert (seconds == "0s") == (motion == "reduce")
+    assert watch.read() == []
+
+
+def _label_one(site: Site) -> None:
+    with site.database.write() as session:
+        detector = find_detector(session, 1)
+        assert detector is not None
+        query = choose_unlabelled(session, detector, fraction=0.5)
+        assert query is not None
+        new = NewLabel(label=query.predicted, sampling="random")
+        add_label(session, detector, query, new, labeler="test", created_at=utc_now())
+
+
+def test_a_page_asks_once_every_few_seconds(open_page: Open, site: Site) -> None:
+    page = open_page("/detectors/det_1").page
+    page.wait_for_load_state("networkidle")
+    _label_one(site)
+    polls: list[str] = []
+    page.on("request", lambda r: polls.append(r.url) if "seen=" in r.url else None)
+    # A part that is replaced must not leave its clock behind.
+    page.wait_for_timeout(8_500)
+    assert 1 <= len(polls) <= 3

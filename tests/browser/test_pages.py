@@ -1,0 +1,105 @@
+"""Every page in a browser: wide and narrow, light and dark."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.conftest import Site, Watch
+
+Open = Callable[..., Watch]
+PAGES = (
+    "/",
+    "/detectors/new",
+    "/detectors/det_1",
+    "/detectors/det_2",
+    "/detectors/det_3",
+    "/detectors/det_1/history",
+    "/detectors/det_1/plan",
+    "/detectors/det_1/label",
+    "/detectors/det_2/label",
+    "/detectors/det_3/label",
+    "/detectors/det_1/queries",
+    "/detectors/det_1/import",
+    "/detectors/det_1/settings",
+    "/settings",
+    "/queries/QUERY",
+    "/nowhere",
+)
+_THEME = "theme => document.documentElement.dataset.bsTheme === theme"
+_CALM = """() => !document.querySelector("[aria-busy]")
+  && [...document.querySelectorAll("[data-chart-url]")].every((host) =>
+       host.querySelector(`.tracker-chart[data-layout="${
+         host.clientWidth < 640 ? "narrow" : "wide"}"]`))"""
+_AXE = {
+    "runOnly": [
+        "wcag2a",
+        "wcag2aa",
+        "wcag21a",
+        "wcag21aa",
+        "wcag22aa",
+        "best-practice",
+    ],
+    "resultTypes": ["violations"],
+}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_in_order(open_page: Open, site: Site, path: str) -> None:
+    watch = open_page(path.replace("QUERY", next(iter(site.digits))))
+    page = watch.page
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            page.wait_for_function(_THEME, arg=theme)
+            page.wait_for_function(_CALM)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            found = Axe().run(page, options=_AXE)
+            assert found.violations_count == 0, found.generate_report()
+    complaints = [c for c in watch.read() if not (path == "/nowhere" and "404" in c)]
+    assert complaints == []
+
+
+def test_the_theme_that_was_chosen_stays(open_page: Open, site: Site) -> None:
+    page = open_page("/", color_scheme="light").page
+    theme = "document.documentElement.dataset.bsTheme"
+    assert page.evaluate(theme) == "light"
+    page.get_by_role("button", name="Dark theme").click()
+    assert page.evaluate(theme) == "dark"
+    page.goto(f"{site.url}/settings")
+    assert page.evaluate(theme) == "dark"
+    button = page.get_by_role("button", name="Dark theme")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert page.evaluate(theme) == "light"
+
+
+def test_the_first_tab_leads_to_the_content(open_page: Open) -> None:
+    page = open_page("/detectors/det_1").page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_choosing_is_enough_to_filter(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/queries").page
+    page.get_by_label("Detector said").select_option("YES")
+    page.wait_for_url(re.compile("predicted=YES"))
+    assert page.locator(".query-card").count() > 0
+
+
+def test_pages_work_without_scripts(open_page: Open, site: Site) -> None:
+    page = open_page("/detectors/det_1/label", java_script_enabled=False).page
+    before = int(page.locator("#label-count").inner_text())
+    page.get_by_role("button", name="YES").click()
+    assert int(page.locator("#label-count").inner_text()) == before + 1
+    page.goto(f"{site.url}/detectors/det_1")
+    assert "With 95" in page.locator("#estimate-title").inner_text()
+    page.get_by_role("link", name="Work it out").click()
+    assert "more labels" in page.locator("#plan").inner_text()
+    page.get_by_label("To know it within").select_option("10")
+    page.get_by_role("button", name="Work it out").click()
+    assert "within=10" in page.url

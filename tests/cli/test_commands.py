@@ -1,0 +1,254 @@
+"""The commands, run as a user runs them, on both databases."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.services.conftest import PUBLISHED
+from tracker.cli import main
+
+
+class Shell:
+    """Runs commands against one database."""
+
+    def __init__(self, database_url: str, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {
+            "TRACKER_DATABASE_URL": database_url,
+            "TRACKER_DATA_DIR": str(folder / "data"),
+        }
+
+    def __call__(self, *words: str, status: int = 0) -> Result:
+        runner = CliRunner(env=self.environ)
+        result = runner.invoke(main, list(words), catch_exceptions=False)
+
+        assert result.exit_code == status, result.output
+        return result
+
+    def file(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path: Path) -> Shell:
+    return Shell(database_url, tmp_path)
+
+
+@pytest.fixture
+def door(shell: Shell) -> Shell:
+    shell("detectors", "create", "door", "--question", "Is the door closed?")
+    return shell
+
+
+def published_csv() -> str:
+    lines = [
+        f"q{predicted}{label}{number},{predicted},{label}"
+        for predicted, label, count in PUBLISHED
+        for number in range(count)
+    ]
+    return "\n".join(["key,predicted,label", *lines]) + "\n"
+
+
+def test_the_published_example_comes_back_from_the_exported_csv(door: Shell) -> None:
+    door("import", "door", door.file("labels.csv", published_csv()))
+    door("recompute", "--all")
+
+    output = door("export", "door").stdout
+    last = list(csv.DictReader(io.StringIO(output)))[-3:]
+
+    assert output.splitlines()[0] == (
+        "computed_at,detector,version,labels,scope,correct,labelled,accuracy,low,high,"
+        "confidence_level,method"
+    )
+    assert {row["scope"]: (row["correct"], row["labelled"]) for row in last} == {
+        "balanced": ("64", "72"),
+        "YES": ("23", "28"),
+        "NO": ("41", "44"),
+    }
+    bounds = {
+        row["scope"]: (
+            round(100 * float(row["low"]), 2),
+            round(100 * float(row["high"]), 2),
+        )
+        for row in last
+    }
+    assert bounds == {
+        "balanced": (69.96, 96.91),
+        "YES": (63.11, 93.94),
+        "NO": (81.34, 98.57),
+    }
+
+
+def test_an_imported_file_adds_nothing_the_second_time(door: Shell) -> None:
+    file = door.file("labels.csv", published_csv())
+
+    first = door("import", "door", file).stdout
+    second = door("import", "door", file).stdout
+
+    assert (
+        first
+        == "72 queries and 72 labels added, 0 rows unchanged, 0 bad rows skipped.\n"
+    )
+    assert (
+        second
+        == "0 queries and 0 labels added, 72 rows unchanged, 0 bad rows skipped.\n"
+    )
+
+
+def test_rows_without_a_key_are_known_again_by_their_file(door: Shell) -> None:
+    file = door.file("labels.jsonl", '{"predicted":"YES","label":"NO"}\n' * 5)
+
+    door("import", "door", file)
+    second = door("import", "door", file).stdout
+
+    assert second.startswith("0 queries and 0 labels added, 5 rows unchanged")
+
+
+def test_one_bad_row_keeps_the_whole_file_out(door: Shell) -> None:
+    file = door.file("labels.csv", published_csv() + "last,MAYBE,YES\n")
+
+    result = door("import", "door", file, status=1)
+
+    assert (
+        "row 73, predicted: 'MAYBE' is not right: it must be one of YES, NO"
+        in result.stderr
+    )
+    assert "nothing was written" in result.stderr
+    assert door("export", "door", "--what", "labels").stdout.count("\n") == 1
+
+
+def test_skipping_bad_rows_writes_the_others(door: Shell) -> None:
+    file = door.file("labels.csv", published_csv() + "last,MAYBE,YES\n")
+
+    result = door("import", "door", file, "--skip-bad-rows")
+
+    assert result.stdout.startswith("72 queries and 72 labels added")
+    assert "1 bad rows skipped" in result.stdout
+
+
+def test_parquet_goes_in_and_out(door: Shell) -> None:
+    path = door.folder / "labels.parquet"
+    rows = [{"key": f"k{i}", "predicted": "YES", "label": "YES"} for i in range(20)]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    door("import", "door", str(path))
+    door("recompute")
+    output = door.folder / "history.parquet"
+    door("export", "door", "--format", "parquet", "--output", str(output))
+
+    table = pq.read_table(output)
+    exported = [
+        json.loads(x)
+        for x in door("export", "door", "--format", "jsonl").stdout.split("\n")
+        if x
+    ]
+
+    assert table.to_pylist() == exported
+    assert len(exported) == 60
+
+
+def test_json_and_json_lines_say_the_same_as_csv(door: Shell) -> None:
+    door("import", "door", door.file("labels.csv", published_csv()))
+    door("recompute")
+
+    rows = list(csv.DictReader(io.StringIO(door("export", "door").stdout)))
+    items = json.loads(door("export", "door", "--format", "json").stdout)["items"]
+    lines = door("export", "door", "--format", "jsonl").stdout.splitlines()
+
+    assert [json.loads(line) for line in lines] == items
+    assert [float(row["low"]) for row in rows] == [item["low"] for item in items]
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_comes_back(
+    shell: Shell,
+) -> None:
+    shell("detectors", "create", "=1+1", "--question", "Q?", "--classes", "=A,'-B")
+    file = shell.file("labels.csv", "key,predicted,label\n=k,=A,'-B\n")
+    shell("import", "=1+1", file, status=1)
+    file = shell.file("labels.csv", "key,predicted,label\n'=k,=A,''-B\n")
+    shell("import", "=1+1", file)
+
+    [row] = csv.DictReader(
+        io.StringIO(shell("export", "=1+1", "--what", "labels").stdout)
+    )
+
+    assert (row["key"], row["predicted"], row["label"]) == ("'=k", "'=A", "''-B")
+
+
+def test_a_key_is_printed_alone_and_never_again(shell: Shell) -> None:
+    result = shell("keys", "create", "ci", "--role", "editor")
+    key = result.stdout.strip()
+
+    assert result.stdout == f"{key}\n"
+    assert len(key) >= 20
+    assert key.replace("_", "").isalnum()
+    assert key not in shell("keys", "list").output
+    shell("keys", "create", "ci", "--role", "editor", status=1)
+    shell("keys", "revoke", "ci", "--yes")
+    assert "ci" in shell("keys", "list").output
+
+
+def test_wrong_words_fail_and_say_what_would_be_right(shell: Shell) -> None:
+    assert (
+        "balanced"
+        in shell(
+            "detectors",
+            "create",
+            "d",
+            "--question",
+            "Q?",
+            "--classes",
+            "YES,Balanced",
+            status=1,
+        ).stderr
+    )
+    assert "there is no detector 'nobody'" in shell("export", "nobody", status=1).stderr
+    assert "role" in shell("keys", "create", "k", "--role", "boss", status=2).stderr
+    shell.environ["TRACKER_SECRET"] = "x"
+    assert (
+        "TRACKER_SECRET is not a setting" in shell("detectors", "list", status=1).stderr
+    )
+
+
+def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> None:
+    for command in ("serve", "web"):
+        result = shell(command, "--host", "0.0.0.0", status=1)
+
+        assert "TRACKER_TRUST_NETWORK=1" in result.stderr
+
+
+def test_a_database_of_another_revision_is_refused(shell: Shell) -> None:
+    from tracker.storage import schema
+    from tracker.storage.database import open_database
+
+    database = open_database(shell.environ["TRACKER_DATABASE_URL"])
+    schema.downgrade(database, "0001")
+    database.close()
+
+    assert "tracker db upgrade" in shell("detectors", "list", status=1).stderr
+    assert "from revision 0001 to" in shell("db", "upgrade").stdout
+    shell("detectors", "list")
+
+
+def test_a_count_that_differs_from_a_recount_fails_the_command(door: Shell) -> None:
+    from sqlalchemy import text
+
+    from tracker.storage.database import open_database
+
+    door("import", "door", door.file("labels.csv", published_csv()))
+    assert "no difference" in door("recompute", "--all").stdout
+    database = open_database(door.environ["TRACKER_DATABASE_URL"])
+    with database.write() as session:
+        session.execute(
+            text("UPDATE counts SET number = number + 1 WHERE label = 'NO'")
+        )
+    database.close()
+
+    assert "recounted 41" in door("recompute", "--all", status=1).stderr

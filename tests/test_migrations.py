@@ -1,0 +1,98 @@
+"""The schema goes up and down on both databases with data in it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from tracker.storage import schema
+from tracker.storage.database import Database
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).isoformat(sep=" ")
+ROWS = (
+    "INSERT INTO detectors (id, name, question, classes, confidence_level,"
+    " created_at, revision)"
+    f" VALUES (1, 'door', 'Closed?', '[\"YES\", \"NO\"]', 0.95, '{NOW}', 0)",
+    "INSERT INTO versions (id, detector_id, name, created_at, queries,"
+    " corrections, next_checkpoint, sequence)"
+    f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 1)",
+    "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
+    " created_at, label_id, label, sampling)"
+    f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
+    "INSERT INTO labels (id, query_id, label, sampling, labeler, labelled_at,"
+    " created_at)"
+    f" VALUES (1, 1, 'YES', 'random', 'alice', '{NOW}', '{NOW}')",
+    "INSERT INTO job_runs (id, detector_id, worker, started_at, seconds,"
+    " outcome, batches, labels, snapshots)"
+    f" VALUES (1, 1, 'w', '{NOW}', 0.1, 'done', 1, 1, 1)",
+    "INSERT INTO snapshots (id, version_id, sequence, kind, computed_at,"
+    " job_run_id, confidence_level, labels, unclear, targeted_left_out)"
+    f" VALUES (1, 1, 1, 'checkpoint', '{NOW}', 1, 0.95, 1, 0, 0)",
+    "INSERT INTO snapshot_intervals (snapshot_id, method, position, correct,"
+    " labelled, accuracy, low, high)"
+    " VALUES (1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
+)
+
+
+def fill(database: Database) -> None:
+    with database.write() as session:
+        for statement in ROWS:
+            session.execute(text(statement))
+
+
+def table_names(database: Database) -> set[str]:
+    return set(inspect(database.engine).get_table_names()) - {"alembic_version"}
+
+
+def test_the_tables_are_those_that_the_program_knows(database: Database) -> None:
+    assert table_names(database) == set(schema.metadata.tables)
+    command.check(schema.alembic_config(database))
+
+
+def test_revisions_are_numbered_and_make_one_line() -> None:
+    files = sorted(Path(__file__).parent.parent.glob("migrations/versions/*.py"))
+
+    assert [file.name[:4] for file in files] == [
+        f"{i:04}" for i in range(1, len(files) + 1)
+    ]
+    assert schema.head_revision() == files[-1].name[:4]
+
+
+def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
+    database: Database,
+) -> None:
+    fill(database)
+    head = int(schema.head_revision())
+    for revision in range(head - 1, 0, -1):
+        schema.downgrade(database, f"{revision:04}")
+        assert count(database, "labels") == 1
+        schema.upgrade(database)
+        assert schema.current_revision(database) == schema.head_revision()
+        assert count(database, "snapshot_intervals") == 1
+    schema.downgrade(database, "base")
+    assert table_names(database) == set()
+
+
+@pytest.mark.parametrize("table", ["labels", "snapshots", "snapshot_intervals"])
+def test_history_cannot_be_changed_or_deleted_by_hand(
+    database: Database, table: str
+) -> None:
+    fill(database)
+    column = {"labels": "note", "snapshots": "labels", "snapshot_intervals": "low"}[
+        table
+    ]
+    for statement in (f"UPDATE {table} SET {column} = NULL", f"DELETE FROM {table}"):
+        with (
+            pytest.raises(DBAPIError, match="append-only"),
+            database.write() as session,
+        ):
+            session.execute(text(statement))
+    assert count(database, table) == 1
+
+
+def count(database: Database, table: str) -> int:
+    with database.read() as session:
+        return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())

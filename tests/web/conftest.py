@@ -1,0 +1,118 @@
+"""A visitor of the pages, and detectors for them to look at."""
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from flask import Flask
+from PIL import Image
+from werkzeug.test import TestResponse
+
+from tests.conftest import START, Clock
+from tests.web.reading import Page, read
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.imports import import_rows
+from tracker.services.rows import Row
+from tracker.storage.base import dump_id
+from tracker.storage.database import Database
+from tracker.storage.detectors import find_detector
+
+PUBLISHED = [("YES", "YES")] * 23 + [("NO", "YES")] * 5
+PUBLISHED += [("NO", "NO")] * 41 + [("YES", "NO")] * 3
+
+
+class Visitor:
+    """Asks for pages as a browser does, with the token of a form when it posts."""
+
+    def __init__(self, app: Flask) -> None:
+        self.client = app.test_client()
+        self._token = ""
+
+    def get(self, path: str, **options: Any) -> Page:
+        return read(self.client.get(path, **options))
+
+    def post(self, path: str, fields: dict[str, Any] | None = None) -> Page:
+        return read(self.send(path, fields))
+
+    def send(self, path: str, fields: dict[str, Any] | None = None) -> TestResponse:
+        if not self._token:
+            form = self.get("/detectors/new").form("/detectors/new")
+            self._token = form["csrf_token"]
+        data = {"csrf_token": self._token, **(fields or {})}
+        return self.client.post(path, data=data)
+
+
+class Shelf:
+    """Puts detectors, queries and labels into the database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._files = 0
+
+    def add_detector(self, **described: Any) -> str:
+        new = {
+            "name": "door",
+            "question": "Is the door closed?",
+            "classes": ["YES", "NO"],
+        }
+        with self._database.write() as session:
+            described = new | described
+            detector = create_detector(
+                session, NewDetector.model_validate(described), created_at=START
+            )
+            return dump_id("det", detector.id)
+
+    def add_queries(self, detector_id: str, rows: Iterable[dict[str, Any]]) -> None:
+        self._files += 1
+        with self._database.write() as session:
+            detector = find_detector(session, int(detector_id.removeprefix("det_")))
+            assert detector is not None
+            import_rows(
+                session,
+                detector,
+                [Row(number, row) for number, row in enumerate(rows, start=1)],
+                digest=f"file {self._files}",
+                labeler="alice",
+                created_at=self._clock(),
+            )
+
+
+@pytest.fixture
+def visitor(app: Flask) -> Visitor:
+    return Visitor(app)
+
+
+@pytest.fixture
+def shelf(database: Database, clock: Clock) -> Shelf:
+    return Shelf(database, clock)
+
+
+@pytest.fixture
+def door(shelf: Shelf) -> str:
+    """A detector with three unlabelled queries; the first has a key."""
+    detector_id = shelf.add_detector()
+    rows = [{"key": f"q{i}", "predicted": "YES", "confidence": 0.61} for i in range(3)]
+    shelf.add_queries(detector_id, rows)
+    return detector_id
+
+
+@pytest.fixture
+def published(shelf: Shelf, recompute: Callable[[], None]) -> str:
+    """The published example: YES 23 of 28 correct, NO 41 of 44."""
+    detector_id = shelf.add_detector(target=0.9)
+    rows = [
+        {"predicted": said, "label": truth, "version": "v1"}
+        for said, truth in PUBLISHED
+    ]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    return detector_id
+
+
+@pytest.fixture
+def png() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), "teal").save(buffer, "PNG")
+    return buffer.getvalue()

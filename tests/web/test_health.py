@@ -1,0 +1,132 @@
+"""Is it alive, is it ready, and what does Prometheus read?"""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import Clock
+from tests.web.conftest import Shelf, Visitor
+from tracker.app import create_app
+from tracker.settings import Settings
+from tracker.storage import schema
+from tracker.storage.database import Database, open_database
+
+
+def test_it_is_alive(visitor: Visitor) -> None:
+    page = visitor.get("/healthz")
+    assert page.status == 200
+    assert json.loads(page.html) == {"status": "alive"}
+
+
+def test_it_is_ready_with_a_worker(
+    visitor: Visitor, recompute: Callable[[], None]
+) -> None:
+    page = visitor.get("/readyz")
+    assert page.status == 503
+    assert "no worker has ever run" in json.loads(page.html)["checks"]["worker"]
+    recompute()
+    page = visitor.get("/readyz")
+    assert page.status == 200
+    assert json.loads(page.html) == {
+        "status": "ready",
+        "checks": {"database": "ok", "schema": "ok", "worker": "ok"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "silence", "status"),
+    [(5, 29, 200), (5, 31, 503), (60, 170, 200), (60, 190, 503)],
+)
+def test_a_silent_worker_is_noticed(
+    settings: Settings,
+    database: Database,
+    clock: Clock,
+    recompute: Callable[[], None],
+    seconds: int,
+    silence: int,
+    status: int,
+) -> None:
+    slow = settings.model_copy(update={"recompute_seconds": float(seconds)})
+    visitor = Visitor(create_app(slow, database, clock=clock))
+    recompute()
+    clock.at += timedelta(seconds=silence)
+    page = visitor.get("/readyz")
+    assert page.status == status
+    if status == 503:
+        assert f"seen for {silence} seconds" in page.html
+
+
+def test_an_old_schema_is_not_ready(visitor: Visitor, database: Database) -> None:
+    schema.downgrade(database, "-1")
+    page = visitor.get("/readyz")
+    assert page.status == 503
+    assert "run tracker db upgrade" in json.loads(page.html)["checks"]["schema"]
+
+
+def test_a_database_that_is_away_is_not_ready(settings: Settings, clock: Clock) -> None:
+    gone = open_database("postgresql+psycopg://tracker:pa55word@127.0.0.1:1/tracker")
+    page = Visitor(create_app(settings, gone, clock=clock)).get("/readyz")
+    assert page.status == 503
+    assert json.loads(page.html)["checks"] == {"database": "it does not answer"}
+    assert "pa55word" not in page.html
+    gone.close()
+
+
+def test_metrics_hold_the_published_check(visitor: Visitor, published: str) -> None:
+    answer = visitor.client.get("/metrics")
+    assert answer.mimetype == "text/plain"
+    samples = {
+        (sample.name, sample.labels.get("class")): sample
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert samples["tracker_low", "balanced"].value == pytest.approx(0.6996, abs=1e-4)
+    assert samples["tracker_high", "balanced"].value == pytest.approx(0.9691, abs=1e-4)
+    assert samples["tracker_accuracy", "YES"].value == pytest.approx(23 / 28)
+    assert samples["tracker_correct", "YES"].value == 23
+    assert samples["tracker_labelled", "YES"].value == 28
+    assert samples["tracker_low", "NO"].value == pytest.approx(0.8134, abs=1e-4)
+    assert samples["tracker_low", "NO"].labels["detector"] == "door"
+    assert samples["tracker_low", "NO"].labels["version"] == "v1"
+    assert samples["tracker_detectors", None].value == 1
+    assert ("process_cpu_seconds_total", None) in samples
+
+
+def test_a_class_without_labels_has_no_accuracy(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector(name='quo"te\\\n'.strip())
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}])
+    recompute()
+    families = text_string_to_metric_families(visitor.client.get("/metrics").text)
+    named = {family.name: family.samples for family in families}
+    assert [s.labels["class"] for s in named["tracker_accuracy"]] == ["YES"]
+    assert len(named["tracker_low"]) == 3
+    assert named["tracker_low"][0].labels["detector"] == 'quo"te\\'
+
+
+def test_a_scrape_takes_few_statements(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None], database: Database
+) -> None:
+    from sqlalchemy import event
+
+    for number in range(5):
+        detector_id = shelf.add_detector(name=f"detector {number}")
+        shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 2)
+    recompute()
+    statements: list[str] = []
+    event.listen(
+        database.engine, "before_cursor_execute", lambda *a: statements.append(a[2])
+    )
+    visitor.get("/metrics")
+    assert len(statements) <= 6
+
+
+def test_an_archived_detector_leaves_the_metrics(
+    visitor: Visitor, published: str
+) -> None:
+    visitor.send(f"/detectors/{published}/archive", {"sure": "yes"})
+    assert 'detector="door"' not in visitor.client.get("/metrics").text

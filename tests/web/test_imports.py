@@ -1,0 +1,120 @@
+"""Importing a file in the browser."""
+
+import io
+import json
+
+import pytest
+
+from tests.conftest import Clock
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+from tracker.app import create_app
+from tracker.settings import Settings
+from tracker.storage.database import Database
+
+GOOD = b"key,predicted,label\na,YES,YES\nb,NO,\n"
+BAD = b"key,predicted,label\na,YES,YES\nb,PERHAPS,\nc,NO,SOMETIMES\n"
+
+
+def _send(
+    visitor: Visitor,
+    detector_id: str,
+    content: bytes,
+    name: str,
+    on_error: str = "reject",
+) -> Page:
+    fields = {"file": (io.BytesIO(content), name), "on_error": on_error}
+    return visitor.post(f"/detectors/{detector_id}/import", fields)
+
+
+def test_a_file_is_imported_once(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    page = _send(visitor, detector_id, GOOD, "rows.csv")
+    assert page.status == 200
+    assert "2 queries and 1 label added" in page.text
+    again = _send(visitor, detector_id, GOOD, "rows.csv")
+    assert "0 queries and 0 labels added; 2 rows were known already" in again.text
+
+
+def test_other_kinds_of_file_are_read(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    lines = b'{"key": "c", "predicted": "YES"}\n'
+    assert "1 query " in _send(visitor, detector_id, lines, "rows.JSONL").text
+    whole = json.dumps({"items": [{"key": "d", "predicted": "YES"}]}).encode()
+    assert "1 query " in _send(visitor, detector_id, whole, "rows.json").text
+    tabs = b"key\tpredicted\ne\tNO\n"
+    assert "1 query " in _send(visitor, detector_id, tabs, "rows.tsv").text
+
+
+def test_parquet_is_read(visitor: Visitor, shelf: Shelf) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"key": ["a"], "predicted": ["YES"]}), buffer)
+    page = _send(visitor, shelf.add_detector(), buffer.getvalue(), "rows.parquet")
+    assert "1 query " in page.text
+
+
+def test_one_bad_row_rejects_the_file(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    page = _send(visitor, detector_id, BAD, "rows.csv")
+    assert page.status == 422
+    assert "2 rows are wrong of 3, and nothing was written" in page.text
+    rows = [tr.text for tr in page.find("tbody")[0:1]]
+    assert rows[0].startswith("2 predicted 'PERHAPS' is not right")
+    assert "3 label 'SOMETIMES' is not right" in rows[0]
+    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+
+
+def test_bad_rows_are_skipped_on_request(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    page = _send(visitor, detector_id, BAD, "rows.csv", on_error="skip")
+    assert page.status == 200
+    assert "1 query and 1 label added" in page.text
+    assert "2 bad rows skipped" in page.text
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "said"),
+    [
+        (b"", "rows.csv", "the file is empty"),
+        (b"colour\nred\n", "rows.csv", "colour: is not a known column"),
+        (b"\xff\xfe\x00", "rows.csv", "it is not utf-16 text"),
+        (b"{", "rows.json", "it is not JSON"),
+        (b"PAR1", "rows.parquet", "it is not Parquet"),
+        (GOOD, "rows.xlsx", "its name must end in"),
+        (GOOD, "", "choose a file first"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(
+    visitor: Visitor, shelf: Shelf, content: bytes, name: str, said: str
+) -> None:
+    page = _send(visitor, shelf.add_detector(), content, name)
+    assert page.status == 422
+    assert said in page.by_id("file-error").text
+
+
+def test_an_import_may_be_larger_than_other_bodies(
+    settings: Settings, database: Database, clock: Clock, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    app = create_app(settings, database, clock=clock)
+    app.config["MAX_CONTENT_LENGTH"] = 2_000
+    row = (
+        b'{"key": "k", "predicted": "YES", "note": "'
+        + b"x" * 1900
+        + b'", "label": "YES"}'
+    )
+    assert "1 query " in _send(Visitor(app), detector_id, row, "rows.jsonl").text
+    small = settings.model_copy(update={"max_body_bytes": 1_024})
+    visitor = Visitor(create_app(small, database, clock=clock))
+    assert _send(visitor, detector_id, row, "rows.jsonl").status == 413
+
+
+def test_an_archived_detector_takes_no_file(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    visitor.send(f"/detectors/{detector_id}/archive", {"sure": "yes"})
+    page = _send(visitor, detector_id, GOOD, "rows.csv")
+    assert page.status == 422
+    assert "is archived" in page.by_id("file-error").text

@@ -1,0 +1,234 @@
+"""Finding queries, looking at one, and correcting its label."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import event
+
+from tests.conftest import Clock
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+from tracker.app import create_app
+from tracker.settings import Settings
+from tracker.storage.database import Database
+
+ROWS = [
+    {"key": "a", "predicted": "YES", "label": "YES", "version": "v1"},
+    {"key": "b", "predicted": "NO", "label": "YES", "version": "v1"},
+    {"key": "c", "predicted": "NO", "label": "NO", "version": "v2"},
+    {"key": "d", "predicted": "YES", "label": "UNCLEAR", "version": "v2"},
+    {"key": "e", "predicted": "NO", "version": "v2", "confidence": 0.5},
+]
+
+
+@pytest.fixture
+def five(shelf: Shelf) -> str:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, ROWS)
+    return detector_id
+
+
+def _links(page: Page) -> list[str]:
+    return [
+        a.attributes["href"]
+        for a in page.find("a")
+        if a.attributes.get("href", "").startswith("/queries/")
+    ]
+
+
+def _keys(visitor: Visitor, path: str) -> str:
+    """Return the keys of the listed queries, in order, as one word."""
+    pages = [visitor.get(link) for link in _links(visitor.get(path))]
+    terms = [
+        [e.text for e in page.elements if e.name in {"dt", "dd"}] for page in pages
+    ]
+    return "".join(words[words.index("Key") + 1] for words in terms)
+
+
+@pytest.mark.parametrize(
+    ("filters", "keys"),
+    [
+        ("", "edcba"),
+        ("show=labelled", "dcba"),
+        ("show=unlabelled", "e"),
+        ("show=wrong", "b"),
+        ("show=right", "ca"),
+        ("show=junk", "edcba"),
+        ("predicted=NO", "ecb"),
+        ("label=YES", "ba"),
+        ("label=UNCLEAR", "d"),
+        ("label=MAYBE", ""),
+        ("version=v1", "ba"),
+        ("version=*", "edcba"),
+        ("show=wrong&version=v2", ""),
+        ("show=unlabelled&predicted=YES", ""),
+        ("show=unlabelled&label=YES", ""),
+        ("show=right&predicted=NO&version=v2", "c"),
+    ],
+)
+def test_the_list_is_filtered(
+    visitor: Visitor, five: str, recompute: Callable[[], None], filters: str, keys: str
+) -> None:
+    path = f"/detectors/{five}/queries?{filters}"
+    assert _keys(visitor, path) == keys
+    recompute()
+    assert _keys(visitor, path) == keys
+
+
+def test_a_version_that_there_is_not_is_refused(visitor: Visitor, five: str) -> None:
+    assert visitor.get(f"/detectors/{five}/queries?version=v9").status in {400, 404}
+
+
+def test_a_long_list_goes_on_and_keeps_its_filters(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"predicted": "YES", "label": "NO"}, {"predicted": "YES", "label": "YES"}]
+    shelf.add_queries(detector_id, rows * 30)
+    first = visitor.get(f"/detectors/{detector_id}/queries?show=wrong")
+    (older,) = [a for a in first.find("a") if a.text == "Older"]
+    second = visitor.get(older.attributes["href"])
+    assert len(_links(first)) == 24
+    assert len(_links(second)) == 6
+    assert not set(_links(first)) & set(_links(second))
+
+
+def test_a_rare_label_is_found_without_a_walk(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None], database: Database
+) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 300)
+    recompute()
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    page = visitor.get(f"/detectors/{detector_id}/queries?show=wrong")
+    assert "No query passes" in page.text
+    lists = [s for s in statements if "FROM queries" in s and "confidence" in s]
+    assert lists == []
+
+
+def test_a_query_shows_what_is_known_of_it(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(
+        detector_id,
+        [
+            {
+                "predicted": "YES",
+                "confidence": 0.75,
+                "label": "NO",
+                "note": "hinge",
+                "metadata": {"camera": 4, "place": "dock"},
+            }
+        ],
+    )
+    (link,) = _links(visitor.get(f"/detectors/{detector_id}/queries"))
+    page = visitor.get(link)
+    for said in ("YES at confidence 0.75", "so the detector was wrong", "hinge"):
+        assert said in page.text
+    for said in ("by alice", "current"):
+        assert said in page.text
+    facts = page.find("dl", class_="facts")[0].text
+    assert "camera 4 place dock" in facts
+
+
+def test_a_corrected_label_keeps_the_one_before(visitor: Visitor, five: str) -> None:
+    (link,) = _links(visitor.get(f"/detectors/{five}/queries?show=wrong"))
+    answer = visitor.send(link, {"label": "NO", "note": "looked twice"})
+    assert answer.status_code == 303
+    page = visitor.get(link)
+    history = page.find("ol")[0].text
+    assert "NO current" in history
+    assert "by web" in history
+    assert "looked twice" in history
+    assert "YES replaced" in history
+    assert "1 corrected" not in visitor.get(f"/detectors/{five}?version=v1").text
+    assert "0 unclear" in visitor.get(f"/detectors/{five}?version=v1").text
+
+
+def test_a_picked_query_can_be_left_out(visitor: Visitor, five: str) -> None:
+    (link,) = _links(visitor.get(f"/detectors/{five}/queries?show=unlabelled"))
+    visitor.send(link, {"label": "YES", "sampling": "targeted"})
+    assert "1 targeted" in visitor.get(f"/detectors/{five}").text
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"label": "MAYBE"}, "label"),
+        ({"label": ""}, "label"),
+        ({"label": "YES", "note": "x" * 2001}, "note"),
+    ],
+)
+def test_what_is_wrong_with_a_label_is_said(
+    visitor: Visitor, five: str, fields: dict[str, str], field: str
+) -> None:
+    (link,) = _links(visitor.get(f"/detectors/{five}/queries?show=unlabelled"))
+    page = visitor.post(link, fields)
+    assert page.status == 422
+    assert page.by_id(f"{field}-error").text
+    assert page.form(link)["note"] == fields.get("note", "")
+
+
+def test_an_image_is_shown(
+    app: Flask, visitor: Visitor, keys: dict[str, str], door: str, png: bytes
+) -> None:
+    from tracker.http import Context
+    from tracker.services.images import clean_image
+    from tracker.services.queries import NewQuery, log_query
+    from tracker.storage.detectors import find_detector
+
+    context: Context = app.extensions["tracker"]
+    image = clean_image(png)
+    name = context.images.put(image.content, image.suffix)
+    with context.database.write() as session:
+        detector = find_detector(session, int(door.removeprefix("det_")))
+        assert detector is not None
+        query, _ = log_query(
+            session,
+            detector,
+            NewQuery(predicted="YES"),
+            labeler="alice",
+            created_at=context.clock(),
+            image=name,
+        )
+    path = f"/queries/iq_{query.id}"
+    (shown,) = visitor.get(path).find("img")
+    answer = visitor.client.get(shown.attributes["src"])
+    assert answer.data == image.content
+    assert answer.mimetype == "image/png"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_image_elsewhere_is_shown_only_from_named_hosts(
+    settings: Settings, database: Database, clock: Clock, shelf: Shelf
+) -> None:
+    named = settings.model_copy(update={"image_hosts": ("good.example",)})
+    visitor = Visitor(create_app(named, database, clock=clock))
+    detector_id = shelf.add_detector()
+    rows = [
+        {"predicted": "YES", "image_url": f"https://{host}/1.png"}
+        for host in (
+            "good.example",
+            "bad.example",
+            "good.example@bad.example",
+            "[",
+            "x[y",
+        )
+    ]
+    shelf.add_queries(detector_id, rows)
+    links = _links(visitor.get(f"/detectors/{detector_id}/queries"))
+    shown = [
+        i.attributes["src"] for link in links for i in visitor.get(link).find("img")
+    ]
+    assert shown == ["https://good.example/1.png"]
+
+
+def test_a_query_without_an_image_has_none(visitor: Visitor, five: str) -> None:
+    link = _links(visitor.get(f"/detectors/{five}/queries"))[0]
+    assert visitor.get(f"{link}/image").status == 404

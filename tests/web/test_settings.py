@@ -1,0 +1,132 @@
+"""The settings of a detector, API keys, and what the server runs with."""
+
+import re
+
+import pytest
+
+from tests.conftest import Clock
+from tests.web.conftest import Shelf, Visitor
+from tracker.app import create_app
+from tracker.settings import Settings
+from tracker.storage.database import Database
+
+FIELDS = {
+    "name": "gate",
+    "question": "Is it shut?",
+    "confidence_level": "99",
+    "target": "97.5",
+}
+
+
+def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/settings"
+    answer = visitor.send(path, FIELDS)
+    assert answer.status_code == 303
+    page = visitor.get(path)
+    assert "Saved." in page.text
+    assert {name: page.form(path)[name] for name in FIELDS} == FIELDS
+    assert "With 99 % confidence" in visitor.get(f"/detectors/{published}").text
+
+
+def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/settings"
+    visitor.send(path, FIELDS | {"target": ""})
+    assert visitor.get(path).form(path)["target"] == ""
+    assert (
+        "target"
+        not in visitor.get("/").text.split("Detectors", 2)[2].split("The bar")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [("name", ""), ("question", ""), ("confidence_level", "0"), ("target", "x")],
+)
+def test_a_wrong_change_changes_nothing(
+    visitor: Visitor, published: str, field: str, typed: str
+) -> None:
+    path = f"/detectors/{published}/settings"
+    page = visitor.post(path, FIELDS | {field: typed})
+    assert page.status == 422
+    assert page.by_id(f"{field}-error").text
+    assert page.form(path)["name"] == (FIELDS | {field: typed})["name"]
+    assert visitor.get(path).form(path)["name"] == "door"
+
+
+def test_a_taken_name_is_refused(
+    visitor: Visitor, shelf: Shelf, published: str
+) -> None:
+    shelf.add_detector(name="gate")
+    page = visitor.post(f"/detectors/{published}/settings", FIELDS)
+    assert page.status == 422
+    assert "exists already" in page.by_id("name-error").text
+
+
+def test_archiving_asks_first(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/archive"
+    assert visitor.post(path).status == 422
+    assert "door" in visitor.get("/").text
+    assert visitor.send(path, {"sure": "yes"}).status_code == 303
+    page = visitor.get("/")
+    assert "door is archived." in page.text
+    assert "No detector yet" in page.text
+    page = visitor.get(f"/detectors/{published}")
+    assert "was archived" in page.text
+    assert "87.7 %" in page.text
+    assert visitor.post(f"/detectors/{published}/settings", FIELDS).status == 422
+
+
+def test_a_key_is_shown_once_and_works(visitor: Visitor, door: str) -> None:
+    page = visitor.post("/settings/keys", {"name": "line-3", "role": "viewer"})
+    key = page.by_id("new-key").text
+    assert re.fullmatch(r"trk_[A-Za-z0-9]{32}", key)
+    assert page.headers["Cache-Control"] == "no-store"
+    assert key not in visitor.get("/settings").html
+    assert "line-3" in visitor.get("/settings").text
+    call = {"Authorization": f"Bearer {key}"}
+    assert visitor.get("/api/v1/detectors", headers=call).status == 200
+    answer = visitor.send("/settings/keys/revoke", {"name": "line-3"})
+    assert answer.status_code == 303
+    assert "revoked" in visitor.get("/settings").text
+    assert visitor.get("/api/v1/detectors", headers=call).status == 401
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": "", "role": "viewer"}, "name"),
+        ({"name": "line-3", "role": "owner"}, "role"),
+        ({"name": "line-3", "role": ""}, "role"),
+    ],
+)
+def test_a_wrong_key_is_not_made(
+    visitor: Visitor, fields: dict[str, str], field: str
+) -> None:
+    page = visitor.post("/settings/keys", fields)
+    assert page.status == 422
+    assert page.by_id(f"{field}-error").text
+    assert "None yet" in page.text
+
+
+def test_two_keys_cannot_have_one_name(visitor: Visitor) -> None:
+    visitor.send("/settings/keys", {"name": "line-3", "role": "viewer"})
+    page = visitor.post("/settings/keys", {"name": "line-3", "role": "admin"})
+    assert page.status == 422
+    assert "already" in page.by_id("name-error").text
+
+
+def test_revoking_an_unknown_key_is_a_404(visitor: Visitor) -> None:
+    assert visitor.post("/settings/keys/revoke", {"name": "nobody"}).status == 404
+
+
+def test_the_settings_are_shown_without_secrets(
+    settings: Settings, database: Database, clock: Clock
+) -> None:
+    secret = settings.model_copy(update={"secret_key": "s3cr3t" * 8})
+    page = Visitor(create_app(secret, database, clock=clock)).get("/settings")
+    for name in Settings.model_fields:
+        assert f"TRACKER_{name.upper()}" in page.text
+    assert "s3cr3t" not in page.html
+    password = database.engine.url.password
+    if isinstance(password, str) and password:
+        assert password not in page.html

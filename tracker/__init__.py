@@ -1,0 +1,1 @@
+"""Tracker measures how accurate a detector is in production, and how surely."""

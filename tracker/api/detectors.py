@@ -1,0 +1,91 @@
+"""Detectors: made, found, changed and archived."""
+
+from typing import Any
+
+from flask import Response
+from pydantic import Field
+
+from tracker.api import shapes
+from tracker.api.dumps import dump_detector
+from tracker.api.pages import dump_page
+from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
+from tracker.api.routes import answers, build_routes
+from tracker.http import database, now, requires
+from tracker.services import detectors as services
+from tracker.services.detectors import DetectorChange, NewDetector
+from tracker.storage import detectors as storage
+from tracker.storage.base import dump_id
+
+routes = build_routes("detectors", "Classifiers under measurement.")
+
+
+class DetectorList(Page):
+    """Which detectors to list."""
+
+    name: Text | None = Field(default=None, description="Only the one of this name.")
+    after: DetectorCursor | None = Field(
+        default=None, description="As it stands in next."
+    )
+
+
+@routes.post(
+    "/detectors", responses=answers({201: shapes.Detector}, 409, 413, 415, 422)
+)
+@requires("editor")
+def create_detector(body: NewDetector) -> tuple[dict[str, Any], int]:
+    """Make a detector."""
+    with database().write() as session:
+        detector = services.create_detector(session, body, created_at=now())
+        return dump_detector(session, detector), 201
+
+
+@routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))
+@requires("viewer")
+def list_detectors(query: DetectorList) -> dict[str, Any]:
+    """List the detectors that are not archived, the oldest first."""
+    with database().read() as session:
+        return dump_page(
+            storage.list_detectors(
+                session, name=query.name, after=query.after, limit=query.limit + 1
+            ),
+            query.limit,
+            lambda detector: dump_detector(session, detector),
+            lambda detector: dump_id("det", detector.id),
+        )
+
+
+@routes.get(
+    "/detectors/<last_detector:id>", responses=answers({200: shapes.Detector}, 404)
+)
+@requires("viewer")
+def get_detector(path: DetectorPath) -> dict[str, Any]:
+    """Look at a detector; an archived one is found by its id only."""
+    with database().read() as session:
+        return dump_detector(session, services.get_detector(session, path.id))
+
+
+@routes.patch(
+    "/detectors/<last_detector:id>",
+    responses=answers({200: shapes.Detector}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
+    """Change a detector; its classes stay as they are, and so does its history."""
+    with database().write() as session:
+        detector = services.get_open_detector(session, path.id)
+        services.change_detector(session, detector, body)
+        return dump_detector(session, detector)
+
+
+@routes.delete(
+    "/detectors/<last_detector:id>", responses={"204": None, **answers({}, 404)}
+)
+@requires("admin")
+def archive_detector(path: DetectorPath) -> Response:
+    """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
+    with database().write() as session:
+        detector = services.get_detector(session, path.id)
+        services.archive_detector(detector, archived_at=now())
+    response = Response(status=204)
+    del response.headers["Content-Type"]
+    return response

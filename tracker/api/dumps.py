@@ -1,0 +1,134 @@
+"""Rows and estimates as they stand in an answer."""
+
+from typing import Any
+
+from flask import url_for
+from sqlalchemy.orm import Session
+
+from tracker.api import shapes
+from tracker.services.estimates import Estimate
+from tracker.services.imports import ImportReport
+from tracker.services.queries import load_metadata
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.labels import Label
+from tracker.storage.queries import Query
+
+
+def _dump(shape: shapes.Shape) -> dict[str, Any]:
+    return shape.model_dump(mode="json", by_alias=True)
+
+
+def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
+    """Return a detector as JSON."""
+    return _dump(
+        shapes.Detector(
+            id=dump_id("det", detector.id),
+            name=detector.name,
+            question=detector.question,
+            classes=detector.classes,
+            confidence_level=detector.confidence_level,
+            target=detector.target,
+            created_at=detector.created_at,
+            archived_at=detector.archived_at,
+            versions=[
+                shapes.DetectorVersion(name=version.name, created_at=version.created_at)
+                for version in list_versions(session, detector.id)
+            ],
+        )
+    )
+
+
+def dump_query(session: Session, query: Query) -> dict[str, Any]:
+    """Return a query as JSON."""
+    query_id = dump_id("iq", query.id)
+    image = None
+    if query.image is not None:
+        image = url_for("queries.get_image", id=query_id, _external=True)
+    return _dump(
+        shapes.Query(
+            id=query_id,
+            detector=dump_id("det", query.detector_id),
+            key=query.key,
+            predicted=query.predicted,
+            confidence=query.confidence,
+            # The session remembers it: a page of queries asks once a version.
+            version=session.get_one(Version, query.version_id).name,
+            asked_at=query.asked_at,
+            created_at=query.created_at,
+            metadata=load_metadata(query),
+            image_url=query.image_url,
+            image=image,
+            label=query.label,
+            sampling=query.sampling,
+        )
+    )
+
+
+def dump_label(label: Label, *, is_current: bool) -> dict[str, Any]:
+    """Return a label as JSON."""
+    return _dump(
+        shapes.Label(
+            id=dump_id("lab", label.id),
+            query=dump_id("iq", label.query_id),
+            label=label.label,
+            sampling=label.sampling,
+            note=label.note,
+            labeler=label.labeler,
+            labelled_at=label.labelled_at,
+            created_at=label.created_at,
+            is_current=is_current,
+        )
+    )
+
+
+def dump_estimate(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate as JSON."""
+    balanced = estimate.balanced
+    return _dump(
+        shapes.Estimate(
+            detector=dump_id("det", estimate.detector.id),
+            name=estimate.detector.name,
+            version=estimate.version,
+            computed_at=estimate.computed_at,
+            confidence_level=estimate.confidence_level,
+            method=estimate.method,
+            labels=estimate.labels,
+            unclear=estimate.unclear,
+            targeted_left_out=estimate.targeted_left_out,
+            includes_targeted=estimate.includes_targeted,
+            classes=[
+                shapes.ClassEstimate(
+                    name=scope.scope,
+                    correct=scope.correct,
+                    labelled=scope.labelled,
+                    accuracy=scope.accuracy,
+                    low=scope.low,
+                    high=scope.high,
+                )
+                for scope in estimate.classes
+            ],
+            balanced=shapes.BalancedEstimate(
+                accuracy=balanced.accuracy, low=balanced.low, high=balanced.high
+            ),
+            confusion={label: dict(row) for label, row in estimate.confusion.items()},
+        )
+    )
+
+
+def dump_report(report: ImportReport) -> dict[str, Any]:
+    """Return what an import did as JSON."""
+    return _dump(
+        shapes.ImportReport(
+            queries_added=report.queries_added,
+            labels_added=report.labels_added,
+            unchanged=report.unchanged,
+            bad_rows=report.bad_rows,
+            errors=[
+                shapes.RowProblem(
+                    row=wrong.row, field=wrong.field, message=wrong.message
+                )
+                for wrong in report.errors
+            ],
+        )
+    )

@@ -1,0 +1,143 @@
+"""The OpenAPI document, and the page that shows it."""
+
+import json
+from copy import deepcopy
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from flask import Response, current_app, send_from_directory
+from flask_openapi3.models.info import Info
+from flask_openapi3.openapi import OpenAPI
+from flask_openapi3.utils import get_model_schema
+
+from tracker.api.examples import EXAMPLES, TEXTS
+from tracker.api.routes import answers_file, build_routes, on_invalid_body
+from tracker.api.shapes import Problem
+from tracker.errors import NotFoundError
+from tracker.http import PUBLIC, requires
+from tracker.services.imports import ImportBody
+from tracker.services.queries import NewQuery
+
+OPTIONS: dict[str, Any] = {
+    "info": Info(
+        title="Tracker",
+        version="1",
+        description="How accurate is this detector in production, and how sure are "
+        "we?\n\nSend an API key as `Authorization: Bearer KEY`. Bodies and answers are "
+        "strict JSON; instants are RFC 3339 in UTC. Lists come in pages: follow `next` "
+        "until it is null. Errors are problem documents (RFC 9457). Wherever a "
+        "detector's id stands in a path, its name works too.",
+    ),
+    "security_schemes": {"key": {"type": "http", "scheme": "bearer"}},
+    "doc_ui": False,
+    # Every call documents a 400, so that nothing is added to what it says itself.
+    "validation_error_status": 400,
+    "validation_error_model": Problem,
+    "validation_error_callback": on_invalid_body,
+}
+routes = build_routes("documentation", "This document.", public=True)
+
+_SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
+_ASSETS = {
+    "swagger-ui.css": _SWAGGER / "css",
+    "swagger-ui-bundle.js": _SWAGGER / "js",
+    "swagger.svg": _SWAGGER / "images",
+}
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Tracker API</title>
+<link rel="icon" href="docs/swagger.svg">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """\
+window.ui = SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  validatorUrl: null,
+});
+"""
+
+
+@routes.get("/openapi.json", responses=answers_file("application/json", problems=()))
+@requires(PUBLIC)
+def get_document() -> Response:
+    """Get this document."""
+    return Response(dump_document(current_app), content_type="application/json")
+
+
+@routes.get("/docs", responses=answers_file("text/html", problems=()))
+@requires(PUBLIC)
+def get_docs() -> Response:
+    """Read this document as a page that can try calls."""
+    return Response(_PAGE, content_type="text/html; charset=utf-8")
+
+
+@routes.route("/docs/<file>")
+@requires(PUBLIC)
+def get_docs_file(file: str) -> Response:
+    """Get a file of the page."""
+    if file == "start.js":
+        return Response(_START, content_type="text/javascript; charset=utf-8")
+    if file not in _ASSETS:
+        raise NotFoundError("the page has no such file")
+    return send_from_directory(_ASSETS[file], file, max_age=3600)
+
+
+def dump_document(app: Any) -> str:
+    """Return the document of *app* as it stands in docs/openapi.json."""
+    return json.dumps(build_document(app), indent=2, ensure_ascii=False) + "\n"
+
+
+def build_document(app: OpenAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of *app*."""
+    document = deepcopy(app.api_doc)
+    schemas = document["components"]["schemas"]
+    # Bodies that come in more than one way are read by their views.
+    for model in (NewQuery, ImportBody):
+        schema = get_model_schema(model)
+        schemas.update(schema.pop("$defs", {}))
+        schemas[model.__name__] = schema
+    for name, schema in schemas.items():
+        # What a body refers to stands beside it and not inside of it.
+        schema.pop("$defs", None)
+        if name in EXAMPLES:
+            schema["examples"] = [EXAMPLES[name]]
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    for calls in document["paths"].values():
+        for call in calls.values():
+            _finish_call(call)
+    return document
+
+
+def _finish_call(call: dict[str, Any]) -> None:
+    call.setdefault("security", [])
+    for parameter in call.get("parameters", []):
+        parameter["schema"] = _without_null(parameter["schema"])
+    for media_type, content in call.get("requestBody", {}).get("content", {}).items():
+        if media_type in TEXTS:
+            content["example"] = TEXTS[media_type]
+    call["responses"] = dict(sorted(call["responses"].items()))
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter, which is left out and never null."""
+    kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {
+        **kinds[0],
+        **({"description": text} if (text := schema.get("description")) else {}),
+    }

@@ -1,0 +1,167 @@
+"""What may stand behind the question mark of an address, and in its path."""
+
+import re
+from functools import partial
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from tracker import stats
+from tracker.errors import FieldError
+from tracker.http import BadParametersError
+from tracker.services.fields import Input, Instant, Level, describe_errors, show
+from tracker.storage.base import parse_id
+
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
+
+
+class Parameters(Input):
+    """Base of the parameters of a call, which come as text."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_what_would_be_right(
+        cls, values: Any, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            wrong = [
+                one if one.field in cls.model_fields else cls.unknown(one.field)
+                for one in describe_errors(error)
+            ]
+            raise BadParametersError(wrong) from error
+
+    @classmethod
+    def unknown(cls, name: str) -> FieldError:
+        """Return the error of a parameter that this call does not have."""
+        known = ", ".join(cls.model_fields) or "none"
+        return FieldError(name, f"is not a parameter of this call; there are: {known}")
+
+
+class NoParameters(Parameters):
+    """Nothing may stand behind the question mark."""
+
+
+def wrong_parameter(name: str, value: object, message: str) -> BadParametersError:
+    """Return the error of a parameter whose *value* makes no sense here."""
+    wrong = FieldError(name, f"{show(value)} is not right: {message}")
+    return BadParametersError([wrong])
+
+
+def _parse_whole(value: object) -> object:
+    if isinstance(value, str):
+        if not _WHOLE.fullmatch(value):
+            raise ValueError("it must be a whole number")
+        return int(value)
+    return value
+
+
+def _parse_number(value: object) -> object:
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            raise ValueError("it must be a number, such as 0.95")
+        return float(value)
+    return value
+
+
+def _parse_flag(value: object) -> object:
+    if isinstance(value, str):
+        if value not in {"true", "false"}:
+            raise ValueError("it must be true or false")
+        return value == "true"
+    return value
+
+
+def _parse_cursor(prefix: str, value: object) -> object:
+    if isinstance(value, str):
+        number = parse_id(prefix, value)
+        if number is None:
+            raise ValueError("it must be taken from the address in next")
+        return number
+    return value
+
+
+def _parse_place(value: object) -> object:
+    if isinstance(value, str):
+        found = _PLACE.fullmatch(value)
+        if found is None:
+            raise ValueError("it must be taken from the address in next")
+        return int(found[1]), int(found[2])
+    return value
+
+
+def _check_storable(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("NUL is not allowed")
+    return value
+
+
+def _cursor_schema(prefix: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9]{{1,19}}$"})
+
+
+Limit = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_parse_whole)]
+RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
+Flag = Annotated[bool, BeforeValidator(_parse_flag)]
+Text = Annotated[str, AfterValidator(_check_storable)]
+LevelText = Annotated[Level, BeforeValidator(_parse_number)]
+# The service that is asked for a method knows which there are.
+Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
+DetectorCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "det")), _cursor_schema("det")
+]
+QueryCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "iq")), _cursor_schema("iq")
+]
+LabelCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "lab")), _cursor_schema("lab")
+]
+Place = Annotated[
+    tuple[int, int],
+    BeforeValidator(_parse_place),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"}),
+]
+
+
+class Page(Parameters):
+    """Which page of a list."""
+
+    limit: Limit = Field(default=100, description="How many items a page has at most.")
+
+
+class Window(Parameters):
+    """A stretch of time."""
+
+    since: Instant | None = Field(default=None, description="At this instant or later.")
+    until: Instant | None = Field(default=None, description="Before this instant.")
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.since and self.until and self.since >= self.until:
+            raise wrong_parameter(
+                "until", str(self.until), "it must be later than since"
+            )
+        return self
+
+
+class DetectorPath(Input):
+    """A detector in the path of an address."""
+
+    id: str = Field(description="The detector's id, or its name.")
+
+
+class QueryPath(Input):
+    """A query in the path of an address."""
+
+    id: str = Field(description="The query's id.")

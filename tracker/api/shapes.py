@@ -1,0 +1,190 @@
+"""The shapes of what the API answers."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from tracker.services.fields import Instant
+
+Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
+
+
+class Shape(BaseModel):
+    """Base of every answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DetectorVersion(Shape):
+    """One trained state of a detector."""
+
+    name: str
+    created_at: Instant = Field(description="When the first query of it arrived.")
+
+
+class Detector(Shape):
+    """A classifier under measurement."""
+
+    id: str = Field(description="det_ and a number.")
+    name: str
+    question: str
+    classes: list[str]
+    confidence_level: float
+    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    created_at: Instant
+    archived_at: Instant | None
+    versions: list[DetectorVersion] = Field(description="In the order they arrived.")
+
+
+class DetectorPage(Shape):
+    """A page of detectors, the oldest first."""
+
+    items: list[Detector]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class Query(Shape):
+    """One input put to a detector, and what the detector said of it."""
+
+    id: str = Field(description="iq_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    key: str | None = Field(description="The caller's own id.")
+    predicted: str
+    confidence: float | None
+    version: str
+    asked_at: Instant
+    created_at: Instant
+    metadata: dict[str, Any] | None
+    image_url: str | None
+    image: Address | None = Field(description="The address of the stored image.")
+    label: str | None = Field(description="The current label, a class or UNCLEAR.")
+    sampling: str = Field(description="Why it was chosen for labelling.")
+
+
+class QueryPage(Shape):
+    """A page of queries, the newest first."""
+
+    items: list[Query]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class Label(Shape):
+    """The ground truth that somebody gave to a query."""
+
+    id: str = Field(description="lab_ and a number.")
+    query: str = Field(description="The id of the query.")
+    label: str = Field(description="A class of the detector, or UNCLEAR.")
+    sampling: str
+    note: str | None
+    labeler: str
+    labelled_at: Instant
+    created_at: Instant
+    is_current: bool = Field(description="False once another label has replaced it.")
+
+
+class LabelPage(Shape):
+    """A page of the labels of one query, the current one first."""
+
+    items: list[Label]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class ClassEstimate(Shape):
+    """The accuracy of one class: correct / labelled, and its interval."""
+
+    name: str = Field(serialization_alias="class")
+    correct: int
+    labelled: int
+    accuracy: float | None = Field(description="null without a label of this class.")
+    low: float
+    high: float
+
+
+class BalancedEstimate(Shape):
+    """The mean of the accuracies of the classes, and its interval."""
+
+    accuracy: float | None = Field(description="null while a class has no label.")
+    low: float
+    high: float
+
+
+class Estimate(Shape):
+    """How accurate one version of a detector is, and how sure that is."""
+
+    detector: str = Field(description="The id of the detector.")
+    name: str = Field(description="The name of the detector.")
+    version: str | None = Field(
+        description="* for all versions pooled; null before the first query."
+    )
+    computed_at: Instant
+    confidence_level: float
+    method: str
+    labels: int = Field(description="Scored labels.")
+    unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
+    targeted_left_out: int = Field(description="Targeted labels that are not scored.")
+    includes_targeted: bool
+    classes: list[ClassEstimate]
+    balanced: BalancedEstimate
+    confusion: dict[str, dict[str, int]] = Field(
+        description="confusion[label][predicted]; cells without a label are left out."
+    )
+
+
+class HistoryRow(Shape):
+    """One row of a snapshot: a class, or the balanced accuracy."""
+
+    computed_at: Instant
+    detector: str = Field(description="The name of the detector.")
+    version: str
+    labels: int
+    scope: str = Field(description="A class, or balanced.")
+    correct: int
+    labelled: int
+    accuracy: float | None
+    low: float
+    high: float
+    confidence_level: float
+    method: str
+
+
+class HistoryPage(Shape):
+    """Rows of the history in order; a snapshot is never torn apart."""
+
+    items: list[HistoryRow]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class RowProblem(Shape):
+    """One thing wrong with one row of an import."""
+
+    row: int = Field(description="Counted from 1, without a header.")
+    field: str
+    message: str
+
+
+class ImportReport(Shape):
+    """What an import did."""
+
+    queries_added: int
+    labels_added: int
+    unchanged: int
+    bad_rows: int = Field(description="How many rows were skipped.")
+    errors: list[RowProblem] = Field(description="Of the skipped rows, at most 1,000.")
+
+
+class FieldProblem(Shape):
+    """One thing wrong with the input."""
+
+    row: int = Field(default=0, description="Of an import, counted from 1.")
+    field: str
+    message: str = Field(description="What was received, and what would be right.")
+
+
+class Problem(Shape):
+    """What went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] = Field(default=[], description="Where input was wrong.")

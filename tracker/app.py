@@ -1,0 +1,187 @@
+"""Where the parts meet: ``create_app`` makes one web application of them."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, render_template, request
+from flask_openapi3.openapi import OpenAPI
+from flask_wtf.csrf import CSRFProtect
+from sqlalchemy.exc import DBAPIError
+from werkzeug.exceptions import HTTPException, SecurityError
+
+from tracker import api, web
+from tracker.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    TrackerError,
+    UnavailableError,
+)
+from tracker.files import shipped_folder
+from tracker.http import (
+    BadParametersError,
+    BadRequestError,
+    Context,
+    ForbiddenError,
+    StrictJSONProvider,
+    UnauthorizedError,
+    UnsupportedMediaTypeError,
+    authorize,
+    dump_errors,
+    is_api_request,
+    problem,
+)
+from tracker.jobs.recompute import recompute_detector, utc_now
+from tracker.settings import Settings
+from tracker.storage.database import Database
+from tracker.storage.images import ImageStore
+
+# The largest body of everything but an import, which has a setting.
+_MAX_BODY_BYTES = 12 * 2**20
+_TITLES = {
+    BadRequestError: (400, "The request cannot be read"),
+    UnauthorizedError: (401, "An API key is needed"),
+    ForbiddenError: (403, "Not allowed"),
+    NotFoundError: (404, "Not found"),
+    ConflictError: (409, "It contradicts what is stored"),
+    UnsupportedMediaTypeError: (415, "The media type is not read here"),
+    UnavailableError: (503, "The database does not answer"),
+}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
+
+
+def create_app(
+    settings: Settings,
+    database: Database,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    worker: str = "web",
+) -> Flask:
+    """Return the web application over *database*, whose schema must be up to date."""
+    app = OpenAPI(
+        "tracker",
+        **api.OPTIONS,
+        template_folder=str(shipped_folder("templates")),
+        static_folder=str(shipped_folder("static")),
+    )
+    app.json = StrictJSONProvider(app)
+    app.config.update(
+        SECRET_KEY=settings.load_secret_key(),
+        MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
+        TRUSTED_HOSTS=settings.allowed_hosts,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SEND_FILE_MAX_AGE_DEFAULT=timedelta(days=365),
+        WTF_CSRF_TIME_LIMIT=None,
+    )
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    app.extensions["tracker"] = Context(
+        settings=settings,
+        database=database,
+        images=ImageStore(settings.image_dir),
+        recompute=partial(recompute_detector, database, worker=worker, clock=clock),
+        clock=clock,
+    )
+    app.extensions["tracker-public-endpoints"] = frozenset({"static"})
+    app.before_request(authorize)
+    app.after_request(partial(_add_headers, content_security_policy(settings)))
+    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
+    csrf = CSRFProtect(app)
+    api.register(app, csrf)
+    web.register(app)
+    _register_error_handlers(app)
+    return app
+
+
+def content_security_policy(settings: Settings) -> str:
+    """Return what a page may load: our own files, and images of the named hosts."""
+    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        f"img-src 'self' data:{hosts}; font-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def _add_headers(policy: str, response: Response) -> Response:
+    response.headers.setdefault("Content-Security-Policy", policy)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+def _add_static_hash(folder: Path, endpoint: str, values: dict[str, Any]) -> None:
+    # Browsers keep a static file for a year; another content has another address.
+    if endpoint == "static" and "filename" in values:
+        values.setdefault("v", _file_hash(folder / values["filename"]))
+
+
+@lru_cache(maxsize=256)
+def _file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "0"
+
+
+def _register_error_handlers(app: Flask) -> None:
+    app.register_error_handler(TrackerError, _on_tracker_error)
+    app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(DBAPIError, _on_database_error)
+    app.register_error_handler(Exception, _on_bug)
+
+
+def _on_tracker_error(error: TrackerError) -> Response:
+    if isinstance(error, InvalidInputError):
+        # What is wrong in an address is a 400, what is wrong in a body a 422.
+        is_read = request.method in {"GET", "HEAD"}
+        status = 400 if is_read or isinstance(error, BadParametersError) else 422
+        return _answer(
+            status, "The input is wrong", str(error), dump_errors(error.errors)
+        )
+    for kind, (status, title) in _TITLES.items():
+        if isinstance(error, kind):
+            return _answer(status, title, str(error))
+    return _on_bug(error)
+
+
+def _on_http_error(error: HTTPException) -> Response:
+    if error.response is not None:
+        response = error.response
+        assert isinstance(response, Response)
+        return response
+    if isinstance(error, SecurityError) and not is_api_request():
+        # A page has links, and under a host that is not trusted none can be made.
+        return Response("This host is not trusted.\n", 400, mimetype="text/plain")
+    answer = _answer(error.code or 500, error.name, error.description or error.name)
+    for name, value in error.get_headers():
+        if name not in {"Content-Type", "Content-Length"}:
+            answer.headers[name] = value
+    return answer
+
+
+def _on_database_error(error: DBAPIError) -> Response:
+    if error.connection_invalidated:
+        return _answer(503, "The database does not answer", "the connection was lost")
+    return _on_bug(error)
+
+
+def _on_bug(error: Exception) -> Response:
+    api.log.exception(
+        "unexpected error", path=request.path, method=request.method, exc_info=error
+    )
+    return _answer(500, "A mistake of ours", "it has been logged; nothing was written")
+
+
+def _answer(
+    status: int, title: str, detail: str, errors: list[dict[str, Any]] | None = None
+) -> Response:
+    headers = _HEADERS.get(status)
+    if is_api_request():
+        return problem(status, title, detail, errors=errors, headers=headers)
+    page = render_template("error.html", status=status, title=title, detail=detail)
+    return Response(page, status=status, headers=headers)

@@ -1,0 +1,1 @@
+"""History rows in, one chart specification out; rendering to SVG and PNG."""

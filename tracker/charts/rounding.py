@@ -1,0 +1,15 @@
+"""Rounding that never makes an interval look narrower than it is."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+
+def outward(low: float, high: float, places: int) -> tuple[Decimal, Decimal]:
+    """Return *low* rounded down and *high* rounded up to decimal *places*."""
+    return rounded(low, places, ROUND_FLOOR), rounded(high, places, ROUND_CEILING)
+
+
+def rounded(value: float, places: int, rounding: str) -> Decimal:
+    """Return *value* rounded to decimal *places* in the direction *rounding*."""
+    # A Decimal holds a float exactly; multiplying and flooring floats would now
+    # and then round inward.
+    return Decimal(value).quantize(Decimal(1).scaleb(-places), rounding)

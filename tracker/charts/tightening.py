@@ -1,0 +1,235 @@
+"""The tightening chart: how the intervals shrink as labels arrive."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracker.charts import words
+from tracker.charts.panels import Panel, draw
+from tracker.charts.series import Axis, Point, Series, in_order, thin, widest
+from tracker.charts.sheet import GAP, Layout, Sheet, build_sheet
+from tracker.charts.themes import COLOURS, Colours, Theme, settings
+from tracker.charts.view import View, build_view
+
+__all__ = ["CLASS_LIMIT", "Point", "Series", "thin", "tightening_chart"]
+
+# More panels than this are no longer looked at one by one.
+CLASS_LIMIT = 12
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+_POINTS = 250
+_X_TITLE: dict[Axis, str] = {
+    "labels": "number of labels (log scale)",
+    "time": "time (UTC)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    name: str
+    colour: str
+    points: Sequence[Point]
+
+
+def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
+    series: Sequence[Series],
+    *,
+    title: str,
+    confidence_level: float,
+    method: str,
+    target: float | None = None,
+    x: Axis = "labels",
+    theme: Theme = "light",
+    layout: Layout = "wide",
+    width: int | None = None,
+    height: int | None = None,
+    class_count: int | None = None,
+) -> dict[str, Any]:
+    """Return the Vega-Lite specification of the tightening chart.
+
+    *series* begins with the balanced accuracy; the classes follow in their order.
+    *width* is that of the whole picture and *height* that of the large panel.
+    Beyond 12 classes only those with the widest intervals now are drawn; a caller
+    who has left some out already says in *class_count* how many there are.
+
+    The data are inline and thinned to what a screen can show.  Titles and names
+    of classes may be anything: they are only ever shown.
+    """
+    sheet = build_sheet(layout, width, height)
+    colours = COLOURS[theme]
+    balanced = in_order(series[0].points, x=x) if series else []
+    if not balanced:
+        return _empty(title, sheet, colours)
+    classes = _classes(series[1:], x, colours)
+    count = max(class_count or 0, len(series) - 1)
+    notes = _notes(confidence_level, method, len(classes), count)
+    view = build_view([balanced, *(one.points for one in classes)], x)
+    rows = [
+        draw(_large_panel(balanced, view, sheet, colours, target), view, colours),
+        *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
+    ]
+    return _page(
+        rows,
+        colours=colours,
+        heading=_heading(title, notes, sheet),
+        description=_describe(title, notes, balanced[-1], classes, target),
+    )
+
+
+def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class]:
+    palette = colours.classes
+    classes = [
+        # A class keeps its colour when others become wider and take its place.
+        _Class(
+            name=words.plain(series[index].scope, limit=60),
+            colour=palette[index % len(palette)],
+            points=in_order(series[index].points, x=x),
+        )
+        for index in widest([one.points for one in series], limit=CLASS_LIMIT)
+    ]
+    return [one for one in classes if one.points]
+
+
+def _large_panel(
+    points: Sequence[Point],
+    view: View,
+    sheet: Sheet,
+    colours: Colours,
+    target: float | None,
+) -> Panel:
+    reading = words.balanced_reading(points[-1])
+    if sheet.layout == "wide":
+        heading = {"text": f"Balanced accuracy — {reading}", "fontSize": 16}
+    else:
+        heading = {"text": "Balanced accuracy", "fontSize": 14, "subtitle": reading}
+    drawn = view.cut(points, limit=_POINTS)
+    return Panel(
+        number=0,
+        points=drawn,
+        heading=heading,
+        colour=colours.balanced,
+        width=sheet.panel_width(1),
+        height=sheet.large_height,
+        y_domain=view.percent_domain(drawn, target=target),
+        x_title=_X_TITLE[view.x],
+        target=target,
+    )
+
+
+def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[Panel]:
+    columns = sheet.columns(len(classes))
+    width = sheet.panel_width(columns)
+    limit = min(_POINTS, max(80, width // 2))
+    cuts = [view.cut(one.points, limit=limit) for one in classes]
+    # One vertical axis for all classes: their heights are there to be compared.
+    domain = view.percent_domain(point for points in cuts for point in points)
+    return [
+        Panel(
+            number=number,
+            points=points,
+            heading=_class_heading(one, columns),
+            colour=one.colour,
+            width=width,
+            height=sheet.small_height(columns),
+            y_domain=domain,
+            has_y_labels=sheet.has_all_axes(columns) or number % columns == 1,
+        )
+        for number, (one, points) in enumerate(zip(classes, cuts, strict=True), 1)
+    ]
+
+
+def _class_heading(one: _Class, columns: int) -> dict[str, Any]:
+    reading = words.class_reading(one.points[-1])
+    # Beyond two columns a panel is narrower than the whole reading.
+    subtitle = list(reading) if columns > 2 else ", ".join(reading)
+    return {"text": one.name, "fontSize": 13, "subtitle": subtitle}
+
+
+def _grid(
+    panels: Sequence[Panel], view: View, sheet: Sheet, colours: Colours
+) -> list[dict[str, Any]]:
+    if not panels:
+        return []
+    return [
+        {
+            "concat": [draw(panel, view, colours) for panel in panels],
+            "columns": sheet.columns(len(panels)),
+            "spacing": GAP,
+        }
+    ]
+
+
+def _page(
+    rows: list[dict[str, Any]],
+    *,
+    colours: Colours,
+    heading: dict[str, Any],
+    description: str,
+) -> dict[str, Any]:
+    return {
+        "$schema": _SCHEMA,
+        "description": description,
+        "background": colours.background,
+        "padding": 12,
+        "title": heading,
+        "vconcat": rows,
+        "spacing": 28,
+        "config": settings(colours),
+    }
+
+
+def _empty(title: str, sheet: Sheet, colours: Colours) -> dict[str, Any]:
+    said = {"type": "text", "text": "No labels yet", "fontSize": 18}
+    panel = {
+        "width": sheet.width,
+        "height": sheet.large_height,
+        "data": {"values": [{}]},
+        "mark": said | {"color": colours.muted},
+    }
+    return _page(
+        [panel],
+        colours=colours,
+        heading=_heading(title, ["The chart begins with the first label."], sheet),
+        description=f"{words.plain(title)}: no labels yet.",
+    )
+
+
+def _heading(title: str, notes: list[str], sheet: Sheet) -> dict[str, Any]:
+    size = 18 if sheet.layout == "wide" else 16
+    return {
+        "text": words.plain(title),
+        "fontSize": size,
+        "subtitle": " · ".join(notes) if sheet.layout == "wide" else notes,
+        "subtitleFontSize": size - 5,
+        "limit": sheet.width,
+        "offset": 16,
+    }
+
+
+def _notes(confidence_level: float, method: str, shown: int, count: int) -> list[str]:
+    notes = [
+        f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
+    ]
+    if shown < count:
+        notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
+    return notes
+
+
+def _describe(
+    title: str,
+    notes: list[str],
+    balanced: Point,
+    classes: Sequence[_Class],
+    target: float | None,
+) -> str:
+    sentences = [
+        f"How the intervals of {words.plain(title)} tightened as labels arrived",
+        *notes,
+        f"Balanced accuracy — {words.balanced_reading(balanced)}",
+    ]
+    for one in classes:
+        reading = ", ".join(words.class_reading(one.points[-1]))
+        sentences.append(f"{one.name} — {reading}")
+    if target is not None:
+        sentences.append(f"The target is {words.chosen(target)}")
+    return ". ".join(sentences) + "."

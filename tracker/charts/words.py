@@ -1,0 +1,102 @@
+# ruff: noqa: RUF001, RUF002 - the dash between two bounds is an en dash.
+"""Readings in words: percentages whose bounds are rounded outward."""
+
+import unicodedata
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+from tracker.charts.rounding import outward, rounded
+from tracker.charts.series import Point
+
+_UNFIT = {"Cc", "Cs"}
+_DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
+_DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
+_NOT_IN_XML = {"\ufffe", "\uffff"}
+
+# What every JavaScript object has.  Vega looks texts up in an object, takes what
+# it finds under one of these for its own, and gives up; a space behind them is
+# not seen by anybody.
+_MEMBERS = {
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+    *("toLocaleString", "toString", "valueOf", "__proto__"),
+    *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+}
+
+
+def plain(text: str, *, limit: int = 80) -> str:
+    """Return *text* from a user as one line that JSON, XML and an eye can bear.
+
+    Control characters and lone surrogates are not allowed in XML, and marks that
+    turn the direction of writing would let a name rewrite the words beside it.
+    """
+    # Cutting first keeps a name of a megabyte from being walked through.
+    shown = " ".join(text[: 4 * limit].split())
+    shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_unfit(c) else c for c in shown)
+    if shown in _MEMBERS:
+        return f"{shown} "
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _is_unfit(character: str) -> bool:
+    return (
+        unicodedata.category(character) in _UNFIT
+        or character in _DIRECTION_MARKS
+        or character in _NOT_IN_XML
+    )
+
+
+def chosen(share: float) -> str:
+    """Return a confidence level or target as it was chosen, such as "99.9 %"."""
+    return f"{100 * share:.10g} %"
+
+
+def accuracy(point: Point) -> str | None:
+    """Return the estimate of *point*, such as "82.1 %", or None without one.
+
+    Only a perfect record prints as 100 %, and only a hopeless one as 0 %.
+    """
+    if point.accuracy is None:
+        return None
+    places = _places(point)
+    shown = rounded(point.accuracy, places, ROUND_HALF_EVEN)
+    if shown == 1 and point.accuracy < 1:
+        shown = rounded(point.accuracy, places, ROUND_FLOOR)
+    if shown == 0 and point.accuracy > 0:
+        shown = rounded(point.accuracy, places, ROUND_CEILING)
+    return f"{_percent(shown)} %"
+
+
+def interval(point: Point) -> str:
+    """Return the bounds of *point*, such as "63.1–94.0 %", rounded outward."""
+    low, high = outward(point.low, point.high, _places(point))
+    return f"{_percent(low)}–{_percent(high)} %"
+
+
+def balanced_reading(point: Point) -> str:
+    """Return "87.7 % (69.9–97.0 %) after 72 labels"."""
+    estimate = accuracy(point) or "no estimate yet"
+    labels = "1 label" if point.labels == 1 else f"{point.labels:,} labels"
+    return f"{estimate} ({interval(point)}) after {labels}"
+
+
+def class_reading(point: Point) -> tuple[str, str]:
+    """Return the two halves of "82.1 % (63.1–94.0 %), 23 of 28"."""
+    estimate, k_of_n = accuracy(point), counts(point)
+    if estimate is None or k_of_n is None:
+        return "not labelled yet", interval(point)
+    return f"{estimate} ({interval(point)})", k_of_n
+
+
+def counts(point: Point) -> str | None:
+    """Return "23 of 28", or None for a class without labels."""
+    if point.correct is None or not point.labelled:
+        return None
+    return f"{point.correct:,} of {point.labelled:,}"
+
+
+def _places(point: Point) -> int:
+    width = point.high - point.low
+    return 3 if width >= 0.01 else 4 if width >= 0.001 else 5
+
+
+def _percent(share: Decimal) -> str:
+    return "0" if share == 0 else "100" if share == 1 else f"{share.scaleb(2)}"

@@ -1,0 +1,80 @@
+"""The command export."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from sqlalchemy.orm import Session
+
+from tracker.cli.setup import connected, load_settings
+from tracker.services.detectors import get_detector
+from tracker.services.exports import MEDIA_TYPES, write_rows
+from tracker.services.history import (
+    HISTORY_COLUMNS,
+    LABEL_COLUMNS,
+    iter_history,
+    iter_labels,
+)
+
+
+@click.command()
+@click.argument("detector")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(MEDIA_TYPES)),
+    default="csv",
+    show_default=True,
+)
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Not stdout."
+)
+@click.option(
+    "--what",
+    type=click.Choice(["history", "labels"]),
+    default="history",
+    show_default=True,
+)
+@click.option(
+    "--version", default="*", show_default=True, help="One version; * for all."
+)
+def export(
+    detector: str, format_name: str, output: Path | None, what: str, version: str
+) -> None:
+    """Write the interval history, or the labels, of DETECTOR."""
+    with connected(load_settings()) as database, database.read() as session:
+        columns = HISTORY_COLUMNS if what == "history" else LABEL_COLUMNS
+        progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.completed:,} rows"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
+        with progress, target as stream:
+            task = progress.add_task("", total=None)
+            rows = _counted(_rows(session, detector, what, version), progress, task)
+            for piece in write_rows(format_name, columns, rows):
+                stream.write(piece)
+
+
+def _rows(
+    session: Session, name: str, what: str, version: str
+) -> Iterator[dict[str, Any]]:
+    detector = get_detector(session, name)
+    if what == "labels":
+        return iter_labels(session, detector)
+    return (row for _, row in iter_history(session, detector, version=version))
+
+
+def _counted(
+    rows: Iterator[dict[str, Any]], progress: Progress, task: Any
+) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        progress.advance(task)
+        yield row

@@ -1,0 +1,113 @@
+"""The command import."""
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tracker.cli.setup import connected, load_settings, now
+from tracker.services.detectors import get_open_detector
+from tracker.services.imports import ImportReport, RejectedImportError, import_rows
+from tracker.services.rows import Row, iter_csv, iter_json, iter_jsonl, iter_parquet
+from tracker.storage.database import Database
+
+READERS: dict[str, Callable[[BinaryIO], Iterator[Row]]] = {
+    ".csv": iter_csv,
+    ".tsv": iter_csv,
+    ".txt": iter_csv,
+    ".jsonl": iter_jsonl,
+    ".ndjson": iter_jsonl,
+    ".json": iter_json,
+    ".parquet": iter_parquet,
+}
+_MOST_SHOWN = 50
+
+
+@click.command(name="import")
+@click.argument("detector")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--skip-bad-rows", is_flag=True, help="Write the good rows even so.")
+@click.option(
+    "--labeler", default="import", show_default=True, help="Who gave the labels."
+)
+def import_file(
+    detector: str, file: Path, *, skip_bad_rows: bool, labeler: str
+) -> None:
+    """Add the queries and labels in FILE to DETECTOR.
+
+    FILE is CSV, JSON Lines, JSON or Parquet, as its name says.
+    Either all rows are added or, if one of them is wrong, none; running it again
+    adds nothing.
+    """
+    reader = READERS.get(file.suffix.lower())
+    if reader is None:
+        raise click.UsageError(
+            f"{file.name}: the name must end in one of {', '.join(READERS)}"
+        )
+    try:
+        with connected(load_settings()) as database:
+            report = _import(
+                database, detector, file, reader, labeler, skip_bad_rows=skip_bad_rows
+            )
+    except RejectedImportError as error:
+        _print_errors(error.report)
+        raise click.ClickException(
+            f"{error.report.bad_rows:,} of {error.report.rows:,} rows are wrong; "
+            "nothing was written. --skip-bad-rows writes the others."
+        ) from error
+    _print_errors(report)
+    click.echo(
+        f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
+        f"{report.unchanged:,} rows unchanged, {report.bad_rows:,} bad rows skipped."
+    )
+
+
+def _import(  # noqa: PLR0913 - all that one import needs.
+    database: Database,
+    detector: str,
+    file: Path,
+    reader: Callable[[BinaryIO], Iterator[Row]],
+    labeler: str,
+    *,
+    skip_bad_rows: bool,
+) -> ImportReport:
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        with progress, database.write() as session:
+            task = progress.add_task(file.name, total=file.stat().st_size, rows=0)
+            stream.seek(0)
+            buffered = io.BufferedReader(stream.raw, 2**20)
+            report = import_rows(
+                session,
+                get_open_detector(session, detector),
+                reader(buffered),
+                digest=digest,
+                labeler=labeler,
+                created_at=now(),
+                skip_bad_rows=skip_bad_rows,
+                on_progress=lambda rows: progress.update(
+                    task, completed=stream.raw.tell(), rows=rows
+                ),
+            )
+            buffered.detach()
+            return report
+
+
+def _print_errors(report: ImportReport) -> None:
+    for error in report.errors[:_MOST_SHOWN]:
+        click.echo(f"row {error.row}, {error.field}: {error.message}", err=True)
+    if report.bad_rows > _MOST_SHOWN:
+        click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)

@@ -1,0 +1,108 @@
+"""What each command does first: settings, logging, an opened database."""
+
+import ipaddress
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import structlog
+
+from tracker.errors import ConfigurationError
+from tracker.settings import Settings
+from tracker.storage import schema
+from tracker.storage.database import Database, open_database
+
+
+def load_settings() -> Settings:
+    """Read the settings from this process's environment."""
+    # The one place where the environment is read; everybody else is handed it.
+    return Settings.from_env(os.environ)  # noqa: TID251
+
+
+def configure_logging(settings: Settings) -> None:
+    """Log to stderr: for people on a terminal, as JSON lines elsewhere."""
+    renderer: structlog.typing.Processor = (
+        # Rich tracebacks show local variables, and one of them may be an API key.
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if sys.stderr.isatty()
+        else structlog.processors.JSONRenderer()
+    )
+    processors: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if not sys.stderr.isatty():
+        processors.append(structlog.processors.format_exc_info)
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    structlog.configure(
+        processors=[*processors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr)
+
+
+def connect(settings: Settings) -> Database:
+    """Open the database, whose schema must be that of this program.
+
+    An empty one is filled; one of another version is refused, because to change
+    it is a decision.
+    """
+    database = open_database(settings.database)
+    current, head = schema.current_revision(database), schema.head_revision()
+    if current is None:
+        schema.upgrade(database)
+    elif current != head:
+        database.close()
+        raise ConfigurationError(
+            f"the database is at revision {current}, this program at {head}: "
+            "run tracker db upgrade, or the program that the database belongs to"
+        )
+    return database
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Database]:
+    """Open the database for the length of a command; see ``connect``."""
+    database = connect(settings)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def now() -> datetime:
+    """Return the present instant, for a command to pass down."""
+    return datetime.now(UTC)
+
+
+def process_name() -> str:
+    """Return the name of this process among all of them, on all machines."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def check_host(settings: Settings, host: str) -> str:
+    """Return the address of *host*, which must be loopback.
+
+    Raises ConfigurationError for any other, unless the settings say that
+    something in front keeps strangers out: there are no accounts to ask for.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise ConfigurationError(
+            f"--host {host}: there is no such host ({error})"
+        ) from error
+    address = str(found)
+    if not (ipaddress.ip_address(address).is_loopback or settings.trust_network):
+        raise ConfigurationError(
+            f"--host {host} would let others on the network in, and there are no "
+            "accounts to keep them out. Listen on 127.0.0.1, or set "
+            "TRACKER_TRUST_NETWORK=1 if something in front (a proxy, a container "
+            "network) does that."
+        )
+    return address

@@ -1,0 +1,1 @@
+"""The demonstration: real digits, and what real classifiers said of them."""

@@ -1,0 +1,1 @@
+"""The recompute and its scheduler."""

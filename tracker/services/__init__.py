@@ -1,0 +1,1 @@
+"""What a user can ask for, inside the caller's transaction."""

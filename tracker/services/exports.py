@@ -1,0 +1,119 @@
+"""Writing rows out as CSV, JSON, JSON Lines or Parquet."""
+
+import csv
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from tracker.errors import InvalidInputError
+from tracker.services.fields import refuse
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+_CHUNK = 2_000
+# A spreadsheet runs a cell that begins like this.  Import takes the quote off.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d]")
+
+Rows = Iterable[dict[str, Any]]
+
+
+def check_format(name: str) -> None:
+    """Raise InvalidInputError unless *name* is a format that there is."""
+    if name not in MEDIA_TYPES:
+        refuse("format", name, f"it must be one of {', '.join(MEDIA_TYPES)}")
+
+
+def write_rows(name: str, columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
+    """Yield *rows* in the format *name*, piece by piece."""
+    check_format(name)
+    if name == "csv":
+        return _write_csv(columns, rows)
+    if name == "jsonl":
+        return _write_jsonl(rows)
+    if name == "json":
+        return _write_json(rows)
+    return _write_parquet(columns, rows)
+
+
+def _write_csv(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow(columns)
+    for chunk in _chunks(rows):
+        for row in chunk:
+            writer.writerow([_cell(row[column]) for column in columns])
+        yield buffer.getvalue().encode()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str) and _FORMULA.match(value):
+        return f"'{value}"
+    return value
+
+
+def _write_jsonl(rows: Rows) -> Iterator[bytes]:
+    for chunk in _chunks(rows):
+        yield "".join(f"{_dump(row)}\n" for row in chunk).encode()
+
+
+def _write_json(rows: Rows) -> Iterator[bytes]:
+    yield b'{"items":['
+    comma = ""
+    for chunk in _chunks(rows):
+        yield f"{comma}{','.join(_dump(row) for row in chunk)}".encode()
+        comma = ","
+    yield b'],"next":null}\n'
+
+
+def _dump(row: dict[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def _write_parquet(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
+    # Heavy and optional: it is loaded for those who export Parquet.
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise InvalidInputError.of(
+            "format", "parquet needs the extra parquet: pip install tracker[parquet]"
+        ) from error
+    schema = pa.schema([(column, _arrow_type(pa, column)) for column in columns])
+    with tempfile.TemporaryFile() as file:
+        with pq.ParquetWriter(file, schema) as writer:
+            for chunk in _chunks(rows):
+                writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+        file.seek(0)
+        while piece := file.read(2**16):
+            yield piece
+
+
+def _arrow_type(pa: Any, column: str) -> Any:
+    if column in ("labels", "correct", "labelled"):
+        return pa.int64()
+    if column in ("accuracy", "low", "high", "confidence_level", "confidence"):
+        return pa.float64()
+    return pa.bool_() if column == "is_current" else pa.string()
+
+
+def _chunks(rows: Rows) -> Iterator[list[dict[str, Any]]]:
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk

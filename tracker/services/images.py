@@ -1,0 +1,76 @@
+"""Images that come from outside: decoded and written anew, or refused."""
+
+import io
+import warnings
+from typing import NamedTuple
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from tracker.errors import InvalidInputError
+
+FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
+MEDIA_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
+MAX_BYTES = 10 * 2**20
+MAX_PIXELS = 25_000_000
+
+
+class CleanImage(NamedTuple):
+    """An image that holds nothing but its pixels."""
+
+    content: bytes
+    suffix: str
+
+
+def clean_image(content: bytes) -> CleanImage:
+    """Decode *content* and write it anew, so that only pixels survive.
+
+    What hides behind or inside of an image (scripts, archives, places where it
+    was taken) is gone.  Raises InvalidInputError for anything but a PNG, JPEG or
+    WebP of fewer than 25 million pixels and at most 10 MiB.
+    """
+    if not content:
+        raise InvalidInputError.of("image", "it is empty; send a PNG, JPEG or WebP")
+    if len(content) > MAX_BYTES:
+        raise InvalidInputError.of(
+            "image", f"{len(content):,} bytes are too many; at most {MAX_BYTES:,}"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
+                if image.width * image.height >= MAX_PIXELS:
+                    raise InvalidInputError.of(
+                        "image",
+                        f"{image.width} x {image.height} pixels are too many; fewer "
+                        f"than {MAX_PIXELS:,} in all",
+                    )
+                return _write_anew(image)
+    except UnidentifiedImageError as error:
+        raise InvalidInputError.of("image", "it is not a PNG, JPEG or WebP") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise InvalidInputError.of("image", "it has too many pixels") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InvalidInputError.of("image", f"it cannot be decoded: {error}") from error
+
+
+def _write_anew(image: Image.Image) -> CleanImage:
+    image_format = str(image.format)
+    pixels = ImageOps.exif_transpose(image)
+    pixels.info = {}
+    if image_format == "JPEG" and pixels.mode not in ("L", "RGB"):
+        pixels = pixels.convert("RGB")
+    if image_format == "PNG" and pixels.mode not in (
+        "1",
+        "L",
+        "LA",
+        "P",
+        "RGB",
+        "RGBA",
+    ):
+        pixels = pixels.convert("RGBA")
+    if image_format == "WEBP" and pixels.mode not in ("RGB", "RGBA"):
+        pixels = pixels.convert("RGBA")
+    output = io.BytesIO()
+    options = {"quality": 90} if image_format != "PNG" else {}
+    pixels.save(output, image_format, **options)
+    return CleanImage(output.getvalue(), FORMATS[image_format])

@@ -1,0 +1,56 @@
+"""API keys: made once, shown once, stored hashed."""
+
+import hashlib
+import secrets
+import string
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services.fields import ROLES, KeyName, describe_errors, refuse, show
+from tracker.storage import api_keys as storage
+from tracker.storage.api_keys import ApiKey
+
+_ALPHABET = string.ascii_letters + string.digits
+_LENGTH = 32
+
+
+def create_key(session: Session, name: str, role: str, *, created_at: datetime) -> str:
+    """Add a key and return its text, which nobody can ever read again."""
+    if role not in ROLES:
+        refuse("role", role, f"it must be one of {', '.join(ROLES)}")
+    try:
+        TypeAdapter(KeyName).validate_python(name)
+    except ValidationError as error:
+        messages = [wrong.message for wrong in describe_errors(error)]
+        raise InvalidInputError.of("name", "; ".join(messages)) from error
+    text = "trk_" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    key = ApiKey(name=name, role=role, digest=_digest(text), created_at=created_at)
+    session.add(key)
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise ConflictError(f"there is a key named {show(name)} already") from error
+    return text
+
+
+def find_valid_key(session: Session, text: str) -> ApiKey | None:
+    """Return the key with that text, unless it is unknown or revoked."""
+    # Found by its hash: comparing hashes tells an attacker nothing by its timing.
+    key = storage.find_key_by_digest(session, _digest(text))
+    return None if key is None or key.revoked_at is not None else key
+
+
+def revoke_key(session: Session, name: str, *, revoked_at: datetime) -> None:
+    """Make a key useless from now on; raises NotFoundError."""
+    key = storage.find_key_by_name(session, name)
+    if key is None:
+        raise NotFoundError(f"there is no key {show(name)}")
+    key.revoked_at = key.revoked_at or revoked_at
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

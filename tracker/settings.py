@@ -1,0 +1,175 @@
+"""What differs between deployments, read once and strictly."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import platformdirs
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tracker.errors import ConfigurationError
+
+_PREFIX = "TRACKER_"
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+# Keys that stand in examples all over the world are no secrets.
+_KNOWN_KEYS = frozenset({"changeme", "change-me", "secret", "dev", "top-secret!"})
+
+
+def _split_words(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+
+
+class Settings(BaseModel):
+    """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("tracker"),
+        description="Folder for the embedded database, images and the secret key.",
+    )
+    database_url: str = Field(
+        default="",
+        description="SQLAlchemy URL of the database; SQLite in the data folder "
+        "unless given. PostgreSQL: postgresql+psycopg://user:password@host/name.",
+    )
+    secret_key: str = Field(
+        default="",
+        description="Signs the tokens of the forms, at least 32 characters. Made "
+        "and kept in the data folder unless given; several machines share one.",
+    )
+    recompute_seconds: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=3600.0,
+        description="Seconds between two runs of the job that recomputes intervals.",
+    )
+    trust_network: bool = Field(
+        default=False,
+        description="1 says that something in front keeps strangers out, and lets "
+        "the server listen beyond loopback.",
+    )
+    trusted_hosts: Words = Field(
+        default=(),
+        description="Names, besides localhost, under which browsers and programs "
+        "may address the server; separated by commas.",
+    )
+    image_hosts: Words = Field(
+        default=(),
+        description="Hosts whose images (image_url) pages may show; by commas.",
+    )
+    max_body_bytes: int = Field(
+        default=256 * 2**20,
+        ge=2**10,
+        le=2**40,
+        description="Largest body of a request, in bytes; a larger one gets 413.",
+    )
+    web_threads: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Requests that one web process answers at the same time.",
+    )
+    web_processes: int = Field(
+        default=1, ge=1, le=64, description="Web processes behind one port."
+    )
+    log_level: str = Field(
+        default="info",
+        pattern="^(debug|info|warning|error)$",
+        description="How much is logged: debug, info, warning or error.",
+    )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read the settings from *environ*.
+
+        Raises ConfigurationError for an unknown ``TRACKER_`` variable (it is most
+        likely a misspelt one) and for a value that is out of bounds.
+        """
+        values: dict[str, str] = {}
+        for variable, value in environ.items():
+            # The test suite has variables of its own, which are no settings.
+            if variable.startswith(_PREFIX) and not variable.startswith(
+                "TRACKER_TEST_"
+            ):
+                name, text = _read_variable(variable, value)
+                if name in values:
+                    raise ConfigurationError(
+                        f"{_PREFIX}{name.upper()} and its _FILE are both set; keep one"
+                    )
+                values[name] = text
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigurationError(_describe(error)) from error
+
+    @property
+    def database(self) -> str:
+        """The URL of the database, with the default filled in."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'tracker.db'}"
+
+    @property
+    def image_dir(self) -> Path:
+        """The folder that keeps the images of queries."""
+        return self.data_dir / "images"
+
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Return every name under which the server may be addressed."""
+        return [*_LOOPBACK_HOSTS, *self.trusted_hosts]
+
+    def load_secret_key(self) -> str:
+        """Return the secret key, made and stored at the first start.
+
+        Raises ConfigurationError for a key that is short or publicly known.
+        """
+        if self.secret_key:
+            if len(self.secret_key) < 32 or self.secret_key.lower() in _KNOWN_KEYS:
+                raise ConfigurationError(
+                    "TRACKER_SECRET_KEY must be at least 32 characters, for example "
+                    "the output of: openssl rand -hex 32"
+                )
+            return self.secret_key
+        path = self.data_dir / "secret_key"
+        if not path.exists():
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            # Written elsewhere and then linked: of two processes that start at
+            # once one wins, and neither ever reads half a key.
+            handle, written = tempfile.mkstemp(dir=self.data_dir)
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(32))
+            with suppress(FileExistsError):
+                os.link(written, path)
+            Path(written).unlink()
+        return path.read_text()
+
+
+def _read_variable(variable: str, value: str) -> tuple[str, str]:
+    name = variable.removeprefix(_PREFIX).lower()
+    if name in Settings.model_fields:
+        return name, value
+    stem = name.removesuffix("_file")
+    if stem != name and stem in Settings.model_fields:
+        try:
+            return stem, Path(value).read_text().strip()
+        except OSError as error:
+            raise ConfigurationError(
+                f"{variable}: cannot read {value}: {error}"
+            ) from error
+    known = ", ".join(f"{_PREFIX}{field.upper()}" for field in Settings.model_fields)
+    raise ConfigurationError(f"{variable} is not a setting; there are: {known}")
+
+
+def _describe(error: ValidationError) -> str:
+    def line(detail: Any) -> str:
+        name = str(detail["loc"][0]).upper()
+        return f"{_PREFIX}{name}={detail['input']!r}: {detail['msg']}"
+
+    return "; ".join(line(detail) for detail in error.errors())

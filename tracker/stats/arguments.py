@@ -1,0 +1,113 @@
+"""Refuse what no interval can be computed from, by name and by value."""
+
+import math
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MOST_LABELS = 10**9
+"""Labels per class up to which the bounds have been checked against 40 digits."""
+
+
+def checked_counts(k: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return *k* and *n* as float arrays of their common shape.
+
+    Integers of this size are exact in floating point, so nothing is lost.
+
+    Raises ValueError unless both hold integers with 0 <= k <= n <= 10**9 and
+    their shapes broadcast.
+    """
+    correct, labelled = _integers("k", k), _integers("n", n)
+    try:
+        correct, labelled = np.broadcast_arrays(correct, labelled)
+    except ValueError:
+        raise ValueError(
+            f"k and n must have shapes that broadcast, "
+            f"not {correct.shape} and {labelled.shape}"
+        ) from None
+    _refuse_any("k", correct, correct < 0, "must not be negative")
+    _refuse_any("n", labelled, labelled < 0, "must not be negative")
+    _refuse_any("n", labelled, labelled > MOST_LABELS, "must not exceed 10**9")
+    beyond = correct > labelled
+    if beyond.any():
+        first = tuple(np.argwhere(beyond)[0])
+        raise ValueError(
+            f"k must not exceed n, but k is {correct[first]} and n is {labelled[first]}"
+        )
+    return correct.astype(np.float64), labelled.astype(np.float64)
+
+
+def checked_class_counts(ks: npt.ArrayLike, ns: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return counts whose last axis runs over at least two classes.
+
+    Raises ValueError as `checked_counts` does, and for fewer than two or more
+    than 4096 classes.
+    """
+    correct, labelled = checked_counts(ks, ns)
+    classes = correct.shape[-1] if correct.ndim else 1
+    if not 2 <= classes <= 4096:
+        raise ValueError(
+            f"k and n must have between 2 and 4096 classes on their last axis, "
+            f"not {classes}"
+        )
+    return correct, labelled
+
+
+def checked_count_pair(k: int, n: int) -> tuple[int, int]:
+    """Return one class's *k* and *n* as plain integers.
+
+    Raises ValueError as `checked_counts` does, and for anything but scalars.
+    """
+    correct, labelled = checked_counts(k, n)
+    if correct.ndim:
+        raise ValueError(f"k and n must be single counts, not of shape {correct.shape}")
+    return int(correct), int(labelled)
+
+
+def checked_fraction(name: str, value: float) -> float:
+    """Return *value* when it lies strictly between 0 and 1.
+
+    Raises ValueError, with *name*, for anything else, NaN included.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, not {value!r}")
+    return float(value)
+
+
+def tail_share(confidence_level: float, tails: int) -> float:
+    """Return the chance of error that each of *tails* tails may have.
+
+    The result is never above the share of the decimal that was meant: the
+    double called 0.95 lies a little below 0.95, so 1 - 0.95 is more than 0.05.
+    Half a unit in the last place is as far as a decimal can be from its double.
+    """
+    level = checked_fraction("confidence_level", confidence_level)
+    error = math.nextafter((1.0 - level) - math.ulp(level) / 2, 0.0)
+    return math.nextafter(error / tails, 0.0)
+
+
+def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a rectangular array, not {value!r}") from None
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"{name} must hold integers of at most 64 bits, "
+            f"not {array.dtype}: {value!r:.80}"
+        )
+    return array
+
+
+def _refuse_any(
+    name: str,
+    array: npt.NDArray[np.integer],
+    refused: npt.NDArray[np.bool_],
+    reason: str,
+) -> None:
+    if refused.any():
+        raise ValueError(f"{name} {reason}, but holds {array[refused][0]}")

@@ -1,0 +1,102 @@
+"""Whether a new version of a detector is better than the old one, and by how much."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc
+
+from tracker.stats.arguments import (
+    Floats,
+    checked_class_counts,
+    checked_counts,
+    checked_fraction,
+)
+from tracker.stats.balanced import balanced_union
+from tracker.stats.coverage import IntervalFunction
+from tracker.stats.paired import Difference, paired_difference
+
+_UNITS = 2.0**50
+
+
+def mcnemar(b: npt.ArrayLike, c: npt.ArrayLike) -> Floats:
+    """Return the exact two-sided P value of two versions being equally accurate.
+
+    On the same queries, only the new version was right *b* times and only the old
+    one *c* times; the two broadcast.  It need not agree with `paired_difference`,
+    which asks about the size of the difference: at b = 16 and c = 6 of 161 this is
+    0.0525, and the interval at 95 % does not hold 0.
+
+    Raises ValueError unless 0 <= b, c <= 10**9.
+
+    Q. McNemar, Psychometrika 12 (1947), 153-157.
+    """
+    gained, _ = checked_counts(b, b)
+    lost, _ = checked_counts(c, c)
+    fewer, more = np.minimum(gained, lost), np.maximum(gained, lost)
+    # Twice the chance of so few heads, or fewer, in as many tosses of a coin.
+    doubled = 2.0 * betainc(np.maximum(more, 1.0), fewer + 1.0, 0.5)
+    p_value: Floats = np.where(more == fewer, 1.0, np.minimum(doubled, 1.0))
+    return p_value
+
+
+def balanced_paired_difference(
+    b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
+) -> Difference:
+    """Return how much the balanced accuracy changed, on the same queries.
+
+    The last axis of *b*, *c* and *n* runs over the K classes; their meaning and
+    limits are those of `paired_difference`.  The bounds, of the shape that remains,
+    are the averages of those of the classes, each of which may fail with a K-th of
+    the error; so coverage is at least *confidence_level* for all true chances.
+
+    Raises ValueError as `paired_difference` does, and unless there are 2 to 4096
+    classes.
+    """
+    gained, pairs = checked_class_counts(b, n)
+    classes = gained.shape[-1]
+    error = (1.0 - checked_fraction("confidence_level", confidence_level)) / classes
+    level = math.nextafter(1.0 - math.nextafter(error, 0.0), 1.0)
+    low, high = paired_difference(b, c, pairs.astype(np.int64), level)
+    # As whole units, the bounds are summed and divided exactly.
+    least = np.floor(low * _UNITS).astype(np.int64).sum(axis=-1)
+    most = np.ceil(high * _UNITS).astype(np.int64).sum(axis=-1)
+    return Difference(
+        np.asarray((least // classes) / _UNITS),
+        np.asarray(-(-most // classes) / _UNITS),
+    )
+
+
+def unpaired_difference(
+    new: tuple[npt.ArrayLike, npt.ArrayLike],
+    old: tuple[npt.ArrayLike, npt.ArrayLike],
+    confidence_level: float,
+    *,
+    interval: IntervalFunction = balanced_union,
+) -> Difference:
+    """Return how much the balanced accuracy changed, from different queries.
+
+    *new* and *old* each hold the correct and the labelled, whose last axes run over
+    the K classes, of which there may be one; the bounds have the shape that
+    remains.  The difference is twice the balanced accuracy of 2K classes, where
+    those of the old version are counted by what it got wrong, less one.  So
+    *interval* is one for the balanced accuracy, and the bounds are guaranteed if it
+    is, as the default is.
+
+    Raises ValueError unless both have the same number of classes, and as *interval*
+    does.
+    """
+    k_new, n_new = checked_counts(*new)
+    k_old, n_old = checked_counts(*old)
+    if not n_new.ndim or n_new.shape != n_old.shape:
+        raise ValueError(
+            f"new and old must have the same shape, with a last axis for the classes, "
+            f"not {n_new.shape} and {n_old.shape}"
+        )
+    k = np.concatenate([k_new, n_old - k_old], axis=-1).astype(np.int64)
+    n = np.concatenate([n_new, n_old], axis=-1).astype(np.int64)
+    low, high = interval(k, n, confidence_level)
+    return Difference(
+        np.asarray(np.maximum(np.nextafter(2.0 * low - 1.0, -2.0), -1.0)),
+        np.asarray(np.minimum(np.nextafter(2.0 * high - 1.0, 2.0), 1.0)),
+    )

@@ -1,0 +1,170 @@
+"""Opening a database, and its two kinds of transaction."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConfigurationError, UnavailableError
+
+_BUSY_SECONDS = 30
+_TRIES = 5
+_Result = TypeVar("_Result")
+
+
+class Database:
+    """An engine and the two ways to use it: ``read()`` and ``write()``.
+
+    Both give a session inside one transaction.  A read sees one unchanging
+    snapshot.  A write commits when the block ends and rolls back when it raises.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Take over *engine*."""
+        self.engine = engine
+        options: dict[str, Any] = {"tracker_read": True}
+        if engine.dialect.name == "postgresql":
+            options |= {
+                "isolation_level": "REPEATABLE READ",
+                "postgresql_readonly": True,
+            }
+        self._read_engine = engine.execution_options(**options)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is the embedded database."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a read-only transaction that sees one snapshot."""
+        with _translated(), Session(self._read_engine) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Open a transaction that is committed when the block ends."""
+        with (
+            _translated(),
+            Session(self.engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    def run(self, work: Callable[[Session], _Result]) -> _Result:
+        """Return what *work* gives in a write, tried again where that can help.
+
+        So it can when two requests brought the same new key or version at the
+        same time: the constraint stopped the second one, whose next try finds
+        the first one's row.
+        """
+        for _ in range(_TRIES - 1):
+            with suppress(IntegrityError), self.write() as session:
+                return work(session)
+        with self.write() as session:
+            return work(session)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """Open the database at *url* without touching its schema.
+
+    Raises ConfigurationError for a URL of any other kind than SQLite in a file
+    or PostgreSQL through psycopg.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigurationError(
+            f"TRACKER_DATABASE_URL is not a URL: {error}"
+        ) from error
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        return Database(_open_sqlite(parsed.database, parsed))
+    if parsed.drivername == "postgresql+psycopg":
+        return Database(_open_postgresql(parsed))
+    raise ConfigurationError(
+        f"TRACKER_DATABASE_URL begins with {parsed.drivername}: it must be "
+        "sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+    )
+
+
+def _open_sqlite(file: str | None, url: Any) -> Engine:
+    if not file or file == ":memory:":
+        raise ConfigurationError(
+            "TRACKER_DATABASE_URL names no file: the web server and the worker are "
+            "two processes and share the database by its file"
+        )
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=16)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # The driver's own idea of transactions begins them too late and not at all
+    # for SELECT and DDL, which loses updates; _begin_sqlite does it instead.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        # NORMAL would be five times as fast and loses acknowledged labels when
+        # the power fails.
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"busy_timeout={_BUSY_SECONDS * 1000}",
+        "cache_size=-65536",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    is_read = connection.get_execution_options().get("tracker_read", False)
+    # A transaction that began as a reader cannot become a writer once somebody
+    # else has written: it fails at once, however long the timeout.
+    connection.exec_driver_sql("BEGIN" if is_read else "BEGIN IMMEDIATE")
+
+
+def _open_postgresql(url: Any) -> Engine:
+    return create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_size=16,
+        pool_timeout=5,
+        connect_args={
+            "connect_timeout": 5,
+            # A paused process must not hold its locks for ever.
+            "options": "-c idle_in_transaction_session_timeout=60s -c lock_timeout=30s "
+            "-c synchronous_commit=on -c timezone=UTC",
+        },
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, PoolTimeoutError) as error:
+        raise UnavailableError(
+            f"the database does not answer: {_first_line(error)}"
+        ) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise UnavailableError("the connection to the database was lost") from error
+        raise
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).splitlines()[0] if str(cause) else type(cause).__name__

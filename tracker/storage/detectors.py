@@ -1,0 +1,144 @@
+"""Detectors and their versions."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    UniqueConstraint,
+    select,
+    text,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+
+
+class Detector(Base):
+    """A classifier under measurement, with its question and its classes."""
+
+    __tablename__ = "detectors"
+    __table_args__ = (
+        # A name is free again once its detector is archived.
+        Index(
+            "uq_detectors_name_unarchived",
+            "name",
+            unique=True,
+            sqlite_where=text("archived_at IS NULL"),
+            postgresql_where=text("archived_at IS NULL"),
+        ),
+        CheckConstraint("confidence_level > 0 AND confidence_level < 1", name="level"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(Name)
+    question: Mapped[str] = mapped_column(Name)
+    classes: Mapped[list[str]] = mapped_column(JSON)
+    confidence_level: Mapped[float]
+    target: Mapped[float | None]
+    created_at: Mapped[datetime]
+    archived_at: Mapped[datetime | None]
+    # Counts the runs of the job over this detector; see storage/pending.py.
+    revision: Mapped[int] = mapped_column(BigId, default=0)
+
+
+class Version(Base):
+    """One trained state of a detector, and how far the job has come with it."""
+
+    __tablename__ = "versions"
+    __table_args__ = (
+        UniqueConstraint("detector_id", "name"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    name: Mapped[str] = mapped_column(Name)
+    created_at: Mapped[datetime]
+    # Queries that the job has counted, with labels or without.
+    queries: Mapped[int] = mapped_column(BigId, default=0)
+    # Labels that replaced an earlier one.
+    corrections: Mapped[int] = mapped_column(BigId, default=0)
+    last_label_at: Mapped[datetime | None]
+    # The number of scored labels that makes the next checkpoint, above 100.
+    next_checkpoint: Mapped[int] = mapped_column(BigId, default=0)
+    # The number of the newest snapshot.
+    sequence: Mapped[int] = mapped_column(BigId, default=0)
+
+
+def find_detector(session: Session, detector_id: int) -> Detector | None:
+    """Return a detector, archived or not."""
+    return session.get(Detector, detector_id)
+
+
+def find_detector_by_name(session: Session, name: str) -> Detector | None:
+    """Return the detector of that name that is not archived."""
+    statement = select(Detector).where(
+        Detector.name == name, Detector.archived_at.is_(None)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def list_detectors(
+    session: Session,
+    *,
+    name: str | None = None,
+    after: int | None = None,
+    limit: int | None = None,
+) -> Sequence[Detector]:
+    """Return the detectors that are not archived, the oldest first."""
+    statement = (
+        select(Detector).where(Detector.archived_at.is_(None)).order_by(Detector.id)
+    )
+    if name is not None:
+        statement = statement.where(Detector.name == name)
+    if after is not None:
+        statement = statement.where(Detector.id > after)
+    return session.scalars(statement.limit(limit)).all()
+
+
+def list_versions(session: Session, detector_id: int) -> Sequence[Version]:
+    """Return the versions of a detector in the order in which they arrived."""
+    statement = (
+        select(Version).where(Version.detector_id == detector_id).order_by(Version.id)
+    )
+    return session.scalars(statement).all()
+
+
+def find_version(session: Session, detector_id: int, name: str) -> Version | None:
+    """Return the version of that name."""
+    statement = select(Version).where(
+        Version.detector_id == detector_id, Version.name == name
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def add_versions(
+    session: Session, detector_id: int, names: Iterable[str], *, created_at: datetime
+) -> dict[str, int]:
+    """Return the id of each version in *names*, adding those that are new."""
+    wanted = set(names)
+    statement = select(Version.name, Version.id).where(
+        Version.detector_id == detector_id, Version.name.in_(wanted)
+    )
+    ids = dict(session.execute(statement).all())
+    for name in sorted(wanted - ids.keys()):
+        version = Version(
+            detector_id=detector_id,
+            name=name,
+            created_at=created_at,
+            queries=0,
+            corrections=0,
+            next_checkpoint=0,
+            sequence=0,
+        )
+        session.add(version)
+        # Two requests may bring the same new version: the constraint decides,
+        # and the request that lost is tried again as a whole.
+        session.flush()
+        ids[name] = version.id
+    return ids

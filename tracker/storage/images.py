@@ -1,0 +1,41 @@
+"""Where the bytes of images are kept: files named by what they hold."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+
+class ImageStore:
+    """A folder of images, each named by the hash of its bytes.
+
+    A name is made here and never comes from a client.  A file is on the disk
+    before the transaction that names it commits, so that no query ever points at
+    nothing; a rolled-back transaction leaves a file that nobody points at.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Keep images in *folder*, which is made when the first one arrives."""
+        self._folder = folder
+
+    def put(self, content: bytes, suffix: str) -> str:
+        """Store *content* and return its name."""
+        name = f"{hashlib.sha256(content).hexdigest()}.{suffix}"
+        path = self._path(name)
+        if path.exists():
+            return name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of the image *name*; raises FileNotFoundError."""
+        return self._path(name).read_bytes()
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name[:2] / name

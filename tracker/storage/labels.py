@@ -1,0 +1,112 @@
+"""Labels: append-only, the newest of a query is its current one."""
+
+from collections.abc import Generator, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, select
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, insert_rows, stream
+from tracker.storage.detectors import Version
+from tracker.storage.pending import PendingBatch, belongs_to
+from tracker.storage.queries import Query
+
+
+class Label(Base):
+    """The class that a trusted person or source gave to a query."""
+
+    __tablename__ = "labels"
+    __table_args__ = (
+        Index(None, "query_id"),
+        CheckConstraint(
+            "sampling IN ('random', 'targeted', 'unstated')", name="sampling"
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    query_id: Mapped[int] = mapped_column(ForeignKey(Query.id))
+    # The label that was current before this one.
+    replaces_id: Mapped[int | None] = mapped_column(BigId)
+    label: Mapped[str] = mapped_column(Name)
+    sampling: Mapped[str] = mapped_column(Text)
+    note: Mapped[str | None] = mapped_column(Text)
+    labeler: Mapped[str] = mapped_column(Text)
+    labelled_at: Mapped[datetime]
+    created_at: Mapped[datetime]
+
+
+def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert labels from mappings of every column."""
+    insert_rows(session, Label, rows)
+
+
+def find_label(session: Session, label_id: int) -> Label | None:
+    """Return a label."""
+    return session.get(Label, label_id)
+
+
+def list_labels(session: Session, query_id: int) -> Sequence[Label]:
+    """Return every label ever given to a query, the newest first."""
+    statement = (
+        select(Label).where(Label.query_id == query_id).order_by(Label.id.desc())
+    )
+    return session.scalars(statement).all()
+
+
+def iter_pending_labels(
+    session: Session, detector_id: int, *, last_batch: int
+) -> Generator[Any]:
+    """Stream the labels of the pending batches up to *last_batch*, in order.
+
+    Each row has ``id``, ``replaces_id``, ``label``, ``sampling`` and
+    ``created_at``, of its query ``version_id`` and ``predicted``, and of the label
+    that it replaces ``old_label`` and ``old_sampling`` (None if it is the first).
+    """
+    old = aliased(Label)
+    statement = (
+        select(
+            Label.id,
+            Label.replaces_id,
+            Label.label,
+            Label.sampling,
+            Label.created_at,
+            Query.version_id,
+            Query.predicted,
+            old.label.label("old_label"),
+            old.sampling.label("old_sampling"),
+        )
+        .select_from(PendingBatch)
+        .join(Label, belongs_to(Label.id))
+        .join(Query, Query.id == Label.query_id)
+        .outerjoin(old, old.id == Label.replaces_id)
+        .where(PendingBatch.detector_id == detector_id, PendingBatch.id <= last_batch)
+        .order_by(Label.id)
+    )
+    return stream(session, statement)
+
+
+def iter_label_rows(session: Session, detector_id: int) -> Iterator[Any]:
+    """Stream every label of a detector with its query, in the order given."""
+    statement = (
+        select(
+            Query.id.label("query_id"),
+            Query.key,
+            Version.name.label("version"),
+            Query.predicted,
+            Query.confidence,
+            Query.asked_at,
+            Label.id,
+            Label.label,
+            Label.sampling,
+            Label.note,
+            Label.labeler,
+            Label.labelled_at,
+            (Query.label_id == Label.id).label("is_current"),
+        )
+        .join(Query, Query.id == Label.query_id)
+        .join(Version, Version.id == Query.version_id)
+        .where(Query.detector_id == detector_id)
+        .order_by(Label.id)
+    )
+    return stream(session, statement)

@@ -1,0 +1,215 @@
+"""Queries: one input each, what the detector said of it, and its current label."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Select,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    cast,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, insert_rows
+from tracker.storage.detectors import Detector, Version
+
+
+class Query(Base):
+    """One input put to a detector."""
+
+    __tablename__ = "queries"
+    __table_args__ = (
+        UniqueConstraint("detector_id", "key"),
+        Index(None, "detector_id", "id"),
+        Index(None, "detector_id", "label", "predicted", "id"),
+        Index(None, "detector_id", "asked_at"),
+        # The few that wait for a label among a million that have one.
+        Index(
+            "ix_queries_detector_id_id_unlabelled",
+            "detector_id",
+            "id",
+            sqlite_where=text("label IS NULL"),
+            postgresql_where=text("label IS NULL"),
+        ),
+        CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
+    key: Mapped[str | None] = mapped_column(Name)
+    predicted: Mapped[str] = mapped_column(Name)
+    confidence: Mapped[float | None]
+    asked_at: Mapped[datetime]
+    created_at: Mapped[datetime]
+    # JSON as it was written: a JSON column would round numbers differently on
+    # the two databases.
+    details: Mapped[str | None] = mapped_column("metadata", Text)
+    image: Mapped[str | None] = mapped_column(Text)
+    image_url: Mapped[str | None] = mapped_column(Text)
+    # The current label, so that a list can be filtered by it.
+    label_id: Mapped[int | None] = mapped_column(BigId)
+    label: Mapped[str | None] = mapped_column(Name)
+    # Of the current label, or as declared when the query arrived.
+    sampling: Mapped[str] = mapped_column(Text)
+
+
+def find_query(session: Session, query_id: int) -> Query | None:
+    """Return a query."""
+    return session.get(Query, query_id)
+
+
+def lock_query(session: Session, query_id: int) -> Query:
+    """Return a query that nobody else can label before this transaction ends.
+
+    Without it two people who label at once would both replace the same label.
+    """
+    statement = (
+        select(Query)
+        .where(Query.id == query_id)
+        .with_for_update(key_share=True)
+        # The session may have read the query before it had to wait for the lock.
+        .execution_options(populate_existing=True)
+    )
+    return session.scalars(statement).one()
+
+
+def find_queries_by_key(
+    session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
+) -> dict[str, Any]:
+    """Return the queries of a detector with these *keys* as rows, by key."""
+    statement = select(
+        Query.key,
+        Query.id,
+        Query.version_id,
+        Query.predicted,
+        Query.confidence,
+        Query.asked_at,
+        Query.details.label("metadata"),
+        Query.image_url,
+        Query.label,
+        Query.label_id,
+        Query.sampling,
+    ).where(Query.detector_id == detector_id, Query.key.in_(_listed(session, keys)))
+    if lock and session.get_bind().dialect.name != "sqlite":
+        # In one order, lest two imports wait for each other.  SQLite has one writer
+        # at a time, and would read all queries of the detector to have the order.
+        statement = statement.order_by(Query.id).with_for_update(key_share=True)
+    return {row.key: row for row in session.execute(statement)}
+
+
+def _listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
+    # Thousands of keys as one parameter: as many parameters cost more than the
+    # look-up itself.
+    if session.get_bind().dialect.name == "sqlite":
+        values = func.json_each(json.dumps(keys)).table_valued("value")
+        return select(values.c.value)
+    return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
+
+
+def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert queries from mappings of every column."""
+    insert_rows(session, Query, rows)
+
+
+def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``."""
+    table = Query.__table__
+    statement = (
+        update(table)  # type: ignore[arg-type]
+        .where(table.c.id == bindparam("query_id"))
+        .values(
+            label=bindparam("label"),
+            label_id=bindparam("label_id"),
+            sampling=bindparam("sampling"),
+        )
+    )
+    session.connection().execute(statement, rows)
+
+
+def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
+    session: Session,
+    detector_id: int,
+    *,
+    labelled: bool | None = None,
+    predicted: str | None = None,
+    label: str | None = None,
+    version_id: int | None = None,
+    is_wrong: bool | None = None,
+    before: int | None = None,
+    limit: int,
+) -> Sequence[Query]:
+    """Return queries that pass every filter given, the newest first."""
+    conditions: list[ColumnElement[bool]] = [Query.detector_id == detector_id]
+    if labelled is not None:
+        conditions.append(
+            Query.label.is_not(None) if labelled else Query.label.is_(None)
+        )
+    if predicted is not None:
+        conditions.append(Query.predicted == predicted)
+    if label is not None:
+        conditions.append(Query.label == label)
+    if version_id is not None:
+        conditions.append(Query.version_id == version_id)
+    if is_wrong is not None:
+        conditions.append(
+            Query.label != Query.predicted
+            if is_wrong
+            else Query.label == Query.predicted
+        )
+        conditions.append(Query.label != "UNCLEAR")
+    if before is not None:
+        conditions.append(Query.id < before)
+    statement = select(Query).where(*conditions).order_by(Query.id.desc()).limit(limit)
+    return session.scalars(statement).all()
+
+
+def find_newest_version_id(session: Session, detector_id: int) -> int | None:
+    """Return the version that queries last arrived with."""
+    statement = (
+        select(Query.version_id)
+        .where(Query.detector_id == detector_id)
+        .order_by(Query.id.desc())
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def find_unlabelled_query(
+    session: Session, detector_id: int, *, from_id: int
+) -> Query | None:
+    """Return the unlabelled query with the smallest id from *from_id* on."""
+    statement = (
+        select(Query)
+        .where(
+            Query.detector_id == detector_id,
+            Query.label.is_(None),
+            Query.id >= from_id,
+        )
+        .order_by(Query.id)
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def find_id_bounds(session: Session, detector_id: int) -> tuple[int, int] | None:
+    """Return the smallest and the largest id of a detector's unlabelled queries."""
+    ids = select(Query.id).where(
+        Query.detector_id == detector_id, Query.label.is_(None)
+    )
+    low = session.scalar(ids.order_by(Query.id).limit(1))
+    high = session.scalar(ids.order_by(Query.id.desc()).limit(1))
+    return None if low is None or high is None else (low, high)

@@ -1,0 +1,39 @@
+"""The pages."""
+
+from flask import Flask
+from jinja2 import StrictUndefined
+
+from tracker.web import (
+    detectors,
+    health,
+    history,
+    imports,
+    labels,
+    metrics,
+    planning,
+    queries,
+    settings,
+)
+from tracker.web.blueprint import pages
+from tracker.web.sparklines import EXTENSION, Sparklines
+
+__all__ = [
+    "detectors",
+    "health",
+    "history",
+    "imports",
+    "labels",
+    "metrics",
+    "planning",
+    "queries",
+    "register",
+    "settings",
+]
+
+
+def register(app: Flask) -> None:
+    """Add the pages to *app*."""
+    # A misspelt name in a template is an error, not an empty place.
+    app.jinja_env.undefined = StrictUndefined
+    app.extensions[EXTENSION] = Sparklines()
+    app.register_blueprint(pages)

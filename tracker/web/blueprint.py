@@ -1,0 +1,81 @@
+"""The one blueprint that every page belongs to, and what its templates may say."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from flask import Blueprint, Response, make_response, render_template, request
+
+from tracker.http import context, now
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.queries import Query
+from tracker.web import words
+
+pages = Blueprint("pages", __name__)
+
+_Row = TypeVar("_Row")
+_DRAW = secrets.SystemRandom()
+
+
+def draw_fraction() -> float:
+    """Return a number from 0 up to 1 that nobody can foresee."""
+    return _DRAW.random()
+
+
+@pages.url_value_preprocessor
+def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> None:
+    """Let an import be larger than other bodies, before the form is first read."""
+    if endpoint == "pages.import_file":
+        request.max_content_length = context().settings.max_body_bytes
+
+
+# Globals, because macros do not see what a context processor adds.
+for _word in (words.exactly, words.number, words.plural, words.share):
+    pages.add_app_template_global(_word)
+
+
+@pages.app_template_global()
+def ago(instant: datetime) -> str:
+    """Return how long before this request *instant* was."""
+    return words.ago(instant, now())
+
+
+@pages.app_template_global()
+def detector_ref(detector: Detector) -> str:
+    """Return the public id of *detector*."""
+    return dump_id("det", detector.id)
+
+
+@pages.app_template_global()
+def query_ref(query: Query) -> str:
+    """Return the public id of *query*."""
+    return dump_id("iq", query.id)
+
+
+@pages.app_template_global()
+def server_now() -> datetime:
+    """Return the instant of this request."""
+    return now()
+
+
+def cut_page(found: Sequence[_Row], size: int) -> tuple[Sequence[_Row], _Row | None]:
+    """Return at most *size* rows, and the last of them if more were *found*."""
+    return found[:size], found[size - 1] if len(found) > size else None
+
+
+def answer_live(
+    template: str, *, seen: str, fingerprint: str, **values: Any
+) -> Response:
+    """Return a page, or nothing for a page that has this content already.
+
+    A page that asks again says in *seen* what it shows.  Where that is out of date
+    the answer fires ``tracker:refresh``, upon which charts are drawn anew.
+    """
+    if seen == fingerprint:
+        return Response(status=204)
+    page = make_response(render_template(template, fingerprint=fingerprint, **values))
+    if seen:
+        page.headers["HX-Trigger"] = "tracker:refresh"
+    return page

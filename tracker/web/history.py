@@ -1,0 +1,199 @@
+"""The history of a detector: its chart, its table and its files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, render_template, request
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.charts.render import render_png, render_svg
+from tracker.errors import NotFoundError
+from tracker.http import database, requires
+from tracker.services.charts import build_chart
+from tracker.services.detectors import choose_versions, get_detector
+from tracker.services.estimates import ScopeEstimate, check_method
+from tracker.services.exports import MEDIA_TYPES, write_rows
+from tracker.services.fields import BALANCED
+from tracker.services.history import (
+    HISTORY_COLUMNS,
+    LABEL_COLUMNS,
+    iter_history,
+    iter_labels,
+)
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.snapshots import Snapshot, list_intervals_of, list_snapshots
+from tracker.web.blueprint import pages
+from tracker.web.readings import Reading, read
+
+_PAGE = 50
+# Beyond so many classes the table shows one of them, which the visitor chooses.
+_MOST_COLUMNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A snapshot with the accuracies that the table shows of it."""
+
+    snapshot: Snapshot
+    readings: Sequence[Reading]
+
+
+@pages.get("/detectors/<detector_id>/history")
+@requires("viewer")
+def show_history(detector_id: str) -> ResponseReturnValue:
+    """Show how the intervals of a version tightened, as a chart and a table."""
+    chosen = _choose_chart(request.args)
+    check_method(chosen["method"])
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        versions = choose_versions(session, detector, chosen["version"])
+        version = versions[-1] if versions else None
+        return render_template(
+            "history/history.html",
+            detector=detector,
+            versions=list_versions(session, detector.id),
+            methods=stats.METHODS,
+            **chosen | {"version": version},
+            **_table(session, detector, version, chosen["method"]),
+        )
+
+
+def _table(
+    session: Session, detector: Detector, version: Version | None, method: str
+) -> dict[str, Any]:
+    """Return a page of the table: the newest snapshots first, or in order."""
+    is_oldest_first = request.args.get("order") == "oldest"
+    beyond = request.args.get("beyond", type=int)
+    scope = request.args.get("scope", "")
+    positions = _choose_columns(detector, scope)
+    snapshots: Sequence[Snapshot] = []
+    if version is not None:
+        snapshots = list_snapshots(
+            session,
+            version.id,
+            beyond=beyond,
+            is_oldest_first=is_oldest_first,
+            limit=_PAGE + 1,
+        )
+    shown = snapshots[:_PAGE]
+    return {
+        "columns": [detector.classes[position - 1] for position in positions[1:]],
+        "scope": scope,
+        "lines": _read_lines(session, detector, shown, method, positions),
+        "order": "oldest" if is_oldest_first else "newest",
+        "beyond": beyond,
+        "following": shown[-1].sequence if len(snapshots) > _PAGE else None,
+    }
+
+
+def _choose_columns(detector: Detector, scope: str) -> list[int]:
+    count = len(detector.classes)
+    if count <= _MOST_COLUMNS:
+        return list(range(count + 1))
+    return [0, detector.classes.index(scope) + 1] if scope in detector.classes else [0]
+
+
+def _read_lines(
+    session: Session,
+    detector: Detector,
+    snapshots: Sequence[Snapshot],
+    method: str,
+    positions: list[int],
+) -> list[Line]:
+    ids = [snapshot.id for snapshot in snapshots]
+    scopes = [BALANCED, *detector.classes]
+    found: dict[int, list[Reading]] = {snapshot.sequence: [] for snapshot in snapshots}
+    for row in list_intervals_of(session, ids, method=method, positions=positions):
+        name = scopes[row.position]
+        scope = ScopeEstimate(
+            name, row.correct, row.labelled, row.accuracy, row.low, row.high
+        )
+        found[row.sequence].append(
+            read(
+                scope, labels=row.labels, computed_at=row.computed_at, name=name, tone=0
+            )
+        )
+    return [Line(snapshot, found[snapshot.sequence]) for snapshot in snapshots]
+
+
+@pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
+@requires("viewer")
+def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Draw the tightening chart, or give its specification."""
+    with database().read() as session:
+        spec = build_chart(
+            session, get_detector(session, detector_id), **_choose_chart(request.args)
+        )
+    if suffix == "svg":
+        return Response(render_svg(spec), mimetype="image/svg+xml")
+    if suffix == "png":
+        return Response(render_png(spec), mimetype="image/png")
+    return spec
+
+
+def _choose_chart(asked: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "version": asked.get("version") or None,
+        "method": asked.get("method", "exact"),
+        "x": "time" if asked.get("x") == "time" else "labels",
+        "theme": "dark" if asked.get("theme") == "dark" else "light",
+        "layout": "narrow" if asked.get("layout") == "narrow" else "wide",
+    }
+
+
+@pages.get("/detectors/<detector_id>/history.<suffix>")
+@requires("viewer")
+def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download the history of a detector."""
+    version = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        choose_versions(session, detector, version)
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        for _, row in iter_history(session, detector, version=version):
+            yield row
+
+    return _download(detector, "history", suffix, HISTORY_COLUMNS, rows)
+
+
+@pages.get("/detectors/<detector_id>/labels.<suffix>")
+@requires("viewer")
+def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download every label ever given to a query of a detector."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+
+    return _download(
+        detector,
+        "labels",
+        suffix,
+        LABEL_COLUMNS,
+        lambda session: iter_labels(session, detector),
+    )
+
+
+def _download(
+    detector: Detector, what: str, suffix: str, columns: Sequence[str], rows: Any
+) -> Response:
+    if suffix not in MEDIA_TYPES:
+        raise NotFoundError(
+            f"there is no such format; there are: {', '.join(MEDIA_TYPES)}"
+        )
+    opened = database()
+
+    def stream() -> Iterator[bytes]:
+        with opened.read() as session:
+            yield from write_rows(suffix, columns, rows(session))
+
+    # The file is named by ids of ours: a name from a user has no place in a header.
+    name = f"tracker-{dump_id('det', detector.id)}-{what}.{suffix}"
+    return Response(
+        stream(),
+        content_type=MEDIA_TYPES[suffix],
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )

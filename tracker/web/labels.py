@@ -1,0 +1,199 @@
+"""Labelling by hand: one query after the other, drawn at random, blind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError, NotFoundError
+from tracker.http import account, database, now, requires
+from tracker.services.detectors import choose_versions, get_detector, get_open_detector
+from tracker.services.estimates import Estimate, get_estimate
+from tracker.services.fields import UNCLEAR, parse_input
+from tracker.services.labels import NewLabel, add_label
+from tracker.services.queries import choose_unlabelled, get_query
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.queries import Query
+from tracker.web.blueprint import answer_live, draw_fraction, pages
+from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.pictures import build_picture
+from tracker.web.readings import Axis, Reading, build_axis, read_balanced
+from tracker.web.sparklines import draw_sparkline
+
+MOST_BUTTONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far labelling has come."""
+
+    estimate: Estimate
+    reading: Reading
+    axis: Axis
+    labels: int
+    remaining: int
+    versions: int
+    sparkline: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Another one whenever a number of the panel is another one."""
+        parts = (self.labels, self.remaining, self.reading.low, self.reading.high)
+        return "-".join(map(str, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last answer of this visitor, and what the detector had said."""
+
+    query: Query
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether there is nothing to agree about."""
+        return self.query.label == UNCLEAR
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the detector had said the same."""
+        return self.query.label == self.query.predicted
+
+
+@pages.get("/detectors/<detector_id>/label")
+@requires("labeler")
+def show_next(detector_id: str) -> ResponseReturnValue:
+    """Show a query drawn at random, without its prediction, to be labelled."""
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        return _render(session, detector, asked=request.args, form=Form({}))
+
+
+@pages.post("/detectors/<detector_id>/label")
+@requires("labeler")
+def label_next(detector_id: str) -> ResponseReturnValue:
+    """Store the label that was given, or skip, and go on to the next query."""
+    onward: dict[str, Any] = {"query": request.form.get("next") or None}
+    if "skip" in request.form:
+        onward["skip"] = request.form.get("query")
+    else:
+        try:
+            _store(detector_id, request.form)
+        except InvalidInputError as error:
+            return _refuse(detector_id, error), 422
+        onward["last"] = request.form.get("query")
+    return redirect(url_for("pages.show_next", detector_id=detector_id, **onward), 303)
+
+
+def _store(detector_id: str, typed: Mapping[str, str]) -> None:
+    given = filled_in(typed, "label", "note") | {"sampling": "random"}
+    if "unclear" in typed:
+        given["label"] = UNCLEAR
+    new = parse_input(NewLabel, given)
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        query = find_query_of(session, detector, typed.get("query"))
+        if query is None:
+            raise NotFoundError("this query belongs to no detector of that name")
+        labeler = account().name
+        add_label(session, detector, query, new, labeler=labeler, created_at=now())
+
+
+def _refuse(detector_id: str, error: InvalidInputError) -> str:
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        form = failed_form(request.form, error)
+        return _render(session, detector, asked=request.form, form=form)
+
+
+def find_query_of(
+    session: Session, detector: Detector, query_id: str | None
+) -> Query | None:
+    """Return the query of *detector* with that public id."""
+    if not query_id:
+        return None
+    try:
+        query = get_query(session, query_id)
+    except NotFoundError:
+        return None
+    return query if query.detector_id == detector.id else None
+
+
+def _render(
+    session: Session, detector: Detector, *, asked: Mapping[str, str], form: Form
+) -> str:
+    query = find_query_of(session, detector, asked.get("query"))
+    if query is None or query.label is not None:
+        skipped = find_query_of(session, detector, asked.get("skip"))
+        query = _draw(session, detector, skip=skipped.id if skipped else None)
+    following = _draw(session, detector, skip=query.id) if query else None
+    last = find_query_of(session, detector, asked.get("last"))
+    return render_template(
+        "labels/label.html",
+        detector=detector,
+        form=form,
+        query=query,
+        picture=build_picture(query) if query else None,
+        following=following if following is not query else None,
+        next_picture=build_picture(following) if following else None,
+        # A query without a label would tell its prediction before it is answered.
+        last=Answered(last) if last is not None and last.label is not None else None,
+        keys=choose_keys(detector.classes),
+        progress=build_progress(session, detector),
+    )
+
+
+def _draw(session: Session, detector: Detector, *, skip: int | None) -> Query | None:
+    return choose_unlabelled(session, detector, fraction=draw_fraction(), skip=skip)
+
+
+def choose_keys(classes: list[str]) -> dict[str, str]:
+    """Return the key that stands for each class; none where there are too many.
+
+    A class that is called by a digit has that digit, or a person who sees an 8
+    and presses 8 would answer something else.
+    """
+    if len(classes) > MOST_BUTTONS:
+        return {}
+    if all(len(name) == 1 and name in "0123456789" for name in classes):
+        return {name: name for name in classes}
+    return dict(zip(classes, "1234567890", strict=False))
+
+
+@pages.get("/detectors/<detector_id>/label/progress")
+@requires("labeler")
+def show_progress(detector_id: str) -> ResponseReturnValue:
+    """Show how far labelling has come."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        progress = build_progress(session, detector)
+        return answer_live(
+            "labels/_progress.html",
+            seen=request.args.get("seen", ""),
+            fingerprint=progress.fingerprint,
+            progress=progress,
+            detector=detector,
+        )
+
+
+def build_progress(session: Session, detector: Detector) -> Progress:
+    """Return how far labelling has come: of all versions, and of the newest."""
+    estimate = get_estimate(session, detector, computed_at=now())
+    newest = choose_versions(session, detector, None)
+    versions = list_versions(session, detector.id)
+    pooled = estimate
+    if len(versions) > 1:
+        pooled = get_estimate(session, detector, version="*", computed_at=now())
+    labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
+    reading = read_balanced(estimate)
+    return Progress(
+        estimate=estimate,
+        reading=reading,
+        axis=build_axis([reading], detector.target),
+        labels=labels,
+        remaining=max(0, sum(version.queries for version in versions) - labels),
+        versions=len(versions),
+        sparkline=draw_sparkline(session, newest[0] if newest else None),
+    )

@@ -1,0 +1,94 @@
+"""The estimates as Prometheus reads them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Response
+from flask.typing import ResponseReturnValue
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    GC_COLLECTOR,
+    PLATFORM_COLLECTOR,
+    PROCESS_COLLECTOR,
+    CollectorRegistry,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tracker.http import database, now, requires
+from tracker.services.fields import BALANCED
+from tracker.storage.database import Database
+from tracker.storage.detectors import list_detectors
+from tracker.storage.job_runs import find_last_heartbeat
+from tracker.storage.pending import list_pending_detectors
+from tracker.storage.snapshots import list_newest_intervals
+from tracker.web.blueprint import pages
+
+_LABELS = ("detector", "version", "class", "method")
+_GAUGES = {
+    "accuracy": "Estimated accuracy of a class, or the balanced accuracy",
+    "low": "Lower bound of the interval of the accuracy",
+    "high": "Upper bound of the interval of the accuracy",
+    "labelled": "Scored labels of a class",
+    "correct": "Scored labels of a class that the detector had predicted",
+}
+
+
+@pages.get("/metrics")
+@requires("viewer")
+def show_metrics() -> ResponseReturnValue:
+    """Give the newest estimate of every version to Prometheus."""
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+        registry.register(collector)
+    registry.register(EstimateCollector(database(), now().timestamp()))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class EstimateCollector(Collector):
+    """Reads the newest snapshots at each scrape; nothing is computed or counted."""
+
+    def __init__(self, opened: Database, instant: float) -> None:
+        """Read from *opened*, at *instant*."""
+        self._database = opened
+        self._instant = instant
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield a gauge for each number of an estimate."""
+        with self._database.read() as session:
+            detectors = {found.id: found for found in list_detectors(session)}
+            rows = list_newest_intervals(session)
+            waiting = len(list_pending_detectors(session))
+            seen_at = find_last_heartbeat(session)
+        yield from _estimates(detectors, rows)
+        yield GaugeMetricFamily("tracker_detectors", "Detectors", value=len(detectors))
+        yield GaugeMetricFamily(
+            "tracker_detectors_waiting",
+            "Detectors with labels to fold in",
+            value=waiting,
+        )
+        if seen_at is not None:
+            yield GaugeMetricFamily(
+                "tracker_worker_silence_seconds",
+                "Seconds since a worker was seen",
+                value=max(0.0, self._instant - seen_at.timestamp()),
+            )
+
+
+def _estimates(detectors: dict[int, Any], rows: Any) -> Iterator[GaugeMetricFamily]:
+    gauges = {
+        name: GaugeMetricFamily(f"tracker_{name}", text, labels=_LABELS)
+        for name, text in _GAUGES.items()
+    }
+    for row in rows:
+        detector = detectors.get(row.detector_id)
+        if detector is None:
+            continue
+        scope = detector.classes[row.position - 1] if row.position else BALANCED
+        labels = (detector.name, row.version, scope, row.method)
+        for name, gauge in gauges.items():
+            value = getattr(row, name)
+            if value is not None:
+                gauge.add_metric(labels, value)
+    yield from gauges.values()

@@ -1,0 +1,107 @@
+"""The queries of a detector, and one query with its labels."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from flask import Response, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError, NotFoundError
+from tracker.http import account, context, database, now, requires
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import UNCLEAR, parse_input
+from tracker.services.images import MEDIA_TYPES
+from tracker.services.labels import NewLabel, add_label, list_label_history
+from tracker.services.queries import get_query
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Version, find_detector, list_versions
+from tracker.storage.queries import Query
+from tracker.web.blueprint import cut_page, pages
+from tracker.web.filters import Filter, find_queries
+from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.pictures import build_picture
+
+_PAGE = 24
+
+
+@pages.get("/detectors/<detector_id>/queries")
+@requires("viewer")
+def show_queries(detector_id: str) -> ResponseReturnValue:
+    """Show the queries that pass the filters, the newest first."""
+    wanted = Filter.parse(request.args)
+    before = parse_id("iq", request.args.get("before", ""))
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        found = find_queries(session, detector, wanted, before=before, limit=_PAGE + 1)
+        queries, last = cut_page(found, _PAGE)
+        return render_template(
+            "queries/list.html",
+            detector=detector,
+            shown=[(query, build_picture(query)) for query in queries],
+            last=last,
+            is_first=before is None,
+            versions=list_versions(session, detector.id),
+            asked=asdict(wanted),
+            labels=[*detector.classes, UNCLEAR],
+        )
+
+
+@pages.get("/queries/<query_id>")
+@requires("viewer")
+def show_query(query_id: str) -> ResponseReturnValue:
+    """Show a query with every label that it was ever given."""
+    with database().read() as session:
+        return _render(session, get_query(session, query_id), Form({}))
+
+
+@pages.post("/queries/<query_id>")
+@requires("labeler")
+def label_query(query_id: str) -> ResponseReturnValue:
+    """Give a query its label, or another one than it has."""
+    try:
+        _label(query_id, request.form)
+    except InvalidInputError as error:
+        with database().read() as session:
+            form = failed_form(request.form, error)
+            return _render(session, get_query(session, query_id), form), 422
+    return redirect(url_for("pages.show_query", query_id=query_id), 303)
+
+
+def _label(query_id: str, typed: Mapping[str, str]) -> None:
+    new = parse_input(NewLabel, filled_in(typed, "label", "note", "sampling"))
+    with database().write() as session:
+        query = get_query(session, query_id)
+        detector = get_open_detector(session, dump_id("det", query.detector_id))
+        labeler = account().name
+        add_label(session, detector, query, new, labeler=labeler, created_at=now())
+
+
+def _render(session: Session, query: Query, form: Form) -> str:
+    detector = find_detector(session, query.detector_id)
+    assert detector is not None
+    return render_template(
+        "queries/query.html",
+        detector=detector,
+        query=query,
+        version=session.get_one(Version, query.version_id),
+        picture=build_picture(query),
+        history=list_label_history(session, query),
+        labels=[*detector.classes, UNCLEAR],
+        form=form,
+    )
+
+
+@pages.get("/queries/<query_id>/image")
+@requires("viewer")
+def show_image(query_id: str) -> ResponseReturnValue:
+    """Give the image of a query."""
+    with database().read() as session:
+        name = get_query(session, query_id).image
+    if name is None:
+        raise NotFoundError(f"the query {query_id[:40]} has no image")
+    try:
+        content = context().images.get(name)
+    except FileNotFoundError as error:
+        raise NotFoundError("the image is no longer in the data folder") from error
+    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])

@@ -1,0 +1,156 @@
+# ruff: noqa: RUF001 - the dash between two bounds is an en dash.
+"""Estimates as a page draws them: words, and places along an axis."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from tracker.charts import words as chart_words
+from tracker.charts.series import Point
+from tracker.charts.themes import COLOURS
+from tracker.services.estimates import Estimate, ScopeEstimate
+from tracker.web.words import narrow
+
+Verdict = Literal["met", "missed", "undecided"]
+
+MOST_ROWS = 20
+_TONES = len(COLOURS["light"].classes)
+# Of the pill, by the length of what stands in it.
+_PILL_ROOM, _PILL_LETTER = 20, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A number on the axis."""
+
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The one axis of several bars, from *low* to 100 %."""
+
+    low: float
+
+    def place(self, share: float) -> str:
+        """Return where *share* lies, as an SVG length along the axis."""
+        return f"{self._percent(share):.2f}%"
+
+    def span(self, low: float, high: float) -> str:
+        """Return the distance from *low* to *high* as an SVG length."""
+        return f"{self._percent(high) - self._percent(low):.2f}%"
+
+    def _percent(self, share: float) -> float:
+        return 100 * min(1.0, max(0.0, (share - self.low) / (1 - self.low)))
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The numbers, every 10 % and every 20 % on an axis that begins low."""
+        first = round(self.low * 10)
+        step = 1 if first >= 4 else 2
+        return [
+            Tick(self.place(tenth / 10), narrow(f"{tenth * 10} %"))
+            for tenth in range(10, first - 1, -step)
+        ][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An accuracy in words, with its counts and interval."""
+
+    name: str
+    tone: int
+    estimate: str | None
+    low: str
+    high: str
+    correct: int
+    labelled: int
+    scope: ScopeEstimate
+
+    @property
+    def pill_width(self) -> int:
+        """How many pixels the estimate takes."""
+        return _PILL_ROOM + _PILL_LETTER * len(self.estimate or "")
+
+    @property
+    def points_wide(self) -> str:
+        """How many percentage points lie between the bounds as they are written."""
+        return str(Decimal(self.high) - Decimal(self.low))
+
+
+def read(
+    scope: ScopeEstimate, *, labels: int, computed_at: datetime, name: str, tone: int
+) -> Reading:
+    """Return *scope* in words; bounds are rounded outward, never inward."""
+    point = Point(
+        labels=labels,
+        computed_at=computed_at,
+        correct=scope.correct,
+        labelled=scope.labelled,
+        accuracy=scope.accuracy,
+        low=scope.low,
+        high=scope.high,
+    )
+    said = chart_words.accuracy(point)
+    low, high = chart_words.interval(point).removesuffix(" %").split("–")
+    return Reading(
+        name=name,
+        tone=tone,
+        estimate=None if said is None else narrow(said),
+        low=low,
+        high=high,
+        correct=scope.correct,
+        labelled=scope.labelled,
+        scope=scope,
+    )
+
+
+def read_balanced(estimate: Estimate) -> Reading:
+    """Return the balanced accuracy in words."""
+    return _read(estimate, estimate.balanced, name="Balanced", tone=0)
+
+
+def read_classes(estimate: Estimate, *, limit: int | None = None) -> list[Reading]:
+    """Return every class in words, or those with the *limit* widest intervals."""
+    places: Iterable[int] = range(len(estimate.classes))
+    if limit is not None and len(estimate.classes) > limit:
+        scopes = estimate.classes
+        widest = sorted(places, key=lambda i: (scopes[i].low - scopes[i].high, i))
+        places = sorted(widest[:limit])
+    return [
+        _read(estimate, scope, name=scope.scope, tone=index % _TONES + 1)
+        for index in places
+        for scope in [estimate.classes[index]]
+    ]
+
+
+def _read(estimate: Estimate, scope: ScopeEstimate, *, name: str, tone: int) -> Reading:
+    return read(
+        scope,
+        labels=estimate.labels,
+        computed_at=estimate.computed_at,
+        name=name,
+        tone=tone,
+    )
+
+
+def build_axis(readings: Sequence[Reading], target: float | None = None) -> Axis:
+    """Return the axis from 50 %, or from lower where a bar or *target* is lower."""
+    lows = [reading.scope.low for reading in readings]
+    if target is not None:
+        lows.append(target)
+    return Axis(min(5, math.floor(10 * min(lows, default=0.5) + 1e-9)) / 10)
+
+
+def judge(estimate: Estimate) -> Verdict | None:
+    """Say whether the target is met, from the interval; None without a target."""
+    target = estimate.detector.target
+    if target is None:
+        return None
+    if estimate.balanced.low > target:
+        return "met"
+    return "missed" if estimate.balanced.high < target else "undecided"

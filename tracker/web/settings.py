@@ -1,0 +1,149 @@
+"""The settings of a detector, the API keys, and what the server runs with."""
+
+from typing import Any
+
+from flask import flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import context, database, now, requires
+from tracker.services.detectors import (
+    archive_detector,
+    change_detector,
+    get_detector,
+    get_open_detector,
+)
+from tracker.services.fields import ROLES
+from tracker.services.keys import create_key, revoke_key
+from tracker.settings import Settings
+from tracker.storage.api_keys import list_keys
+from tracker.storage.detectors import Detector
+from tracker.web.blueprint import pages
+from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_change
+
+
+@pages.get("/detectors/<detector_id>/settings")
+@requires("editor")
+def edit_detector(detector_id: str) -> ResponseReturnValue:
+    """Show what can be changed about a detector."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        return render_template(
+            "settings/detector.html", detector=detector, form=_stored(detector)
+        )
+
+
+def _stored(detector: Detector) -> Form:
+    return Form(
+        {
+            "name": detector.name,
+            "question": detector.question,
+            "confidence_level": dump_percent(detector.confidence_level),
+            "target": dump_percent(detector.target),
+        }
+    )
+
+
+@pages.post("/detectors/<detector_id>/settings")
+@requires("editor")
+def change_settings(detector_id: str) -> ResponseReturnValue:
+    """Change a detector."""
+    try:
+        change = parse_detector_change(request.form)
+        with database().write() as session:
+            change_detector(session, get_open_detector(session, detector_id), change)
+    except (InvalidInputError, ConflictError) as error:
+        with database().read() as session:
+            detector = get_detector(session, detector_id)
+            form = failed_form(request.form, error)
+            return render_template(
+                "settings/detector.html", detector=detector, form=form
+            ), 422
+    flash("Saved.")
+    return redirect(url_for("pages.edit_detector", detector_id=detector_id), 303)
+
+
+@pages.post("/detectors/<detector_id>/archive")
+@requires("editor")
+def archive(detector_id: str) -> ResponseReturnValue:
+    """Archive a detector, once the visitor has said yes."""
+    if request.form.get("sure") != "yes":
+        raise InvalidInputError.of("sure", "say yes to archive the detector")
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        archive_detector(detector, archived_at=now())
+        flash(f"{detector.name} is archived.")
+    return redirect(url_for("pages.show_detectors"), 303)
+
+
+@pages.get("/settings")
+@requires("admin")
+def show_settings() -> ResponseReturnValue:
+    """Show the API keys and what the server runs with."""
+    with database().read() as session:
+        return _render(session, Form({"role": "editor"}))
+
+
+@pages.post("/settings/keys")
+@requires("admin")
+def make_key() -> ResponseReturnValue:
+    """Make an API key and show it, this once."""
+    name = request.form.get("name", "").strip()
+    try:
+        with database().write() as session:
+            text = create_key(
+                session, name, request.form.get("role", ""), created_at=now()
+            )
+    except (InvalidInputError, ConflictError) as error:
+        with database().read() as session:
+            return _render(session, failed_form(request.form, error)), 422
+    # Not a redirect: the key would have to be kept somewhere on the way.
+    with database().read() as session:
+        return _render(session, Form({"role": "editor"}), key=text, name=name)
+
+
+@pages.post("/settings/keys/revoke")
+@requires("admin")
+def revoke() -> ResponseReturnValue:
+    """Make an API key useless from now on."""
+    with database().write() as session:
+        revoke_key(session, request.form.get("name", ""), revoked_at=now())
+    flash("The key is revoked.")
+    return redirect(url_for("pages.show_settings"), 303)
+
+
+def _render(
+    session: Session, form: Form, *, key: str | None = None, name: str | None = None
+) -> str:
+    return render_template(
+        "settings/settings.html",
+        keys=list_keys(session),
+        roles=ROLES,
+        form=form,
+        new_key=key,
+        new_name=name,
+        settings=describe_settings(),
+    )
+
+
+def describe_settings() -> list[tuple[str, str, str]]:
+    """Return the variable, the value and the meaning of each setting, no secrets."""
+    settings = context().settings
+    return [
+        (f"TRACKER_{name.upper()}", _show(settings, name), field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _show(settings: Settings, name: str) -> str:
+    if name == "secret_key":
+        return "given" if settings.secret_key else "kept in the data folder"
+    if name == "database_url":
+        # A password may stand in the address and among its parameters.
+        url = database().engine.url.set(query={})
+        return url.render_as_string(hide_password=True)
+    value: Any = getattr(settings, name)
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
+    return str(value)

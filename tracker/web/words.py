@@ -1,0 +1,51 @@
+"""Numbers and instants as a page says them."""
+
+from datetime import UTC, datetime
+
+from tracker.charts.words import chosen
+
+# Narrower than a space, and no line breaks there.
+_NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
+_UNITS = (
+    (60, "second"),
+    (60, "minute"),
+    (24, "hour"),
+    (30, "day"),
+)
+
+
+def narrow(text: str) -> str:
+    """Keep each percent sign of *text* close to its number."""
+    return text.replace(" %", f"{_NARROW_SPACE}%")
+
+
+def share(value: float) -> str:
+    """Return a confidence level or target as it was chosen, such as "95 %"."""
+    return narrow(chosen(value))
+
+
+def number(value: int) -> str:
+    """Return "1,797"."""
+    return f"{value:,}"
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """Return "1 label" or "1,797 labels"."""
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
+
+
+def exactly(instant: datetime) -> str:
+    """Return "2026-01-31 12:00:05 UTC"."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(instant: datetime, present: datetime) -> str:
+    """Return how long ago *instant* was; ``static/times.js`` says the same."""
+    amount = int((present - instant).total_seconds())
+    if amount < 5:
+        return "just now"
+    for size, unit in _UNITS:
+        if amount < size:
+            return f"{plural(amount, unit)} ago"
+        amount //= size
+    return f"on {instant.astimezone(UTC):%Y-%m-%d}"
