@@ -1,5 +1,6 @@
 """Where the parts meet: ``create_app`` makes one web application of them."""
 
+import errno
 import hashlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -132,6 +133,7 @@ def _register_error_handlers(app: Flask) -> None:
     app.register_error_handler(TrackerError, _on_tracker_error)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(DBAPIError, _on_database_error)
+    app.register_error_handler(OSError, _on_system_error)
     app.register_error_handler(Exception, _on_bug)
 
 
@@ -167,6 +169,12 @@ def _on_http_error(error: HTTPException) -> Response:
 def _on_database_error(error: DBAPIError) -> Response:
     if error.connection_invalidated:
         return _answer(503, "The database does not answer", "the connection was lost")
+    return _on_bug(error)
+
+
+def _on_system_error(error: OSError) -> Response:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _answer(503, "The disk is full", "nothing was written; make room first")
     return _on_bug(error)
 
 

@@ -29,7 +29,7 @@ _PROBLEMS = {
     413: "The body is too large.",
     415: "The media type is not read here.",
     422: "The input is wrong; see errors.",
-    503: "The database is away or busy; try again.",
+    503: "The database is away or busy, or the disk is full; try again.",
 }
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403)

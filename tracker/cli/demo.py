@@ -58,6 +58,8 @@ def demo(host: str, port: int) -> None:
         environ = kept | {
             "TRACKER_DATA_DIR": folder,
             "TRACKER_RECOMPUTE_SECONDS": "1",
+            # A line for each run of the job would hide the address.
+            "TRACKER_LOG_LEVEL": "warning",
         }
 
         def ready(url: str) -> None:

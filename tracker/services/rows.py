@@ -72,8 +72,9 @@ def iter_csv(stream: BinaryIO) -> Iterator[Row]:
             "body", f"row {number + 1} is not CSV: {error}"
         ) from error
     finally:
-        # The caller opened the stream and closes it.
-        lines.detach()
+        # The caller opened the stream and closes it, now and then before this.
+        if not stream.closed:
+            lines.detach()
 
 
 def _encoding(stream: BinaryIO) -> str:

@@ -14,8 +14,14 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConfigurationError, UnavailableError
 
 _BUSY_SECONDS = 30
+# PostgreSQL ended the transaction, and the same one may succeed next time.
+_DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _TRIES = 5
 _Result = TypeVar("_Result")
+
+
+class _CollisionError(UnavailableError):
+    """Two transactions stood in each other's way, and this one was ended."""
 
 
 class Database:
@@ -62,10 +68,10 @@ class Database:
 
         So it can when two requests brought the same new key or version at the
         same time: the constraint stopped the second one, whose next try finds
-        the first one's row.
+        the first one's row.  So it can when they waited for each other.
         """
         for _ in range(_TRIES - 1):
-            with suppress(IntegrityError), self.write() as session:
+            with suppress(IntegrityError, _CollisionError), self.write() as session:
                 return work(session)
         with self.write() as session:
             return work(session)
@@ -156,6 +162,9 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (OperationalError, PoolTimeoutError) as error:
+        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        if state in {_DEADLOCK, _SERIALIZATION}:
+            raise _CollisionError("too much is written at the same time") from error
         raise UnavailableError(
             f"the database does not answer: {_first_line(error)}"
         ) from error

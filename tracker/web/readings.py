@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Literal
 
 from tracker.charts import words as chart_words
+from tracker.charts.rounding import outward
 from tracker.charts.series import Point
 from tracker.charts.themes import COLOURS
 from tracker.services.estimates import Estimate, ScopeEstimate
@@ -75,6 +76,12 @@ class Reading:
     def pill_width(self) -> int:
         """How many pixels the estimate takes."""
         return _PILL_ROOM + _PILL_LETTER * len(self.estimate or "")
+
+    @property
+    def exact_bounds(self) -> tuple[str, str]:
+        """The bounds in percent to four places, still rounded outward."""
+        low, high = outward(self.scope.low, self.scope.high, 6)
+        return f"{low.scaleb(2):f}", f"{high.scaleb(2):f}"
 
     @property
     def points_wide(self) -> str:
