@@ -17,8 +17,8 @@ ROWS = (
     " created_at, revision)"
     f" VALUES (1, 'door', 'Closed?', '[\"YES\", \"NO\"]', 0.95, '{NOW}', 0)",
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
-    " corrections, next_checkpoint, sequence)"
-    f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 1)",
+    " corrections, next_checkpoint, next_joint, sequence)"
+    f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 0, 1)",
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
@@ -34,6 +34,10 @@ ROWS = (
     "INSERT INTO snapshot_intervals (snapshot_id, method, position, correct,"
     " labelled, accuracy, low, high)"
     " VALUES (1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
+    "INSERT INTO studies (id, detector_id, name, kind, rounds, added_by, created_at)"
+    f" VALUES (1, 1, 'tree', 'seeds', 2, 'carol', '{NOW}')",
+    "INSERT INTO study_rounds (study_id, number, accuracy)"
+    " VALUES (1, 1, 0.9), (1, 2, 0.8)",
 )
 
 
@@ -76,21 +80,31 @@ def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
     assert table_names(database) == set()
 
 
-@pytest.mark.parametrize("table", ["labels", "snapshots", "snapshot_intervals"])
+COLUMNS = {
+    "labels": "note",
+    "snapshots": "labels",
+    "snapshot_intervals": "low",
+    "studies": "note",
+    "study_rounds": "accuracy",
+}
+
+
+@pytest.mark.parametrize("table", COLUMNS)
 def test_history_cannot_be_changed_or_deleted_by_hand(
     database: Database, table: str
 ) -> None:
     fill(database)
-    column = {"labels": "note", "snapshots": "labels", "snapshot_intervals": "low"}[
-        table
-    ]
-    for statement in (f"UPDATE {table} SET {column} = NULL", f"DELETE FROM {table}"):
+    before = count(database, table)
+    for statement in (
+        f"UPDATE {table} SET {COLUMNS[table]} = NULL",
+        f"DELETE FROM {table}",
+    ):
         with (
             pytest.raises(DBAPIError, match="append-only"),
             database.write() as session,
         ):
             session.execute(text(statement))
-    assert count(database, table) == 1
+    assert count(database, table) == before
 
 
 def count(database: Database, table: str) -> int:

@@ -159,7 +159,7 @@ def _read_variable(variable: str, value: str) -> tuple[str, str]:
     if stem != name and stem in Settings.model_fields:
         try:
             return stem, Path(value).read_text().strip()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise ConfigurationError(
                 f"{variable}: cannot read {value}: {error}"
             ) from error

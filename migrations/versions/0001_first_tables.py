@@ -78,6 +78,7 @@ def _create_detectors() -> None:
         sa.Column("corrections", BIG, nullable=False),
         sa.Column("last_label_at", INSTANT),
         sa.Column("next_checkpoint", BIG, nullable=False),
+        sa.Column("next_joint", BIG, nullable=False),
         sa.Column("sequence", BIG, nullable=False),
         sa.UniqueConstraint("detector_id", "name", name="uq_versions_detector_id_name"),
         _foreign_key("versions", "detector_id", "detectors"),
@@ -92,6 +93,7 @@ def _create_queries_and_labels() -> None:
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
         sa.Column("key", NAME),
+        sa.Column("input", NAME),
         sa.Column("predicted", NAME, nullable=False),
         sa.Column("confidence", sa.Double()),
         sa.Column("asked_at", INSTANT, nullable=False),
@@ -113,6 +115,13 @@ def _create_queries_and_labels() -> None:
     for columns in (["id"], ["label", "predicted", "id"], ["asked_at"]):
         name = "_".join(["ix_queries_detector_id", *columns])
         op.create_index(name, "queries", ["detector_id", *columns])
+    op.create_index(
+        "ix_queries_detector_id_input_given",
+        "queries",
+        ["detector_id", "input"],
+        sqlite_where=sa.text("input IS NOT NULL"),
+        postgresql_where=sa.text("input IS NOT NULL"),
+    )
     op.create_index(
         "ix_queries_detector_id_id_unlabelled",
         "queries",

@@ -35,8 +35,18 @@ def ids(api, door):
     """Ids that exist, so that not every request ends with a 404."""
     body = {"predicted": "YES", "label": "NO"}
     query = api.post("/detectors/door/queries", body).json["id"]
+    for version in ("v1", "v2"):
+        pair = {**body, "version": version, "input": "frame-1"}
+        api.post("/detectors/door/queries", pair)
     api.post("/detectors/door/recompute")
-    return {"detectors": ["door", door["id"]], "queries": [query]}
+    rounds = [{"validation": 0.8}, {"validation": 0.9}]
+    study = {"name": "tree", "kind": "bootstrap", "rounds": rounds}
+    study = api.post("/detectors/door/studies", study).json["id"]
+    return {
+        "detectors": ["door", door["id"]],
+        "queries": [query],
+        "studies": [study],
+    }
 
 
 @pytest.mark.parametrize("role", ["admin", "viewer", None])

@@ -147,6 +147,7 @@ BODIES = {
                 "x" * 2**20,
             ],
             "key": [*NAMES, 1, True, []],
+            "input": [*NAMES, 1, True, []],
             "confidence": WRONG_CONFIDENCES,
             "version": [*NAMES[:2], "x" * 101, "a\u0000b", "*", None, 3, 3.0],
             "asked_at": WRONG_INSTANTS,

@@ -37,6 +37,32 @@ LEVELS = [
 ]
 FLAGS = ["", "1", "0", "True", "yes", "null"]
 TEXTS = ["a\x00b"]
+COUNTS = [
+    "",
+    "-1",
+    "1.0",
+    "1e3",
+    "1,",
+    ",1",
+    "1;2",
+    "1, 2",
+    "nan",
+    "\u0661",
+    "0x1",
+    "9" * 19,
+]
+ACCURACIES = [
+    "",
+    "nan",
+    "-0.1",
+    "1.01",
+    "1e999",
+    "1,",
+    "0.9;0.8",
+    "-inf",
+    "90%",
+    *TEXTS,
+]
 
 CALLS = {
     "/detectors": {
@@ -76,7 +102,7 @@ CALLS = {
         "label": ["YES"],
     },
     "/detectors/door/estimate": {
-        "method": ["", "wilson", "EXACT", "exact ", *TEXTS],
+        "method": ["", "wald", "EXACT", "exact ", *TEXTS],
         "confidence_level": LEVELS,
         "since": INSTANTS,
         "until": INSTANTS,
@@ -84,8 +110,14 @@ CALLS = {
         "version": ["", "v9", "V1", *TEXTS],
         "level": ["0.9"],
     },
+    "/detectors/door/comparison": {
+        "old": ["", "v9", "*", *TEXTS],
+        "new": ["", "v9", "V1", *TEXTS],
+        "confidence_level": LEVELS,
+        "version": ["v1"],
+    },
     "/detectors/door/history": {
-        "method": ["", "wilson"],
+        "method": ["", "wald"],
         "format": ["", "JSON", "xlsx"],
         "since": INSTANTS,
         "until": INSTANTS,
@@ -94,6 +126,32 @@ CALLS = {
         "version": ["v9"],
         "confidence_level": ["0.9"],
     },
+    "/detectors/door/plan": {
+        "width": LEVELS,
+        "target": LEVELS,
+        "accuracy": [value for value in ACCURACIES if value != "1,"],
+        "power": LEVELS,
+        "more": ["", "-1", "1.0", "1e3", "nan", "1000000001", "9" * 19],
+        "version": ["", "v9", *TEXTS],
+        "confidence_level": LEVELS,
+        "level": ["0.9"],
+    },
+    "/interval?correct=1&labelled=2&": {
+        "method": ["", "wald", "EXACT", *TEXTS],
+        "confidence_level": LEVELS,
+        "side": ["", "left", "Both", *TEXTS],
+        "set_size": ["", "0", "-1", "1", "1.0", "1e999", "nan", "10000001"],
+        "version": ["v1"],
+    },
+    "/interval?labelled=2&": {"correct": [*COUNTS, "3", "1,1"]},
+    "/interval?correct=0&": {"labelled": [*COUNTS, "1000000001"]},
+    "/coverage?labelled=5&accuracy=0.9&": {
+        "method": ["", "wald", *TEXTS],
+        "confidence_level": LEVELS,
+        "side": ["both"],
+    },
+    "/coverage?accuracy=0.9&": {"labelled": [*COUNTS, "1000000", "1,1,1"]},
+    "/coverage?labelled=5&": {"accuracy": [*ACCURACIES, "0.9,0.9"]},
     "/detectors/door": {"expand": ["1"]},
     "/queries/{query}": {"expand": ["1"]},
     "/queries/{query}/image": {"size": ["1"]},
@@ -122,16 +180,23 @@ def test_a_wrong_parameter_is_named(api, query, subtests, path):
     for name, values in CALLS[path].items():
         for value in values:
             with subtests.test(f"{name}={value!r:.60}"):
-                address = f"{path.format(query=query)}?{name}={quote(value)}"
+                joint = "" if path.endswith("&") else "?"
+                address = f"{path.format(query=query)}{joint}{name}={quote(value)}"
                 problem = assert_problem(api.get(address), 400)
                 assert [error["field"] for error in problem["errors"]] == [name]
-                if name in RIGHT and "\x00" not in value and "-02-30" not in value:
+                is_list = path.endswith("&") and name == "labelled"
+                if (
+                    name in RIGHT
+                    and not is_list
+                    and "\x00" not in value
+                    and "-02-30" not in value
+                ):
                     assert RIGHT[name] in problem["detail"]
 
 
 def test_the_value_that_was_sent_is_shown(api, query):
-    problem = assert_problem(api.get("/detectors/door/estimate?method=wilson"), 400)
-    assert "'wilson'" in problem["errors"][0]["message"]
+    problem = assert_problem(api.get("/detectors/door/estimate?method=wald"), 400)
+    assert "'wald'" in problem["errors"][0]["message"]
     problem = assert_problem(api.get("/detectors?limit=1001"), 400)
     assert "1001" in problem["errors"][0]["message"]
     problem = assert_problem(api.get("/detectors?colour=red"), 400)

@@ -9,6 +9,7 @@ from PIL import Image
 
 from tests.api.problems import assert_problem
 from tests.api.published import published_rows
+from tracker.stats import METHODS
 
 PATH = "/detectors/door/chart"
 
@@ -67,13 +68,21 @@ def test_names_cannot_break_out_of_the_picture(api, recompute):
     assert not tags & {"script", "b", "image", "a", "foreignObject"}
 
 
+def test_every_method_has_its_chart(api, door, recompute):
+    body = {"items": [{"predicted": "YES", "label": "YES"}] * 130}
+    api.post("/detectors/door/import", body)
+    recompute()
+    drawn = {api.get(f"{PATH}.json?method={method}").text for method in METHODS}
+    assert len(drawn) == len(METHODS)
+
+
 @pytest.mark.parametrize("suffix", ["svg", "png", "json"])
 def test_what_is_wrong_is_named(api, door, suffix):
     for name, value, right in (
         ("x", "weeks", "'labels' or 'time'"),
         ("theme", "pink", "'light' or 'dark'"),
         ("layout", "", "'wide' or 'narrow'"),
-        ("method", "wilson", "exact"),
+        ("method", "wald", "exact"),
         ("version", "*", "one version"),
         ("version", "v9", "none yet"),
         ("width", "1000000", "layout"),

@@ -84,6 +84,7 @@ BAD = {
     "unknown label": ("predicted,label\nYES,unclear\n", 1, "label"),
     "unknown sampling": ("predicted,sampling\nYES,Random\n", 1, "sampling"),
     "name too long": (f"key,predicted\n{'k' * 201},YES\n", 1, "key"),
+    "input too long": (f"predicted,input\nYES,{'k' * 201}\n", 1, "input"),
     "version *": ("predicted,version\nYES,*\n", 1, "version"),
     "field over the limit of the reader": (f"predicted,note\nYES,{LONG}\n", 1, "note"),
     "image address": ("predicted,image_url\nYES,javascript:alert(1)\n", 1, "image_url"),

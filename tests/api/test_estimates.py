@@ -57,6 +57,28 @@ def test_the_job_runs_at_once_when_it_is_asked_for(api, published, tables):
     assert len(before["pending_batches"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("target", "verdict"), [(0.5, "met"), (0.99, "missed"), (0.75, "undecided")]
+)
+def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict):
+    assert api.get(PATH).json["decision"] is None
+    api.patch("/detectors/door", {"target": target})
+    decision = api.get(PATH).json["decision"]
+    wider = api.get(f"{PATH}?method=anytime").json["balanced"]
+    exact = api.get(PATH).json["balanced"]
+    assert decision == {
+        "verdict": verdict,
+        "target": target,
+        "method": "anytime",
+        "low": wider["low"],
+        "high": wider["high"],
+    }
+    assert wider["low"] < exact["low"] < exact["high"] < wider["high"]
+    window = api.get(f"{PATH}?since=2020-01-01T00:00:00Z").json
+    assert window["labels"] == 72
+    assert window["decision"] is None
+
+
 def test_without_labels_nothing_is_known(api, door):
     estimate = api.get(PATH).json
     assert estimate["version"] is None

@@ -9,6 +9,7 @@ import pytest
 from tests.api.problems import assert_problem
 from tests.api.published import INTERVALS, published_rows
 from tracker.services.history import HISTORY_COLUMNS
+from tracker.stats import METHODS, class_intervals
 
 PATH = "/detectors/door/history"
 
@@ -35,6 +36,37 @@ def test_the_last_snapshot_is_the_published_check(history):
         assert row["confidence_level"] == 0.95
         assert row["computed_at"].endswith("Z")
     assert [row["scope"] for row in history[-3:]] == ["balanced", "YES", "NO"]
+
+
+def test_every_method_is_there_stored_or_computed(api, history):
+    stored = api.walk(f"{PATH}?method=*")
+    assert {row["method"] for row in stored} == {"exact", "joint", "anytime"}
+    for method in METHODS:
+        rows = api.walk(f"{PATH}?method={method}&limit=100")
+        assert [row["labels"] for row in rows] == [row["labels"] for row in history]
+        assert [row["scope"] for row in rows] == [row["scope"] for row in history]
+        estimate = api.get(f"/detectors/door/estimate?method={method}").json
+        scopes = [estimate["balanced"], *estimate["classes"]]
+        for row, scope in zip(rows[-3:], scopes, strict=True):
+            assert row["method"] == method
+            for key in ("accuracy", "low", "high"):
+                assert row[key] == scope[key]
+        if method in {"exact", "joint", "anytime"}:
+            assert rows == [row for row in stored if row["method"] == method]
+
+
+def test_a_computed_method_goes_by_the_level_of_each_moment(api, history, recompute):
+    api.patch("/detectors/door", {"confidence_level": 0.5})
+    api.post("/detectors/door/queries", {"predicted": "YES", "label": "YES"})
+    recompute()
+    rows = api.walk(f"{PATH}?method=wilson")
+    assert [row["confidence_level"] for row in rows[-6:]] == [0.95] * 3 + [0.5] * 3
+    for row in rows[-6:]:
+        if row["scope"] != "balanced":
+            low, high = class_intervals(
+                "wilson", row["correct"], row["labelled"], row["confidence_level"]
+            )
+            assert (row["low"], row["high"]) == (low, high)
 
 
 def test_pages_are_whole_snapshots_and_walked_exactly_once(api, history):
@@ -161,7 +193,7 @@ def test_an_answer_that_nobody_reads_holds_no_transaction(api, history, database
 def test_what_is_wrong_comes_up_before_the_answer_begins(api, door, name):
     for query, status in (
         ("version=v9", 400),
-        ("method=wilson", 400),
+        ("method=wald", 400),
         ("since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", 400),
     ):
         assert_problem(api.get(f"{PATH}?format={name}&{query}"), status)

@@ -9,15 +9,21 @@ from tests.api.problems import assert_problem
 
 PATH = "/detectors/door/import"
 ROWS = [
-    {"key": "a", "predicted": "YES", "confidence": 0.9, "label": "YES"},
-    {"key": "b", "predicted": "NO", "version": "v2", "sampling": "targeted"},
+    {
+        "key": "a",
+        "predicted": "YES",
+        "confidence": 0.9,
+        "sampling": "random",
+        "label": "YES",
+    },
+    {"key": "b", "input": "=1.jpg", "predicted": "NO", "version": "v2"},
     {"predicted": "NO", "label": "UNCLEAR", "note": "dark", "metadata": {"x": 1}},
 ]
 CSV = (
-    "key,predicted,confidence,version,sampling,label,note,metadata\n"
-    "a,YES,0.9,,,YES,,\n"
-    "b,NO,,v2,targeted,,,\n"
-    ',NO,,,,UNCLEAR,dark,"{""x"": 1}"\n'
+    "key,input,predicted,confidence,version,sampling,label,note,metadata\n"
+    "a,,YES,0.9,,random,YES,,\n"
+    "b,'=1.jpg,NO,,v2,,,,\n"
+    ',,NO,,,,UNCLEAR,dark,"{""x"": 1}"\n'
 )
 FILES = {
     "text/csv": CSV,
@@ -75,6 +81,16 @@ def test_another_label_is_a_correction_and_another_prediction_an_error(
     before = tables()
     wrong = api.send_file(PATH, "key,predicted,label\na,NO,NO\n")
     assert_problem(wrong, 422, field="predicted", row=1)
+    assert tables() == before
+
+
+def test_another_input_of_a_known_key_is_an_error_and_none_is_not(api, door, tables):
+    api.send_file(PATH, "key,predicted,input\na,YES,1.jpg\n")
+    before = tables()
+    wrong = api.send_file(PATH, "key,predicted,input\na,YES,2.jpg\n")
+    problem = assert_problem(wrong, 422, field="input", row=1)
+    assert "'1.jpg'" in str(problem["errors"])
+    assert api.send_file(PATH, "key,predicted\na,YES\n").json == report(unchanged=1)
     assert tables() == before
 
 

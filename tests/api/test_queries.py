@@ -8,6 +8,7 @@ from tests.api.problems import assert_problem
 
 WHOLE = {
     "key": "frame-1",
+    "input": "frame-1.jpg",
     "predicted": "YES",
     "confidence": 0.875,
     "version": "v3",
@@ -34,7 +35,15 @@ def test_only_the_prediction_is_required(api, door):
     assert made["version"] == "default"
     assert made["sampling"] == "unstated"
     assert made["asked_at"] == made["created_at"]
-    for name in ("key", "confidence", "metadata", "image_url", "image", "label"):
+    for name in (
+        "key",
+        "input",
+        "confidence",
+        "metadata",
+        "image_url",
+        "image",
+        "label",
+    ):
         assert made[name] is None
 
 
@@ -67,6 +76,8 @@ def test_the_same_key_is_known_after_a_correction_too(api, door):
     "other",
     [
         {"predicted": "NO"},
+        {"input": "frame-2.jpg"},
+        {"input": None},
         {"confidence": 0.5},
         {"confidence": None},
         {"version": "v4"},

@@ -112,10 +112,11 @@ def test_classes_are_told_apart_exactly_as_written(api):
         assert [row["correct"] for row in rows[:2]] == [1, 1]
 
 
-def test_keys_and_versions(log, api):
+def test_keys_inputs_and_versions(log, api):
     for name in NAMES:
-        found = log(key=name, version=name[:100])
+        found = log(key=name, input=name, version=name[:100])
         assert (found["key"], found["version"]) == (name, name[:100])
+        assert found["input"] == name
 
 
 def test_confidences_to_the_last_bit(log):

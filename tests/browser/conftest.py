@@ -13,14 +13,19 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 from werkzeug.serving import make_server
 
+from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
 from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
+from tracker.services.imports import import_rows
 from tracker.services.queries import NewQuery, log_query
+from tracker.services.rows import Row
+from tracker.services.studies import add_study, parse_study
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
+from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
 CHROMIUM = Path(os.environ.get("TRACKER_TEST_CHROMIUM", "/usr/bin/chromium"))  # noqa: TID251
@@ -143,7 +148,51 @@ def _fill(database: Database, images: ImageStore) -> dict[str, str]:
     with database.write() as session:
         new = NewDetector(name="empty", question="Is it?", classes=["YES", "NO"])
         create_detector(session, new, created_at=utc_now())
+    _add_studies(database)
+    _add_versions(database)
     return truths
+
+
+def _add_studies(database: Database) -> None:
+    """Add a study of each kind to the first detector."""
+    for name, kind, rounds in (
+        ("Bootstrap of a tree on 127 irises", "bootstrap", iris()),
+        ("Five random seeds", "seeds", SEEDS),
+    ):
+        said = {"name": name, "kind": kind, "version": "v2", "note": "seed 12345"}
+        new = parse_study({**said, "rounds": rounds})
+        with database.write() as session:
+            detector = session.get_one(Detector, 1)
+            add_study(session, detector, new, added_by="demo", created_at=utc_now())
+
+
+def _add_versions(database: Database) -> None:
+    """Add a detector of which two versions saw the same digits."""
+    described = DETECTORS[1]
+    rows = [
+        {
+            "input": f"digit-{digit.index}",
+            "version": version,
+            "predicted": digit.predictions[described.name, version].predicted,
+            "label": described.label_of(digit.digit),
+        }
+        for version in described.versions
+        for digit in load_digits()[:200]
+    ]
+    with database.write() as session:
+        new = NewDetector(
+            name="two versions",
+            question=described.question,
+            classes=list(described.classes),
+        )
+        import_rows(
+            session,
+            create_detector(session, new, created_at=utc_now()),
+            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            digest="two versions",
+            labeler="demo",
+            created_at=utc_now(),
+        )
 
 
 @dataclass

@@ -91,3 +91,15 @@ def test_what_loads_something_is_not_rendered(
 ) -> None:
     with pytest.raises(ValueError, match="loads nothing"):
         render(loading)
+
+
+@pytest.mark.parametrize("render", [render_svg, render_png])
+def test_a_picture_is_drawn_once_until_its_data_change(
+    published: list[Series],
+    two_classes: list[Series],
+    render: Callable[[dict[str, Any]], object],
+) -> None:
+    drawn = render(chart(published))
+    assert render(chart(two_classes)) != drawn
+    # The very same object: nothing has been drawn.
+    assert render(chart(published)) is drawn

@@ -252,3 +252,32 @@ def test_a_count_that_differs_from_a_recount_fails_the_command(door: Shell) -> N
     database.close()
 
     assert "recounted 41" in door("recompute", "--all", status=1).stderr
+
+
+def test_the_estimate_is_printed_and_the_same_as_json(door: Shell) -> None:
+    door("import", "door", door.file("p.csv", published_csv()))
+
+    table = door("estimate", "door").output
+    said = json.loads(door("estimate", "door", "--format", "json").output)
+    wider = json.loads(
+        door("estimate", "door", "--format", "json", "--method", "anytime").output
+    )
+
+    for number in ("0.631", "0.939", "0.813", "0.985", "0.699", "0.969", "64", "72"):
+        assert number in table
+    assert [round(said["balanced"][key], 4) for key in ("low", "high")] == [
+        0.6996,
+        0.9691,
+    ]
+    assert wider["balanced"]["low"] < said["balanced"]["low"]
+    door("estimate", "door", "--confidence-level", "nan", status=2)
+    door("estimate", "door", "--method", "wald", status=2)
+    assert "no detector" in door("estimate", "gate", status=1).output.lower()
+
+
+def test_brackets_in_a_name_are_printed_as_they_are(shell: Shell) -> None:
+    name = "[/red] [bold]door[/bold] :smile:"
+    shell("detectors", "create", name, "--question", "Closed?", "--classes", "[b],[/b]")
+
+    assert ":smile:" in shell("detectors", "list").output
+    assert "[/b]" in shell("estimate", name).output

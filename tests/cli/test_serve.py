@@ -1,228 +1,302 @@
 """The whole product as processes: started, used, stopped and killed."""
 
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from sqlalchemy import func, select
 
-SECONDS = 60
+from tests.conftest import START
+from tests.processes import (
+    SECONDS,
+    Process,
+    clean_environ,
+    fetch,
+    free_port,
+    wait_until,
+)
+from tracker.jobs.recompute import Recomputer
+from tracker.services.keys import create_key
+from tracker.services.recount import compare_with_recount
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.labels import Label
+from tracker.storage.queries import Query
+
+TRACKER = [sys.executable, "-m", "tracker"]
 
 
 class Server:
     """``tracker serve`` as a process, and an API key for it."""
 
-    def __init__(self, database_url: str, folder: Path) -> None:
-        self.environ = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("TRACKER_")},  # noqa: TID251
-            "TRACKER_DATABASE_URL": database_url,
-            "TRACKER_DATA_DIR": str(folder / "data"),
-            "TRACKER_RECOMPUTE_SECONDS": "0.5",
-        }
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.key = self.run(
-            "keys", "create", f"k{self.port}", "--role", "admin"
-        ).strip()
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.database = database
+        url = database.engine.url.render_as_string(hide_password=False)
+        self.environ = clean_environ(
+            TRACKER_DATABASE_URL=url,
+            TRACKER_DATA_DIR=str(folder / "data"),
+            TRACKER_RECOMPUTE_SECONDS="0.5",
+        )
+        self.port = free_port()
+        with database.write() as session:
+            self.key = create_key(session, "test", "admin", created_at=START)
         self.start()
 
     def run(self, *words: str) -> str:
-        command = [sys.executable, "-m", "tracker", *words]
         done = subprocess.run(
-            command, env=self.environ, check=True, capture_output=True, text=True
+            [*TRACKER, *words],
+            env=self.environ,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return done.stdout
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracker", "serve", "--port", str(self.port)],
-            env=self.environ,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        assert (
-            self.process.stdout.readline()
-            == f"Tracker is at http://127.0.0.1:{self.port}\n"
-        )
+        command = [*TRACKER, "serve", "--port", str(self.port)]
+        self.process = Process(command, self.environ)
+        assert self.process.line() == f"Tracker is at http://127.0.0.1:{self.port}\n"
 
     def call(
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> Any:
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/api/v1{path}",
-            data=data,
-            method=method,
-            headers={"Authorization": f"Bearer {self.key}", "Content-Type": kind},
-        )
-        with urllib.request.urlopen(request, timeout=SECONDS) as response:
-            return json.load(response)
+        url = f"http://127.0.0.1:{self.port}/api/v1{path}"
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": kind}
+        return json.loads(fetch(url, method=method, body=body, headers=headers))
 
-    def kill_all(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+    def create_detector(self, name: str) -> None:
+        self.call("POST", "/detectors", {"name": name, "question": "Closed?"})
 
-    def stop(self) -> int:
-        self.process.terminate()
-        status = self.process.wait(SECONDS)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return status
-
-
-@pytest.fixture
-def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    started = Server(database_url, tmp_path)
-    yield started
-    if started.process.poll() is None:
-        started.kill_all()
-
-
-def wait_until(condition: Any, seconds: float = SECONDS) -> float:
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < seconds
-        time.sleep(0.1)
-    return time.monotonic() - begun
-
-
-def big_csv(rows: int) -> bytes:
-    lines = "".join(f"k{i},YES,{('YES', 'NO')[i % 2]}\n" for i in range(rows))
-    return f"key,predicted,label\n{lines}".encode()
-
-
-def test_posted_labels_are_in_the_history_within_ten_seconds(server: Server) -> None:
-    server.call("POST", "/detectors", {"name": "door", "question": "Closed?"})
-    server.call("POST", "/detectors/door/queries", {"predicted": "YES", "label": "YES"})
-
-    def is_there() -> bool:
-        return len(server.call("GET", "/detectors/door/history")["items"]) == 3
-
-    assert wait_until(is_there) < 10
-    assert server.stop() == 0
-
-
-def test_a_server_killed_in_the_middle_of_an_import_keeps_all_of_it_or_nothing(
-    server: Server,
-) -> None:
-    server.call("POST", "/detectors", {"name": "door", "question": "Closed?"})
-    body = big_csv(30_000)
-    outcomes = set()
-    # The moments span the whole import, whatever the speed of the machine.
-    for tenth in (1, 3, 5, 7):
-        detector = f"door{tenth}"
-        server.call("POST", "/detectors", {"name": detector, "question": "Closed?"})
-        request = subprocess.Popen(
-            [sys.executable, "-c", _POST, str(server.port), server.key, detector],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        assert request.stdin is not None
-        request.stdin.write(body)
-        request.stdin.close()
-        time.sleep(0.3 * tenth)
-        server.kill_all()
-        request.wait()
-        server.start()
-        exported = server.run("export", detector, "--what", "labels").count("\n") - 1
-        outcomes.add(exported)
-        assert exported in {0, 30_000}
-        report = server.call("POST", f"/detectors/{detector}/import", body, "text/csv")
-        assert report["labels_added"] + exported == 30_000
-        assert report["unchanged"] == exported
-    assert 0 in outcomes
-    assert "no difference" in server.run("recompute", "--all")
-
-
-_POST = """
-import sys, urllib.request
-port, key, detector = sys.argv[1:]
-urllib.request.urlopen(urllib.request.Request(
-    f"http://127.0.0.1:{port}/api/v1/detectors/{detector}/import",
-    data=sys.stdin.buffer.read(),
-    headers={"Authorization": f"Bearer {key}", "Content-Type": "text/csv"},
-))
-"""
-
-
-def test_what_was_acknowledged_before_a_kill_is_there_after_it(server: Server) -> None:
-    server.call("POST", "/detectors", {"name": "door", "question": "Closed?"})
-    for number in range(40):
-        body = {"predicted": "YES", "label": "YES", "key": f"k{number}"}
-        server.call("POST", "/detectors/door/queries", body)
-        if number % 20 == 10:
-            server.kill_all()
-            server.start()
-
-    estimate = server.call("GET", "/detectors/door/estimate")
-
-    assert estimate["labels"] == 40
-    wait_until(
-        lambda: (
-            server.call("GET", "/detectors/door/history")["items"][-1]["labels"] == 40
-        )
-    )
-
-
-def test_a_web_process_that_dies_is_started_anew(server: Server) -> None:
-    children = subprocess.run(
-        ["pgrep", "-P", str(server.process.pid)],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    for child in children:
-        # One that dies at once never worked and is not started again.
-        time.sleep(5.5 / len(children))
-        os.kill(int(child), signal.SIGKILL)
-
-    def answers() -> bool:
+    def answers(self) -> bool:
         try:
-            return bool(server.call("GET", "/detectors")["items"] == [])
+            return isinstance(self.call("GET", "/detectors")["items"], list)
         except (urllib.error.URLError, OSError):
             return False
 
-    wait_until(answers)
-    assert server.process.poll() is None
+    def children(self, *, recursive: bool = False) -> list[psutil.Process]:
+        """The web server and the worker, and with *recursive* those that they began."""
+        return psutil.Process(self.process.popen.pid).children(recursive)
+
+    def web_process(self) -> psutil.Process:
+        """The one that answers requests, which the web server has started."""
+        [web] = [found for found in self.children() if "web" in found.cmdline()]
+        [busiest] = sorted(web.children(), key=seconds_used)[-1:]
+        return busiest
 
 
-def test_children_end_when_the_one_that_started_them_is_killed(server: Server) -> None:
-    server.process.kill()
-    server.process.wait()
-
-    def is_refused() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", server.port)) != 0
-
-    wait_until(is_refused)
-    assert server.process.stdout is not None
-    server.process.stdout.close()
+def seconds_used(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-def test_a_port_that_is_taken_ends_the_command_with_the_reason(server: Server) -> None:
-    second = subprocess.run(
-        [sys.executable, "-m", "tracker", "serve", "--port", str(server.port)],
-        env=server.environ,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
+@pytest.fixture
+def server(database: Database, tmp_path: Path) -> Iterator[Server]:
+    started = Server(database, tmp_path)
+    yield started
+    started.process.kill()
+
+
+ROWS = 20_000
+CSV = "".join(
+    ["key,predicted,label\n"]
+    + [f"k{i},YES,{('YES', 'NO')[i % 2]}\n" for i in range(ROWS)]
+)
+
+
+def count_labels(database: Database, detector: str) -> int:
+    statement = (
+        select(func.count())
+        .select_from(Label)
+        .join(Query, Query.id == Label.query_id)
+        .join(Detector, Detector.id == Query.detector_id)
+        .where(Detector.name == detector)
     )
+    with database.read() as session:
+        return session.execute(statement).scalar_one()
 
-    assert second.returncode == 1
-    assert f"--port {server.port} cannot be had" in second.stderr
+
+class Import:
+    """An import under way, and how far it has come."""
+
+    def __init__(self, server: Server, detector: str) -> None:
+        self.process = server.web_process()
+        self.begun = seconds_used(self.process)
+        self.report: dict[str, Any] = {}
+        self.thread = threading.Thread(target=self._post, args=[server, detector])
+        self.thread.start()
+
+    def _post(self, server: Server, detector: str) -> None:
+        try:
+            self.report = server.call(
+                "POST", f"/detectors/{detector}/import", CSV.encode(), "text/csv"
+            )
+        except OSError:
+            # It was killed; a test that expects an answer finds no report.
+            return
+
+    def used(self) -> float:
+        """Seconds of processor time since it began, whatever else the machine does."""
+        return seconds_used(self.process) - self.begun
+
+    def has_used(self, seconds: float) -> bool:
+        """Whether it has come so far, or to its end, which it may reach with less."""
+        return self.used() > seconds or not self.thread.is_alive()
+
+    def wait(self) -> None:
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive()
+
+
+def test_an_import_killed_in_the_middle_is_there_as_a_whole_or_not_at_all(
+    server: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text(CSV)
+    server.create_detector("whole")
+    whole = Import(server, "whole")
+    whole.wait()
+    needed = whole.used()
+    assert whole.report["labels_added"] == ROWS
+    outcomes = []
+    # Only what answers requests is killed, and at last everything.
+    for part in (0.3, 0.6, 0.9):
+        detector = f"killed-at-{part}"
+        server.create_detector(detector)
+        killed = Import(server, detector)
+        wait_until(partial(killed.has_used, part * needed))
+        if part < 0.9:
+            killed.process.kill()
+            killed.wait()
+            wait_until(server.answers)
+        else:
+            server.process.kill()
+            killed.wait()
+        outcomes.append(count_labels(server.database, detector))
+        assert outcomes[-1] == ROWS or not killed.report
+        # Sent again it adds what is missing, and nothing twice.
+        missing, there = ROWS - outcomes[-1], outcomes[-1]
+        if part < 0.9:
+            again = Import(server, detector)
+            again.wait()
+            assert again.report["labels_added"] == missing
+            assert again.report["unchanged"] == there
+        else:
+            said = server.run("import", detector, str(file))
+            assert f"{missing:,} queries and {missing:,} labels added" in said
+            assert f"{there:,} rows unchanged" in said
+    assert set(outcomes) <= {0, ROWS}
+    assert outcomes[0] == 0
+    Recomputer(server.database, "test").run()
+    with server.database.read() as session:
+        for detector in list_detectors(session):
+            assert compare_with_recount(session, detector) == []
+
+
+def test_what_was_acknowledged_before_a_kill_is_there_once_and_soon_in_the_history(
+    server: Server,
+) -> None:
+    server.create_detector("door")
+    acknowledged: set[str] = set()
+    has_ended = threading.Event()
+
+    def post(number: int) -> None:
+        key = f"k{number}"
+        query = {"predicted": "YES", "label": "YES", "key": key}
+        try:
+            server.call("POST", "/detectors/door/queries", query)
+        except (urllib.error.URLError, OSError):
+            has_ended.set()
+        else:
+            acknowledged.add(key)
+
+    def post_until_the_end(poster: int) -> None:
+        for number in range(poster, 100_000, 4):
+            if has_ended.is_set():
+                break
+            post(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        posters = [pool.submit(post_until_the_end, poster) for poster in range(4)]
+        wait_until(lambda: len(acknowledged) > 60)
+        server.process.kill()
+    assert all(poster.exception() is None for poster in posters)
+    before = set(acknowledged)
+    with server.database.read() as session:
+        stored = session.scalars(select(Query.key)).all()
+
+    assert before <= set(stored)
+    assert len(stored) == len(set(stored))
+    # Of the four that had no answer some were stored; all may be sent again.
+    assert len(stored) <= len(before) + 4
+    server.start()
+    for key in sorted(set(stored) | before):
+        post(int(key.removeprefix("k")))
+    assert server.call("GET", "/detectors/door/estimate")["labels"] == len(stored)
+
+    def newest() -> Any:
+        items = server.call("GET", "/detectors/door/history?method=exact")["items"]
+        return items[-1]["labels"] if items else None
+
+    server.call("POST", "/detectors/door/queries", {"predicted": "YES", "label": "NO"})
+    assert wait_until(lambda: newest() == len(stored) + 1) < 10
+    assert server.process.stop() == 0
+
+
+def test_what_dies_is_started_anew_and_nothing_outlives_the_server(
+    server: Server,
+) -> None:
+    first = server.children()
+    assert len(first) == 2
+    # One that dies within five seconds never worked and is not started again.
+    time.sleep(5.2)
+    for child in first:
+        child.kill()
+
+    def has_revived() -> bool:
+        return len(server.children()) == 2 and not {*server.children()} & {*first}
+
+    wait_until(has_revived)
+    # The one that answered before notices within a second that it is an orphan.
+    wait_until(lambda: len(server.children(recursive=True)) > 2 and server.answers())
+    assert server.process.popen.poll() is None
+    family = server.children(recursive=True)
+
+    server.process.popen.kill()
+    server.process.popen.wait()
+
+    wait_until(lambda: not any(child.is_running() for child in family))
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+
+
+def test_a_port_that_is_taken_ends_the_command_with_the_reason(
+    database_url: str, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*TRACKER, "serve", "--port", str(port)],
+            env=clean_environ(
+                TRACKER_DATABASE_URL=database_url, TRACKER_DATA_DIR=str(tmp_path)
+            ),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert f"--port {port} cannot be had" in done.stderr

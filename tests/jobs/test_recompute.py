@@ -11,7 +11,7 @@ from tracker.jobs.recompute import Recomputer
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries import NewQuery, log_query
-from tracker.services.recompute import compare_with_recount
+from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.job_runs import find_last_heartbeat, list_job_runs
@@ -36,7 +36,7 @@ def sequences(database: Database) -> dict[str, list[int]]:
                 row.sequence
                 for version in list_versions(session, detector.id)
                 for row in iter_intervals(session, [version.id])
-                if row.position == 0
+                if row.position == 0 and row.method == "exact"
             ]
             for detector in list_detectors(session)
         }

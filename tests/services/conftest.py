@@ -18,10 +18,16 @@ from tracker.storage.queries import Query
 class Bench:
     """A detector in a database, used as the API would use it."""
 
-    def __init__(self, database: Database, clock: Clock, classes: list[str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        classes: list[str],
+        name: str = "door",
+    ) -> None:
         self.database = database
         self.clock = clock
-        new = NewDetector(name="door", question="Is it closed?", classes=classes)
+        new = NewDetector(name=name, question="Is it closed?", classes=classes)
         with database.write() as session:
             self.detector = create_detector(session, new, created_at=START)
 

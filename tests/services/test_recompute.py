@@ -1,20 +1,23 @@
 """Folding labels into counts, and the checkpoints on the way."""
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conftest import START
+from tests.conftest import START, Clock
 from tests.services.conftest import Bench
+from tracker import stats
+from tracker.services.estimates import STORED_METHODS
 from tracker.services.imports import import_rows
 from tracker.services.recompute import (
     StaleFoldError,
-    compare_with_recount,
     compute_fold,
     store_fold,
 )
+from tracker.services.recount import compare_with_recount
 from tracker.services.rows import Row
 from tracker.storage.counts import Cell, store_counts
 from tracker.storage.database import Database
@@ -45,7 +48,11 @@ def history(
 
 def checkpoints(bench: Bench) -> list[int]:
     """Return the numbers of labels at which there are checkpoints."""
-    return [row[3] for row in history(bench, kinds=("checkpoint",)) if row[5] == 0]
+    return [
+        row[3]
+        for row in history(bench, kinds=("checkpoint",))
+        if row[4:6] == ("exact", 0)
+    ]
 
 
 def import_steps(bench: Bench, steps: list[dict[str, Any]]) -> None:
@@ -86,6 +93,46 @@ def test_a_run_that_ends_between_checkpoints_stores_where_it_ended(
 
     assert {kind for _, kind in kinds} <= {"checkpoint", "run"}
     assert history(bench)[-1][3] == 150
+
+
+def test_every_stored_method_is_there_at_every_checkpoint(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 150)
+    recompute()
+
+    rows = history(bench)
+
+    for method in STORED_METHODS:
+        mine = [row for row in rows if row[4] == method]
+        assert [row[5] for row in mine] == [0, 1, 2] * (len(mine) // 3)
+        assert [row[3] for row in mine[::3]][:100] == list(range(1, 101))
+        assert mine[-1][3] == 150
+        for row in mine[:: 3 * 20]:
+            counts = [row[3], 0]
+            low, high = stats.balanced_interval(method, counts, counts, 0.95)
+            assert row[-2:] == (float(low).hex(), float(high).hex())
+
+
+def test_a_costly_joint_interval_waits_for_five_percent_more_labels(
+    database: Database, clock: Clock, recompute: Callable[[], None]
+) -> None:
+    classes = [f"c{number}" for number in range(100)]
+    bench = Bench(database, clock, classes)
+    assert stats.joint_is_costly([3] + [1] * 99)
+    draw = random.Random(3)
+    labels = [draw.choice(classes[:40]) for _ in range(60)]
+    import_steps(bench, [{"predicted": label, "label": label} for label in labels[:25]])
+    recompute()
+    for label in labels[25:]:
+        bench.log(label, label)
+    recompute()
+
+    joint = [row[3] for row in history(bench) if row[4:6] == ("joint", 0)]
+
+    costly_from = next(i for i, number in enumerate(joint) if number > 30)
+    for before, after in itertools.pairwise(joint[costly_from:]):
+        assert after == -(-105 * before // 100)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

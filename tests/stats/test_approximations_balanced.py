@@ -194,3 +194,10 @@ def test_many_labels_make_the_posterior_normal(classes):
     half = 1.959964 * np.sqrt(0.09 / 10**6 / classes)
     assert high - low == pytest.approx(2 * half, rel=1e-5)
     assert (low + high) / 2 == pytest.approx(0.9, abs=2e-6)
+
+
+def test_the_bootstrap_of_a_thousand_unlike_classes_is_computed():
+    # Their least common multiple is beyond all doubles.
+    n = np.arange(1000, 2000)
+    low, high = balanced_bootstrap(n * 9 // 10, n, 0.95)
+    assert 0.898 < low < 0.9 < high < 0.902

@@ -9,6 +9,7 @@ from tracker.stats import balanced_union
 from tracker.stats.approximations_balanced import balanced_wilson
 from tracker.stats.comparison import (
     balanced_paired_difference,
+    boxed_paired_difference,
     mcnemar,
     unpaired_difference,
 )
@@ -80,6 +81,38 @@ def test_a_single_class_is_refused_where_classes_are_averaged():
         balanced_paired_difference([1], [2], [5], 0.95)
     with pytest.raises(ValueError, match="between 0 and 1, not 95"):
         balanced_paired_difference([1, 1], [2, 2], [5, 5], 95)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_the_box_misses_no_truth_more_often_than_promised(level):
+    n = 7
+    b, c = (part.ravel() for part in np.indices((n + 1, n + 1)))
+    b, c = b[b + c <= n], c[b + c <= n]
+    low, high = boxed_paired_difference(
+        b[:, np.newaxis], c[:, np.newaxis], np.full((b.size, 1), n), level
+    )
+    ways = np.array([comb(n, i) * comb(n - i, j) for i, j in zip(b, c, strict=True)])
+    for gained, lost in itertools.product(np.linspace(0, 1, 41), repeat=2):
+        if gained + lost <= 1:
+            rest = max(1 - gained - lost, 0)
+            chances = ways * gained**b * lost**c * rest ** (n - b - c)
+            holds = (low <= gained - lost) & (gained - lost <= high)
+            assert chances[holds].sum() >= level - 1e-12
+
+
+def test_the_box_holds_the_exact_interval():
+    for b, c, n in ((0, 0, 1), (8, 1, 50), (16, 6, 161), (30, 10, 1000)):
+        low, high = boxed_paired_difference([b], [c], [n], 0.95)
+        exact = paired_difference(b, c, n, 0.95)
+        assert low <= exact.low < exact.high <= high
+
+
+def test_the_box_takes_any_number_of_queries_and_classes():
+    low, high = boxed_paired_difference([40_000] * 999, [0] * 999, [10**6] * 999, 0.95)
+    assert 0.035 < low < 0.04 < high < 0.045
+    assert boxed_paired_difference([0, 0], [0, 0], [0, 0], 0.95) == (-1, 1)
+    with pytest.raises(ValueError, match="must not exceed n"):
+        boxed_paired_difference([3], [3], [5], 0.95)
 
 
 def test_a_published_difference_of_two_shares_is_met():

@@ -17,6 +17,8 @@ from scipy.stats import t
 from tracker.stats.resampling import (
     bootstrap_percentile,
     bootstrap_t,
+    mended_632,
+    mended_632_plus,
     point_632,
     point_632_plus,
     seeds_t,
@@ -69,6 +71,18 @@ def test_the_weights_of_the_papers_trust_the_validation_more():
     assert rounded([plain, plus, rule]) == [0.8696, 0.8974, 0.9002]
     mixed = 0.632 * VALIDATION + 0.368 * TRAINING
     assert rule == pytest.approx(np.percentile(mixed, 2.5), abs=1e-12)
+
+
+def test_the_mended_rounds_are_those_whose_percentiles_are_taken():
+    mended = mended_632(VALIDATION, TRAINING)
+    assert bootstrap_percentile(mended, 0.95) == point_632(VALIDATION, TRAINING, 0.95)
+    assert mended.mean() == pytest.approx(
+        0.632 * VALIDATION.mean() + 0.368 * TRAINING.mean(), abs=1e-12
+    )
+    columns = VALIDATION, TRAINING, NO_INFORMATION
+    mended = mended_632_plus(*columns)
+    assert bootstrap_percentile(mended, 0.95) == point_632_plus(*columns, 0.95)
+    assert mended.mean() < mended_632(VALIDATION, TRAINING).mean()
 
 
 def test_a_round_that_learnt_by_heart_is_taken_at_its_validation_accuracy():

@@ -27,7 +27,9 @@ PER_DETECTOR = (
     "/label/progress",
     "/queries",
     "/queries?show=wrong",
+    "/compare",
     "/import",
+    "/studies",
     "/settings",
 )
 
@@ -117,6 +119,7 @@ def hostile(
     )
     row = {
         "key": HOSTILE,
+        "input": HOSTILE,
         "predicted": HOSTILE,
         "version": HOSTILE,
         "label": HOSTILE,
@@ -242,6 +245,10 @@ def test_no_form_of_a_page_lacks_its_token(visitor: Visitor, published: str) -> 
         "/detectors/det_99/import",
         "/detectors/det_99/settings",
         "/detectors/det_99/plan",
+        "/detectors/det_99/compare",
+        "/detectors/det_99/studies",
+        "/studies/stu_1",
+        "/studies/1",
         "/detectors/det_99/chart.json",
         "/detectors/det_99/history.csv",
         "/detectors/det_99/labels.csv",

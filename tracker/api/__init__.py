@@ -5,14 +5,18 @@ from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
 from tracker.api import (
+    calculator,
     charts,
+    comparison,
     detectors,
     estimates,
     history,
     imports,
     labels,
     openapi,
+    planning,
     queries,
+    studies,
 )
 from tracker.api.openapi import OPTIONS
 from tracker.api.routes import DetectorConverter, LastDetectorConverter
@@ -34,8 +38,12 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         labels,
         imports,
         estimates,
+        comparison,
         history,
         charts,
+        planning,
+        calculator,
+        studies,
         openapi,
     ):
         # A program shows a key with every request and has no cookie to steal.

@@ -6,13 +6,15 @@ from flask import url_for
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.services.estimates import Estimate
-from tracker.services.imports import ImportReport
+from tracker.services.estimates import DECIDING_METHOD, Estimate, decide
+from tracker.services.import_reports import ImportReport
 from tracker.services.queries import load_metadata
+from tracker.services.study_intervals import StudyReport
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
+from tracker.storage.studies import Study
 
 
 def _dump(shape: shapes.Shape) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def dump_query(session: Session, query: Query) -> dict[str, Any]:
             id=query_id,
             detector=dump_id("det", query.detector_id),
             key=query.key,
+            input=query.input,
             predicted=query.predicted,
             confidence=query.confidence,
             # The session remembers it: a page of queries asks once a version.
@@ -112,7 +115,21 @@ def dump_estimate(estimate: Estimate) -> dict[str, Any]:
                 accuracy=balanced.accuracy, low=balanced.low, high=balanced.high
             ),
             confusion={label: dict(row) for label, row in estimate.confusion.items()},
+            decision=_shape_decision(estimate),
         )
+    )
+
+
+def _shape_decision(estimate: Estimate) -> shapes.Decision | None:
+    decision, target = decide(estimate), estimate.detector.target
+    if decision is None or target is None:
+        return None
+    return shapes.Decision(
+        verdict=decision.verdict,
+        target=target,
+        method=DECIDING_METHOD,
+        low=decision.low,
+        high=decision.high,
     )
 
 
@@ -132,3 +149,40 @@ def dump_report(report: ImportReport) -> dict[str, Any]:
             ],
         )
     )
+
+
+def dump_study(study: Study) -> dict[str, Any]:
+    """Return a study as JSON."""
+    return _dump(
+        shapes.Study(
+            id=dump_id("stu", study.id),
+            detector=dump_id("det", study.detector_id),
+            name=study.name,
+            kind=study.kind,
+            version=study.version,
+            note=study.note,
+            rounds=study.rounds,
+            added_by=study.added_by,
+            created_at=study.created_at,
+        )
+    )
+
+
+def dump_study_report(report: StudyReport) -> dict[str, Any]:
+    """Return a study with its intervals as JSON."""
+    intervals = [
+        shapes.StudyInterval(
+            method=interval.method,
+            accuracy=interval.accuracy,
+            low=interval.low,
+            high=interval.high,
+            is_guaranteed=False,
+            meaning=interval.meaning,
+        )
+        for interval in report.intervals
+    ]
+    return {
+        **dump_study(report.study),
+        "confidence_level": report.confidence_level,
+        "intervals": [_dump(interval) for interval in intervals],
+    }

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tracker.api.planning_examples import PLANNING_EXAMPLES
+
 _INSTANT = "2026-01-31T13:45:00Z"
 _NEXT = "http://localhost:8000/api/v1/detectors?limit=1&after=det_1"
 _DETECTOR = {
@@ -19,6 +21,7 @@ _QUERY = {
     "id": "iq_16777216",
     "detector": "det_1",
     "key": "frame-0001",
+    "input": "frame-0001.jpg",
     "predicted": "YES",
     "confidence": 0.97,
     "version": "v3",
@@ -72,6 +75,89 @@ _ROW = {
     "confidence_level": 0.95,
     "method": "exact",
 }
+_STUDY = {
+    "id": "stu_1",
+    "detector": "det_1",
+    "name": "bootstrap of the tree",
+    "kind": "bootstrap",
+    "version": "v3",
+    "note": "200 rounds on 127 irises, seed 12345",
+    "rounds": 200,
+    "added_by": "carol",
+    "created_at": _INSTANT,
+}
+_COMPARISON = {
+    "detector": "det_1",
+    "name": "door",
+    "old": "v2",
+    "new": "v3",
+    "computed_at": _INSTANT,
+    "confidence_level": 0.95,
+    "paired": {
+        "method": "exact",
+        "pairs": 211,
+        "disagreeing": 0,
+        "classes": [
+            {
+                "class": "YES",
+                "pairs": 50,
+                "gained": 8,
+                "lost": 1,
+                "difference": 0.14,
+                "low": 0.02131213878647623,
+                "high": 0.2739749849262374,
+                "p_value": 0.0390625,
+            },
+            {
+                "class": "NO",
+                "pairs": 161,
+                "gained": 16,
+                "lost": 6,
+                "difference": 0.062111801242236024,
+                "low": 0.004851133807557655,
+                "high": 0.12384518511375282,
+                "p_value": 0.052478790283203125,
+            },
+        ],
+        "balanced": {
+            "difference": 0.10105590062111802,
+            "low": 0.0008692282936877405,
+            "high": 0.21394141254116494,
+        },
+    },
+    "unpaired": {
+        "method": "exact",
+        "classes": [
+            {
+                "class": "YES",
+                "old": {"correct": 30, "labelled": 40, "accuracy": 0.75},
+                "new": {"correct": 23, "labelled": 28, "accuracy": 0.8214285714285714},
+                "difference": 0.0714285714285714,
+                "low": -0.28174501191316464,
+                "high": 0.38358320840660737,
+            },
+            {
+                "class": "NO",
+                "old": {
+                    "correct": 130,
+                    "labelled": 150,
+                    "accuracy": 0.8666666666666667,
+                },
+                "new": {"correct": 41, "labelled": 44, "accuracy": 0.9318181818181818},
+                "difference": 0.06515151515151507,
+                "low": -0.12735748901939917,
+                "high": 0.19708708167931735,
+            },
+        ],
+        "balanced": {
+            "difference": 0.06829004329004324,
+            "low": -0.23362562810250288,
+            "high": 0.3102959218412807,
+        },
+    },
+    "verdict": "better",
+    "verdict_from": "paired",
+}
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "NewDetector": {
@@ -86,6 +172,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "DetectorPage": {"items": [_DETECTOR], "next": _NEXT},
     "NewQuery": {
         "key": "frame-0001",
+        "input": "frame-0001.jpg",
         "predicted": "YES",
         "confidence": 0.97,
         "version": "v3",
@@ -137,7 +224,15 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "classes": [{"class": "YES", **_YES}, {"class": "NO", **_NO}],
         "balanced": _BALANCED,
         "confusion": {"YES": {"YES": 23, "NO": 5}, "NO": {"YES": 3, "NO": 41}},
+        "decision": {
+            "verdict": "undecided",
+            "target": 0.9,
+            "method": "anytime",
+            "low": 0.6938,
+            "high": 0.9774,
+        },
     },
+    "Comparison": _COMPARISON,
     "HistoryPage": {
         "items": [
             _ROW,
@@ -146,6 +241,36 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         ],
         "next": None,
     },
+    "NewStudy": {
+        "name": "bootstrap of the tree",
+        "kind": "bootstrap",
+        "version": "v3",
+        "note": "200 rounds on 127 irises, seed 12345",
+        "rounds": [
+            {"validation": 0.8958, "training": 0.9606, "no_information": 0.3333},
+            {"validation": 0.8696, "training": 0.9528, "no_information": 0.3333},
+        ],
+    },
+    "Study": _STUDY,
+    "StudyPage": {"items": [_STUDY], "next": None},
+    "StudyReport": {
+        **_STUDY,
+        "confidence_level": 0.95,
+        "intervals": [
+            {
+                "method": "percentile",
+                "accuracy": 0.9463377985233019,
+                "low": 0.8695652173913043,
+                "high": 1.0,
+                "is_guaranteed": False,
+                "meaning": "An approximation that covers the middle of the rounds just "
+                "as they came; it does not cover what other data would give, nor that "
+                "a round trains on only 63.2 % of its data and so does a little too "
+                "badly.",
+            }
+        ],
+    },
+    **PLANNING_EXAMPLES,
     "Problem": {
         "type": "about:blank",
         "title": "The input is wrong",

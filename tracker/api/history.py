@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import chain
 from typing import Any, Literal
 
 from flask import Response
@@ -11,12 +10,13 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
+from tracker.api.files import send_rows
 from tracker.api.pages import next_address
 from tracker.api.parameters import (
     DetectorPath,
-    Method,
     Place,
     RowLimit,
+    StoredMethod,
     Text,
     Window,
     wrong_parameter,
@@ -24,7 +24,6 @@ from tracker.api.parameters import (
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
-from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.services.history import HISTORY_COLUMNS, iter_history
 from tracker.storage.detectors import Detector
 
@@ -43,8 +42,8 @@ class HistoryChoice(Window):
         default=None,
         description="The one that queries last arrived with unless given; * for each.",
     )
-    method: Method | None = Field(
-        default=None, description="Every stored one unless given."
+    method: StoredMethod = Field(
+        default="exact", description="How intervals were computed; * for each stored."
     )
     limit: RowLimit | None = Field(
         default=None,
@@ -105,14 +104,8 @@ def _export(id_or_name: str, query: HistoryChoice) -> Response:
         session = stack.enter_context(database().read())
         detector = get_detector(session, id_or_name)
         rows = (row for _, row in _open_rows(session, detector, query))
-        pieces = write_rows(query.format, HISTORY_COLUMNS, rows)
-        # What is wrong must come up before the answer has begun.
-        first = next(pieces, b"")
-        response = Response(
-            chain([first], pieces), content_type=MEDIA_TYPES[query.format]
-        )
-        response.headers["Content-Disposition"] = (
-            f'attachment; filename="{_file_name(detector, query.format)}"'
+        response = send_rows(
+            query.format, HISTORY_COLUMNS, rows, _file_name(detector, query.format)
         )
         # The read stays open while the answer goes out, and no longer.
         response.call_on_close(stack.pop_all().close)

@@ -12,7 +12,8 @@ from tracker.api.routes import answers, build_routes
 from tracker.api.uploads import IMPORT_BODY, receive_rows
 from tracker.http import account, database, now, requires
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports import ImportReport, import_rows
+from tracker.services.import_reports import ImportReport
+from tracker.services.imports import import_rows
 
 routes = build_routes("imports", "Many queries and labels at once.")
 

@@ -18,6 +18,7 @@ from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
 from tracker.services.imports import ImportBody
 from tracker.services.queries import NewQuery
+from tracker.services.studies import NewStudy
 
 OPTIONS: dict[str, Any] = {
     "info": Info(
@@ -106,7 +107,7 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     document = deepcopy(app.api_doc)
     schemas = document["components"]["schemas"]
     # Bodies that come in more than one way are read by their views.
-    for model in (NewQuery, ImportBody):
+    for model in (NewQuery, ImportBody, NewStudy):
         schema = get_model_schema(model)
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema
@@ -128,7 +129,7 @@ def _finish_call(call: dict[str, Any]) -> None:
         parameter["schema"] = _without_null(parameter["schema"])
     for media_type, content in call.get("requestBody", {}).get("content", {}).items():
         if media_type in TEXTS:
-            content["example"] = TEXTS[media_type]
+            content.setdefault("example", TEXTS[media_type])
     call["responses"] = dict(sorted(call["responses"].items()))
 
 

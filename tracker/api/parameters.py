@@ -1,6 +1,7 @@
 """What may stand behind the question mark of an address, and in its path."""
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -17,11 +18,20 @@ from pydantic import (
 from tracker import stats
 from tracker.errors import FieldError
 from tracker.http import BadParametersError
-from tracker.services.fields import Input, Instant, Level, describe_errors, show
+from tracker.services.fields import (
+    Input,
+    Instant,
+    Level,
+    Probability,
+    describe_errors,
+    show,
+)
+from tracker.stats.arguments import MOST_LABELS
 from tracker.storage.base import parse_id
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_MOST_IN_LIST = 1000
 _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 
@@ -101,6 +111,18 @@ def _parse_place(value: object) -> object:
     return value
 
 
+def _parse_list(parse: Callable[[object], object], value: object) -> object:
+    if isinstance(value, str):
+        parts = value.split(",", _MOST_IN_LIST)
+        if len(parts) > _MOST_IN_LIST:
+            raise ValueError(f"it must be at most {_MOST_IN_LIST:,} numbers")
+        try:
+            return tuple(parse(part) for part in parts)
+        except ValueError as error:
+            raise ValueError(f"in a list by commas, {error}") from None
+    return value
+
+
 def _check_storable(value: str) -> str:
     if "\x00" in value:
         raise ValueError("NUL is not allowed")
@@ -116,8 +138,26 @@ RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Text = Annotated[str, AfterValidator(_check_storable)]
 LevelText = Annotated[Level, BeforeValidator(_parse_number)]
+ShareText = Annotated[Probability, BeforeValidator(_parse_number)]
+Whole = Annotated[int, Field(ge=0, le=MOST_LABELS), BeforeValidator(_parse_whole)]
+# What is in a list is checked by the service, which knows what belongs together.
+WholeList = Annotated[
+    tuple[int, ...],
+    BeforeValidator(partial(_parse_list, _parse_whole)),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,10}(,[0-9]{1,10})*$"}),
+]
+ShareList = Annotated[
+    tuple[Annotated[float, Field(allow_inf_nan=True)], ...],
+    BeforeValidator(partial(_parse_list, _parse_number)),
+    WithJsonSchema(
+        {"type": "string", "pattern": "^[01](\\.[0-9]+)?(,[01](\\.[0-9]+)?)*$"}
+    ),
+]
 # The service that is asked for a method knows which there are.
 Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
+StoredMethod = Annotated[
+    str, WithJsonSchema({"type": "string", "enum": [*stats.METHODS, "*"]})
+]
 DetectorCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "det")), _cursor_schema("det")
 ]
@@ -126,6 +166,9 @@ QueryCursor = Annotated[
 ]
 LabelCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "lab")), _cursor_schema("lab")
+]
+StudyCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "stu")), _cursor_schema("stu")
 ]
 Place = Annotated[
     tuple[int, int],
@@ -165,3 +208,9 @@ class QueryPath(Input):
     """A query in the path of an address."""
 
     id: str = Field(description="The query's id.")
+
+
+class StudyPath(Input):
+    """A study in the path of an address."""
+
+    id: str = Field(description="The study's id.")

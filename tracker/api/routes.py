@@ -50,8 +50,8 @@ class LastDetectorConverter(DetectorConverter):
     """
 
     regex = (
-        r"(?!.+/(?:queries|import|estimate|history|recompute|next"
-        r"|chart\.(?:svg|png|json))\Z).+?"
+        r"(?!.+/(?:queries|import|estimate|comparison|history|recompute|next|plan"
+        r"|studies|chart\.(?:svg|png|json))\Z).+?"
     )
 
 

@@ -49,6 +49,7 @@ class Query(Shape):
     id: str = Field(description="iq_ and a number.")
     detector: str = Field(description="The id of the detector.")
     key: str | None = Field(description="The caller's own id.")
+    input: str | None = Field(description="What was put in.")
     predicted: str
     confidence: float | None
     version: str
@@ -108,6 +109,16 @@ class BalancedEstimate(Shape):
     high: float
 
 
+class Decision(Shape):
+    """Whether the target is met, by the interval that may be looked at at any time."""
+
+    verdict: str = Field(description="met, missed or undecided.")
+    target: float
+    method: str
+    low: float
+    high: float
+
+
 class Estimate(Shape):
     """How accurate one version of a detector is, and how sure that is."""
 
@@ -127,6 +138,9 @@ class Estimate(Shape):
     balanced: BalancedEstimate
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
+    )
+    decision: Decision | None = Field(
+        description="null without a target or labels, and for a window of time."
     )
 
 
@@ -172,10 +186,51 @@ class ImportReport(Shape):
     errors: list[RowProblem] = Field(description="Of the skipped rows, at most 1,000.")
 
 
+class Study(Shape):
+    """A resampling study: an experiment that trained a detector many times."""
+
+    id: str = Field(description="stu_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    name: str
+    kind: str = Field(description="bootstrap or seeds.")
+    version: str | None
+    note: str | None
+    rounds: int = Field(description="How many there are.")
+    added_by: str
+    created_at: Instant
+
+
+class StudyPage(Shape):
+    """A page of studies, the newest first."""
+
+    items: list[Study]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class StudyInterval(Shape):
+    """The mean accuracy of the rounds by one method, and its interval."""
+
+    method: str = Field(
+        description="bootstrap-t, percentile, 632 or 632+; of seeds, seeds-t."
+    )
+    accuracy: float
+    low: float
+    high: float
+    is_guaranteed: bool = Field(description="Always false: it is an approximation.")
+    meaning: str = Field(description="What it covers, and what it does not.")
+
+
+class StudyReport(Study):
+    """A study with the interval of every method that its rounds allow."""
+
+    confidence_level: float
+    intervals: list[StudyInterval]
+
+
 class FieldProblem(Shape):
     """One thing wrong with the input."""
 
-    row: int = Field(default=0, description="Of an import, counted from 1.")
+    row: int = Field(default=0, description="Of many, counted from 1.")
     field: str
     message: str = Field(description="What was received, and what would be right.")
 

@@ -1,9 +1,12 @@
 """The chart as an SVG text or a PNG file, drawn in this process.
 
 Drawing takes a fifth of a second, and a large PNG twice that; Python's lock is
-held meanwhile, so a server that is asked often keeps what it has drawn.
+held meanwhile.  So the pictures drawn last are kept, each under the whole of its
+specification, which holds the data too: new labels make another picture.
 """
 
+import json
+from functools import lru_cache
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -11,6 +14,9 @@ from xml.sax.saxutils import quoteattr
 _VEGA_LITE = "6.4"
 
 _ADDRESSES = {"url", "href"}
+
+# A picture and its specification have about 200 KB.
+_MOST_KEPT = 32
 
 # vl-convert brings a JavaScript engine of 100 MB, so it is imported where it is
 # used: processes that never draw a chart never load it.  The engine's threads do
@@ -23,12 +29,17 @@ def render_svg(spec: dict[str, Any]) -> str:
 
     Raises ValueError where *spec* names an address to load something from.
     """
+    return _draw_svg(_picture(spec), str(spec.get("description", "")))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _draw_svg(picture: str, description: str) -> str:
     import vl_convert  # noqa: PLC0415 - see above.
 
     svg = vl_convert.vegalite_to_svg(
-        _picture(spec), vl_version=_VEGA_LITE, allowed_base_urls=[]
+        picture, vl_version=_VEGA_LITE, allowed_base_urls=[]
     )
-    said = quoteattr(str(spec.get("description", "")))
+    said = quoteattr(description)
     return svg.replace("<svg ", f'<svg role="img" aria-label={said} ', 1)
 
 
@@ -37,11 +48,16 @@ def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
 
     Raises ValueError where *spec* names an address to load something from.
     """
+    return _draw_png(_picture(spec), scale)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _draw_png(picture: str, scale: float) -> bytes:
     import vl_convert  # noqa: PLC0415 - see above.
 
     return bytes(
         vl_convert.vegalite_to_png(
-            _picture(spec), vl_version=_VEGA_LITE, scale=scale, allowed_base_urls=[]
+            picture, vl_version=_VEGA_LITE, scale=scale, allowed_base_urls=[]
         )
     )
 
@@ -58,12 +74,12 @@ def without_pointer(spec: dict[str, Any]) -> dict[str, Any]:
     return bare
 
 
-def _picture(spec: dict[str, Any]) -> dict[str, Any]:
+def _picture(spec: dict[str, Any]) -> str:
     # The renderer's own list of allowed addresses is about data alone: it loads
     # an image from anywhere, and holds Python's lock while it waits.
     if _names_an_address(spec):
         raise ValueError("a chart loads nothing: its data are inline")
-    return without_pointer(spec)
+    return json.dumps(without_pointer(spec), allow_nan=False)
 
 
 def _names_an_address(node: object) -> bool:

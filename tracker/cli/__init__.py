@@ -18,7 +18,13 @@ _COMMANDS = {
     "detectors": "detectors.detectors",
     "import": "imports.import_file",
     "export": "exports.export",
+    "estimate": "estimates.estimate",
+    "compare": "comparison.compare",
+    "plan": "planning.plan",
+    "interval": "calculator.interval",
+    "coverage": "calculator.coverage",
     "recompute": "recompute.recompute",
+    "studies": "studies.studies",
     "keys": "api_keys.keys",
 }
 

@@ -1,10 +1,9 @@
 """The commands around API keys."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings, now, print_table
 from tracker.services.fields import ROLES, dump_instant
 from tracker.services.keys import create_key, revoke_key
 from tracker.storage.api_keys import list_keys
@@ -33,7 +32,7 @@ def list_them() -> None:
         for key in list_keys(session):
             revoked = "" if key.revoked_at is None else dump_instant(key.revoked_at)
             table.add_row(key.name, key.role, dump_instant(key.created_at), revoked)
-    Console().print(table)
+    print_table(table)
 
 
 @keys.command()

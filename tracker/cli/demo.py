@@ -146,6 +146,7 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
             truth = demo_detector.label_of(digit.digit)
             new = NewQuery(
                 key=f"digit-{digit.index}-{version}",
+                input=f"digit-{digit.index}",
                 predicted=said.predicted,
                 confidence=said.confidence,
                 version=version,

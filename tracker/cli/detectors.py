@@ -1,10 +1,9 @@
 """The commands around detectors."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings, now, print_table
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates import get_estimate
 from tracker.services.fields import parse_input
@@ -64,4 +63,4 @@ def list_them() -> None:
                 f"{balanced.low:.4f} to {balanced.high:.4f} "
                 f"at {estimate.confidence_level:g}",
             )
-    Console().print(table)
+    print_table(table)

@@ -20,6 +20,7 @@ from tracker.services.history import (
     iter_history,
     iter_labels,
 )
+from tracker.stats import METHODS
 
 
 @click.command()
@@ -43,8 +44,20 @@ from tracker.services.history import (
 @click.option(
     "--version", default="*", show_default=True, help="One version; * for all."
 )
-def export(
-    detector: str, format_name: str, output: Path | None, what: str, version: str
+@click.option(
+    "--method",
+    type=click.Choice([*METHODS, "*"]),
+    default="exact",
+    show_default=True,
+    help="Of the history; * for every one that is stored.",
+)
+def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
+    detector: str,
+    format_name: str,
+    output: Path | None,
+    what: str,
+    version: str,
+    method: str,
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
@@ -58,18 +71,23 @@ def export(
         target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
         with progress, target as stream:
             task = progress.add_task("", total=None)
-            rows = _counted(_rows(session, detector, what, version), progress, task)
+            rows = _counted(
+                _rows(session, detector, what, version, method), progress, task
+            )
             for piece in write_rows(format_name, columns, rows):
                 stream.write(piece)
 
 
 def _rows(
-    session: Session, name: str, what: str, version: str
+    session: Session, name: str, what: str, version: str, method: str
 ) -> Iterator[dict[str, Any]]:
     detector = get_detector(session, name)
     if what == "labels":
         return iter_labels(session, detector)
-    return (row for _, row in iter_history(session, detector, version=version))
+    return (
+        row
+        for _, row in iter_history(session, detector, version=version, method=method)
+    )
 
 
 def _counted(

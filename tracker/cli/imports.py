@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import connected, load_settings, now
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports import ImportReport, RejectedImportError, import_rows
+from tracker.services.import_reports import ImportReport, RejectedImportError
+from tracker.services.imports import import_rows
 from tracker.services.rows import Row, iter_csv, iter_json, iter_jsonl, iter_parquet
 from tracker.storage.database import Database
 

@@ -6,7 +6,7 @@ import click
 
 from tracker.cli.setup import configure_logging, connected, load_settings, process_name
 from tracker.jobs.recompute import Recomputer
-from tracker.services.recompute import compare_with_recount
+from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import structlog
+from rich.console import Console
+from rich.table import Table
 
 from tracker.errors import ConfigurationError
 from tracker.settings import Settings
@@ -44,6 +46,8 @@ def configure_logging(settings: Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr)
+    # A run of the job that takes longer than its interval is no reason to warn.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
 def connect(settings: Settings) -> Database:
@@ -78,6 +82,11 @@ def connected(settings: Settings) -> Iterator[Database]:
 def now() -> datetime:
     """Return the present instant, for a command to pass down."""
     return datetime.now(UTC)
+
+
+def print_table(table: Table) -> None:
+    """Print *table*; square brackets in a name are not taken for colours."""
+    Console(markup=False, emoji=False, highlight=False).print(table)
 
 
 def process_name() -> str:

@@ -12,6 +12,7 @@ from tracker.charts.tightening import tightening_chart
 from tracker.services.detectors import choose_versions
 from tracker.services.estimates import check_method
 from tracker.services.fields import BALANCED
+from tracker.services.history import list_readings
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.snapshots import (
     find_newest_snapshot,
@@ -63,12 +64,14 @@ def _load_series(
     ids = _choose_snapshots(session, version.id)
     if not ids:
         return []
-    last = list_intervals_of(session, ids[-1:], method=method)
+    last = list_intervals_of(session, ids[-1:], method="exact")
     # The classes of which least is known deserve the panels there are.
     widest = sorted(last[1:], key=lambda row: row.low - row.high)[:_MOST_CLASSES]
     positions = [0, *sorted(row.position for row in widest)]
     points: dict[int, list[Point]] = {position: [] for position in positions}
-    for row in list_intervals_of(session, ids, method=method, positions=positions):
+    for row in list_readings(
+        session, detector, ids, method=method, positions=positions
+    ):
         points[row.position].append(
             Point(
                 labels=row.labels,

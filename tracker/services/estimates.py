@@ -1,8 +1,10 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sqlalchemy.orm import Session
@@ -14,6 +16,13 @@ from tracker.storage.counts import Cell, count_pending_labels, count_window, loa
 from tracker.storage.detectors import Detector
 
 Cells = Mapping[Cell, int]
+Verdict = Literal["met", "missed", "undecided"]
+
+# What the job stores of every snapshot; the others follow from its counts.
+STORED_METHODS = ("exact", "joint", "anytime")
+ALL = "*"
+# Whoever looks again after every label and then decides needs this one.
+DECIDING_METHOD = "anytime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,21 @@ class Estimate:
     unclear: int
     targeted_left_out: int
     includes_targeted: bool
+    is_window: bool
     classes: Sequence[ScopeEstimate]
     balanced: ScopeEstimate
     confusion: Mapping[str, Mapping[str, int]]
     last_label_at: datetime | None
     corrections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the target is met, and the interval that says so."""
+
+    verdict: Verdict
+    low: float
+    high: float
 
 
 def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
@@ -83,6 +102,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         method=method,
         confidence_level=confidence_level or detector.confidence_level,
         include_targeted=include_targeted,
+        is_window=since is not None or until is not None,
         last_label_at=max(
             (v.last_label_at for v in versions if v.last_label_at), default=None
         ),
@@ -90,10 +110,34 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     )
 
 
-def check_method(method: str) -> None:
-    """Raise InvalidInputError unless *method* is one that there is."""
-    if method not in stats.METHODS:
-        refuse("method", method, f"it must be one of {', '.join(stats.METHODS)}")
+def decide(estimate: Estimate) -> Decision | None:
+    """Compare the balanced accuracy with the target.
+
+    None without a target, without labels, and for a window of time, which may have
+    been chosen for what it shows.  It goes by the interval that holds after every
+    label at once: one that is valid for a single look would in the end meet or miss
+    any target near the truth.
+    """
+    target = estimate.detector.target
+    if target is None or not estimate.labels or estimate.is_window:
+        return None
+    bounds = stats.balanced_interval(
+        DECIDING_METHOD,
+        [scope.correct for scope in estimate.classes],
+        [scope.labelled for scope in estimate.classes],
+        estimate.confidence_level,
+    )
+    low, high = float(bounds.low), float(bounds.high)
+    if low > target:
+        return Decision("met", low, high)
+    return Decision("missed" if high < target else "undecided", low, high)
+
+
+def check_method(method: str, *, or_all: bool = False) -> None:
+    """Raise InvalidInputError unless *method* is one that there is, or maybe ``*``."""
+    known = (*stats.METHODS, ALL) if or_all else stats.METHODS
+    if method not in known:
+        refuse("method", method, f"it must be one of {', '.join(known)}")
 
 
 def current_counts(
@@ -124,6 +168,7 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     method: str,
     confidence_level: float,
     include_targeted: bool = False,
+    is_window: bool = False,
     last_label_at: datetime | None = None,
     corrections: int = 0,
 ) -> Estimate:
@@ -153,12 +198,36 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         unclear=unclear,
         targeted_left_out=targeted,
         includes_targeted=include_targeted,
+        is_window=is_window,
         classes=scopes[1:],
         balanced=scopes[0],
         confusion=scored,
         last_label_at=last_label_at,
         corrections=corrections,
     )
+
+
+class Counts(NamedTuple):
+    """The counts of each class at some moment, and the level of its intervals."""
+
+    confidence_level: float
+    correct: Sequence[int]
+    labelled: Sequence[int]
+
+
+def estimate_moments(
+    detector: Detector, moments: Sequence[Counts], method: str
+) -> Iterator[list[ScopeEstimate]]:
+    """Yield the scopes of each of *moments*, the balanced accuracy first."""
+    for level, same in groupby(moments, key=lambda counts: counts.confidence_level):
+        counts = list(same)
+        yield from estimate_scopes(
+            detector.classes,
+            [one.correct for one in counts],
+            [one.labelled for one in counts],
+            method,
+            level,
+        )
 
 
 def estimate_scopes(

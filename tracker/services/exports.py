@@ -21,6 +21,10 @@ MEDIA_TYPES = {
 _CHUNK = 2_000
 # A spreadsheet runs a cell that begins like this.  Import takes the quote off.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d]")
+_FLOATS = {
+    *("accuracy", "low", "high", "confidence_level", "confidence"),
+    *("validation", "training", "no_information"),
+}
 
 Rows = Iterable[dict[str, Any]]
 
@@ -108,7 +112,7 @@ def _write_parquet(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
 def _arrow_type(pa: Any, column: str) -> Any:
     if column in ("labels", "correct", "labelled"):
         return pa.int64()
-    if column in ("accuracy", "low", "high", "confidence_level", "confidence"):
+    if column in _FLOATS:
         return pa.float64()
     return pa.bool_() if column == "is_current" else pa.string()
 

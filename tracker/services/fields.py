@@ -243,6 +243,9 @@ VersionName = Annotated[
     AfterValidator(_check_version),
 ]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+StudyName = Annotated[
+    str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
+]
 KeyName = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]

@@ -1,7 +1,8 @@
 """Importing many queries and labels at once, all or nothing unless told otherwise."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 from sqlalchemy.orm import Session
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
     ImageUrl,
@@ -26,6 +27,7 @@ from tracker.services.fields import (
     dump_metadata,
     show,
 )
+from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.queries import DEFAULT_VERSION, label_row
 from tracker.services.rows import Row
 from tracker.storage.detectors import Detector, add_versions, list_versions
@@ -34,13 +36,13 @@ from tracker.storage.pending import BATCH_LIMIT, add_batch, first_id
 from tracker.storage.queries import add_queries, find_queries_by_key, set_current_labels
 
 _CHUNK = 2_000
-_MOST_ERRORS = 1_000
 
 
 class ImportRow(Input):
     """A query with or without its label, or a label for a known key."""
 
     key: Key | None = None
+    input: Key | None = None
     predicted: LabelText | None = None
     confidence: Probability | None = None
     version: VersionName | None = None
@@ -57,45 +59,6 @@ class ImportBody(Input):
     """An import as JSON."""
 
     items: list[ImportRow] = Field(description="The rows, in order.")
-
-
-@dataclass(frozen=True, slots=True)
-class RowError(FieldError):
-    """One thing wrong with one row, counted from 1 without a header."""
-
-    row: int
-
-
-class RejectedImportError(InvalidInputError):
-    """Rows are wrong, and nothing was written."""
-
-    def __init__(self, report: "ImportReport") -> None:
-        """Carry the errors of *report*."""
-        super().__init__(report.errors)
-        self.report = report
-        # A thousand errors in one line would say nothing.
-        self.args = (
-            f"{report.bad_rows:,} of {report.rows:,} rows are wrong; nothing written",
-        )
-
-
-@dataclass(slots=True)
-class ImportReport:
-    """What an import did."""
-
-    rows: int = 0
-    queries_added: int = 0
-    labels_added: int = 0
-    unchanged: int = 0
-    bad_rows: int = 0
-    errors: list[RowError] = field(default_factory=list)
-
-    def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
-        """Count a bad row and keep what is wrong with it, up to a thousand."""
-        self.bad_rows += 1
-        for error in errors:
-            if len(self.errors) < _MOST_ERRORS:
-                self.errors.append(RowError(error.field, error.message, row))
 
 
 def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
@@ -119,12 +82,13 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     caller's transaction must then be rolled back.
     """
     run = _Import(session, detector, digest, labeler, created_at)
-    for chunk in _chunks(rows):
-        good = [parsed for row in chunk if (parsed := run.parse(row)) is not None]
-        if skip_bad_rows or not run.report.bad_rows:
-            run.write(good)
-        if on_progress is not None:
-            on_progress(run.report.rows)
+    with _without_collector():
+        for chunk in _chunks(rows):
+            good = [parsed for row in chunk if (parsed := run.parse(row)) is not None]
+            if skip_bad_rows or not run.report.bad_rows:
+                run.write(good)
+            if on_progress is not None:
+                on_progress(run.report.rows)
     if run.report.bad_rows and not skip_bad_rows:
         raise RejectedImportError(run.report)
     return run.report
@@ -134,6 +98,22 @@ def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
     iterator = iter(rows)
     while chunk := list(islice(iterator, _CHUNK)):
         yield chunk
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the collector of cycles from running.
+
+    Rows come and go in such numbers that it would look through all that the
+    process has loaded, ten times in 100,000 rows, for cycles that no row makes.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 class _Import:
@@ -156,7 +136,7 @@ class _Import:
         self._labeler = labeler
         self._created_at = created_at
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
-        self._batch: int | None = None
+        self._first_id: int | None = None
 
     def parse(self, row: Row) -> tuple[int, ImportRow] | None:
         """Return the row if it is right in itself, and note its errors if not."""
@@ -204,14 +184,16 @@ class _Import:
         }
         stored = set(known)
         self._add_versions(items)
+        new: list[dict[str, Any]] = []
         labels: list[dict[str, Any]] = []
-        corrected: dict[str, dict[str, Any]] = {}
+        changed: list[dict[str, Any]] = []
         for key, (number, item) in zip(keys, items, strict=True):
             query = known.get(key)
             is_new = query is None
             try:
                 if query is None:
                     query = known[key] = self._new_query(number, key, item)
+                    new.append(query)
                 else:
                     self._compare(key, query, item)
                 label = self._label(number, key, query, item)
@@ -220,29 +202,16 @@ class _Import:
                 continue
             if label is not None:
                 labels.append(label)
-                corrected[key] = query
-            self.report.queries_added += is_new
-            self.report.labels_added += label is not None
-            self.report.unchanged += not is_new and label is None
-        new = [query for key, query in known.items() if key not in stored]
-        if new:
-            add_queries(self._session, new)
-        if labels:
-            add_labels(self._session, labels)
-        changed = [query for key, query in corrected.items() if key in stored]
+                if key in stored:
+                    changed.append(_current_label(query))
+            elif not is_new:
+                self.report.unchanged += 1
+        self.report.queries_added += len(new)
+        self.report.labels_added += len(labels)
+        add_queries(self._session, new)
+        add_labels(self._session, labels)
         if changed:
-            set_current_labels(
-                self._session,
-                [
-                    {
-                        "query_id": query["id"],
-                        "label_id": query["label_id"],
-                        "label": query["label"],
-                        "sampling": query["sampling"],
-                    }
-                    for query in changed
-                ],
-            )
+            set_current_labels(self._session, changed)
 
     def _add_versions(self, items: list[tuple[int, ImportRow]]) -> None:
         names = {item.version or DEFAULT_VERSION for _, item in items if item.predicted}
@@ -253,11 +222,12 @@ class _Import:
             )
 
     def _id(self, number: int) -> int:
-        if self._batch is None:
-            self._batch = add_batch(
+        if self._first_id is None:
+            batch = add_batch(
                 self._session, self._detector.id, created_at=self._created_at
             )
-        return first_id(self._batch) + number
+            self._first_id = first_id(batch)
+        return self._first_id + number
 
     def _new_query(self, number: int, key: str, item: ImportRow) -> dict[str, Any]:
         if item.predicted is None:
@@ -270,6 +240,7 @@ class _Import:
             "detector_id": self._detector.id,
             "version_id": self._versions[item.version or DEFAULT_VERSION],
             "key": key,
+            "input": item.input,
             "predicted": item.predicted,
             "confidence": item.confidence,
             "asked_at": item.asked_at or self._created_at,
@@ -284,6 +255,7 @@ class _Import:
 
     def _compare(self, key: str, query: dict[str, Any], item: ImportRow) -> None:
         given = {
+            "input": item.input,
             "predicted": item.predicted,
             "confidence": item.confidence,
             "version_id": self._versions.get(item.version, -1)
@@ -314,8 +286,8 @@ class _Import:
         replaced = query["label_id"]
         if (
             replaced is not None
-            and self._batch is not None
-            and replaced >= first_id(self._batch)
+            and self._first_id is not None
+            and replaced >= self._first_id
         ):
             raise InvalidInputError.of(
                 "label",
@@ -336,3 +308,12 @@ class _Import:
             note=item.note,
             labelled_at=item.labelled_at,
         )
+
+
+def _current_label(query: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "query_id": query["id"],
+        "label_id": query["label_id"],
+        "label": query["label"],
+        "sampling": query["sampling"],
+    }

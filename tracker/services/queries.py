@@ -40,6 +40,11 @@ class NewQuery(Input):
     key: Key | None = Field(
         default=None, description="The caller's own id, unique within the detector."
     )
+    input: Key | None = Field(
+        default=None,
+        description="What was put in; queries of two versions with the same input are "
+        "compared as a pair.",
+    )
     predicted: LabelText = Field(description="The class that the detector said.")
     confidence: Probability | None = Field(
         default=None, description="What the detector says of this prediction, 0 to 1."
@@ -104,6 +109,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         detector_id=detector.id,
         version_id=versions[new.version],
         key=new.key,
+        input=new.input,
         predicted=new.predicted,
         confidence=new.confidence,
         asked_at=new.asked_at or created_at,
@@ -154,6 +160,7 @@ def _check_same(
 ) -> None:
     version = session.get_one(Version, query.version_id).name
     stored = {
+        "input": query.input,
         "predicted": query.predicted,
         "confidence": query.confidence,
         "version": version,

@@ -6,21 +6,23 @@ claims the detector's next revision and writes everything in one transaction, or
 nothing if another worker was faster.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
-from tracker.services.estimates import ScopeEstimate, current_counts, estimate_scopes
-from tracker.services.fields import UNCLEAR
+from tracker.services.estimates import (
+    STORED_METHODS,
+    ScopeEstimate,
+    estimate_scopes,
+)
+from tracker.services.tallies import Point, Tally
 from tracker.storage.counts import (
-    Cell,
     count_pending_queries,
-    count_window,
     load_counts,
     store_counts,
 )
@@ -35,107 +37,9 @@ from tracker.storage.pending import (
 )
 from tracker.storage.snapshots import add_intervals, add_snapshots
 
-# Up to here each label makes a checkpoint; from here each hundredth part more.
-DENSE_CHECKPOINTS = 100
-STORED_METHODS = ("exact",)
-
 
 class StaleFoldError(ConflictError):
     """Another worker has folded these labels; what was computed is thrown away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The counts of a version at the moment of a snapshot."""
-
-    kind: str
-    correct: tuple[int, ...]
-    labelled: tuple[int, ...]
-    unclear: int
-    targeted: int
-
-
-@dataclass(slots=True)
-class Tally:
-    """The running counts of one version while labels are folded in."""
-
-    cells: dict[Cell, int]
-    next_checkpoint: int
-    positions: dict[str, int]
-    queries: int = 0
-    corrections: int = 0
-    last_label_at: datetime | None = None
-    changed: set[Cell] = field(default_factory=set)
-    points: list[Point] = field(default_factory=list)
-    correct: list[int] = field(init=False)
-    labelled: list[int] = field(init=False)
-    unclear: int = 0
-    targeted: int = 0
-    is_recorded: bool = True
-
-    def __post_init__(self) -> None:
-        """Sum up the cells by class."""
-        self.correct = [0] * len(self.positions)
-        self.labelled = [0] * len(self.positions)
-        for cell, number in self.cells.items():
-            self._count(cell, number)
-
-    def fold(self, row: Any) -> None:
-        """Count a label in, and the one that it replaces out."""
-        new = Cell(row.label, row.predicted, row.sampling == "targeted")
-        self._change(new, 1)
-        is_scored = new.label != UNCLEAR and not new.is_targeted
-        if row.old_label is not None:
-            old = Cell(row.old_label, row.predicted, row.old_sampling == "targeted")
-            self._change(old, -1)
-            self.corrections += 1
-            is_scored = is_scored or (old.label != UNCLEAR and not old.is_targeted)
-            is_scored = is_scored and old != new
-        self.last_label_at = row.created_at
-        if is_scored:
-            self.is_recorded = False
-            self._checkpoint()
-
-    def finish(self) -> None:
-        """Record where the run ended, if that is between two checkpoints."""
-        if not self.is_recorded:
-            self._record("run")
-
-    def _change(self, cell: Cell, step: int) -> None:
-        self.cells[cell] = self.cells.get(cell, 0) + step
-        self.changed.add(cell)
-        self._count(cell, step)
-
-    def _count(self, cell: Cell, step: int) -> None:
-        if cell.label == UNCLEAR:
-            self.unclear += step
-        elif cell.is_targeted:
-            self.targeted += step
-        else:
-            position = self.positions[cell.label]
-            self.labelled[position] += step
-            if cell.predicted == cell.label:
-                self.correct[position] += step
-
-    def _checkpoint(self) -> None:
-        scored = sum(self.labelled)
-        if DENSE_CHECKPOINTS < scored < self.next_checkpoint:
-            return
-        self._record("checkpoint")
-        # ceil(1.01 * scored) in whole numbers, the same on every machine.
-        self.next_checkpoint = max(DENSE_CHECKPOINTS + 1, -(-101 * scored // 100))
-
-    def _record(self, kind: str) -> None:
-        self.points.append(
-            Point(
-                kind,
-                tuple(self.correct),
-                tuple(self.labelled),
-                self.unclear,
-                self.targeted,
-            )
-        )
-        self.is_recorded = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +52,7 @@ class Fold:
     batches: list[int]
     labels: int
     tallies: dict[int, Tally]
-    intervals: dict[int, dict[str, list[list[ScopeEstimate]]]]
+    intervals: dict[int, list[tuple[int, str, list[ScopeEstimate]]]]
 
     @property
     def snapshots(self) -> int:
@@ -165,14 +69,12 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
     if not batches:
         return None
     tallies = _load_tallies(session, detector)
-    queries = count_pending_queries(session, detector.id, last_batch=batches[-1])
+    queries = count_pending_queries(session, detector.id, batches)
     for version_id, number in queries.items():
         tallies[version_id].queries += number
     labels = 0
     starts = {first_id(batch) for batch in batches}
-    with closing(
-        iter_pending_labels(session, detector.id, last_batch=batches[-1])
-    ) as rows:
+    with closing(iter_pending_labels(session, detector.id, batches)) as rows:
         for row in _in_order_of_replacement(rows, starts):
             tallies[row.version_id].fold(row)
             labels += 1
@@ -187,20 +89,25 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
         labels=labels,
         tallies=tallies,
         intervals={
-            version_id: {
-                method: estimate_scopes(
-                    detector.classes,
-                    [point.correct for point in tally.points],
-                    [point.labelled for point in tally.points],
-                    method,
-                    level,
-                )
-                for method in STORED_METHODS
-            }
+            version_id: list(_estimate_points(detector.classes, tally.points, level))
             for version_id, tally in tallies.items()
-            if tally.points
         },
     )
+
+
+def _estimate_points(
+    classes: Sequence[str], points: Sequence[Point], level: float
+) -> Iterator[tuple[int, str, list[ScopeEstimate]]]:
+    """Yield the estimates of each method with the number of the point."""
+    for method in STORED_METHODS:
+        chosen = [i for i, point in enumerate(points) if method in point.methods]
+        if not chosen:
+            continue
+        correct = [points[i].correct for i in chosen]
+        labelled = [points[i].labelled for i in chosen]
+        rows = estimate_scopes(classes, correct, labelled, method, level)
+        for number, scopes in zip(chosen, rows, strict=True):
+            yield number, method, scopes
 
 
 def _load_tallies(session: Session, detector: Detector) -> dict[int, Tally]:
@@ -208,7 +115,9 @@ def _load_tallies(session: Session, detector: Detector) -> dict[int, Tally]:
     counts = load_counts(session, [version.id for version in versions])
     positions = {name: i for i, name in enumerate(detector.classes)}
     return {
-        version.id: Tally(counts[version.id], version.next_checkpoint, positions)
+        version.id: Tally(
+            counts[version.id], version.next_checkpoint, version.next_joint, positions
+        )
         for version in versions
     }
 
@@ -272,6 +181,7 @@ def store_fold(
         version.queries += tally.queries
         version.corrections += tally.corrections
         version.next_checkpoint = tally.next_checkpoint
+        version.next_joint = tally.next_joint
         version.last_label_at = tally.last_label_at or version.last_label_at
     session.flush()
 
@@ -306,7 +216,7 @@ def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
         session,
         [
             {
-                "snapshot_id": snapshot_id,
+                "snapshot_id": snapshot_ids[number],
                 "method": method,
                 "position": position,
                 "correct": scope.correct,
@@ -315,40 +225,7 @@ def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
                 "low": scope.low,
                 "high": scope.high,
             }
-            for method, rows in fold.intervals[version.id].items()
-            for snapshot_id, scopes in zip(snapshot_ids, rows, strict=True)
+            for number, method, scopes in fold.intervals[version.id]
             for position, scope in enumerate(scopes)
         ],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A running count that a recount contradicts."""
-
-    version: str
-    cell: Cell
-    running: int
-    recounted: int
-
-
-def compare_with_recount(session: Session, detector: Detector) -> list[Difference]:
-    """Recount every label of *detector* and return where the counts differ.
-
-    The recount goes by the current label of each query, the running counts went
-    by the history of labels: two ways that must meet.
-    """
-    versions = {
-        version.id: version.name for version in list_versions(session, detector.id)
-    }
-    running = current_counts(session, detector, list(versions))
-    recounted = count_window(session, detector.id, since=None, until=None)
-    return [
-        Difference(name, cell, mine.get(cell, 0), theirs.get(cell, 0))
-        for version_id, name in versions.items()
-        for mine, theirs in [
-            (running.get(version_id, {}), recounted.get(version_id, {}))
-        ]
-        for cell in sorted(mine.keys() | theirs.keys())
-        if mine.get(cell, 0) != theirs.get(cell, 0)
-    ]

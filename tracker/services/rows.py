@@ -4,15 +4,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import show
 
 FIELDS = (
     "key",
+    "input",
     "predicted",
     "confidence",
     "version",
@@ -30,11 +30,11 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # An exported text that a spreadsheet would take for a formula got a quote in
 # front; see services/exports.py.
 _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
+_NO_TEXTS = frozenset({"confidence", "metadata"})
 _LONGEST_CELL = 2**24
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row as it stands in the file, counted from 1 without a header.
 
     *values* has only the fields that were filled in; *error* says why there are
@@ -46,15 +46,16 @@ class Row:
     error: FieldError | None = None
 
 
-def iter_csv(stream: BinaryIO) -> Iterator[Row]:
+def iter_csv(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
     """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab or bar.
 
-    Raises InvalidInputError where the file as a whole makes no sense.
+    Each column is one of *fields*.  Raises InvalidInputError where the file as a
+    whole makes no sense.
     """
     csv.field_size_limit(_LONGEST_CELL)
     lines = io.TextIOWrapper(stream, encoding=_encoding(stream), newline="")
     try:
-        header, delimiter = _read_header(lines)
+        header, delimiter = _read_header(lines, fields)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         number = 0
         for cells in reader:
@@ -83,14 +84,16 @@ def _encoding(stream: BinaryIO) -> str:
     return "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
-def _read_header(lines: io.TextIOWrapper) -> tuple[list[str], str]:
+def _read_header(
+    lines: io.TextIOWrapper, fields: Sequence[str]
+) -> tuple[list[str], str]:
     first = lines.readline(_LONGEST_CELL)
     if first.lower().startswith("sep=") and len(first.strip()) == 5:
         first = lines.readline(_LONGEST_CELL)
     if not first.strip():
         raise InvalidInputError.of(
             "body",
-            f"the file is empty; its first line names the columns: {', '.join(FIELDS)}",
+            f"the file is empty; its first line names the columns: {', '.join(fields)}",
         )
     delimiter = max(_DELIMITERS, key=first.count)
     header = [
@@ -98,10 +101,10 @@ def _read_header(lines: io.TextIOWrapper) -> tuple[list[str], str]:
         for name in next(csv.reader([first], delimiter=delimiter))
     ]
     for name in header:
-        if name not in FIELDS:
+        if name not in fields:
             raise InvalidInputError.of(
                 show(name)[1:-1],
-                f"is not a known column; there are: {', '.join(FIELDS)}",
+                f"is not a known column; there are: {', '.join(fields)}",
             )
         if header.count(name) > 1:
             raise InvalidInputError.of(name, "stands twice among the columns")
@@ -112,28 +115,41 @@ def _csv_row(number: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) != len(header):
         message = f"the row has {len(cells)} cells, the header {len(header)}"
         return Row(number, {}, FieldError("row", message))
-    values: dict[str, Any] = {}
-    for name, cell in zip(header, cells, strict=True):
-        if not cell:
-            continue
-        if name == "confidence":
-            if not _NUMBER.fullmatch(cell):
-                message = (
-                    f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
-                )
-                return Row(number, {}, FieldError(name, message))
-            values[name] = float(cell)
-        elif name == "metadata":
-            try:
-                values[name] = load_json(cell)
-            except ValueError as error:
-                message = f"{show(cell)} is not right: a JSON object ({error})"
-                return Row(number, {}, FieldError(name, message))
-        else:
-            values[name] = (
-                cell[1:] if cell[0] == "'" and _QUOTED_FORMULA.match(cell) else cell
-            )
-    return Row(number, values)
+    values: dict[str, Any] = {
+        name: cell if cell[0] != "'" else _without_quote(name, cell)
+        for name, cell in zip(header, cells, strict=True)
+        if cell
+    }
+    row = Row(number, values)
+    if "confidence" in values:
+        row = with_number(row, "confidence")
+    return _with_metadata(row)
+
+
+def with_number(row: Row, name: str) -> Row:
+    """Return *row* with the text of *name* read as a number, or with its error."""
+    cell = row.values[name]
+    if not _NUMBER.fullmatch(cell):
+        message = f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
+        return Row(row.number, {}, FieldError(name, message))
+    row.values[name] = float(cell)
+    return row
+
+
+def _without_quote(name: str, cell: str) -> str:
+    is_formula = name not in _NO_TEXTS and _QUOTED_FORMULA.match(cell)
+    return cell[1:] if is_formula else cell
+
+
+def _with_metadata(row: Row) -> Row:
+    metadata = row.values.get("metadata")
+    if isinstance(metadata, str):
+        try:
+            row.values["metadata"] = load_json(metadata)
+        except ValueError as error:
+            message = f"{show(metadata)} is not right: a JSON object ({error})"
+            return Row(row.number, {}, FieldError("metadata", message))
+    return row
 
 
 def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
@@ -192,8 +208,8 @@ def _object_row(number: int, item: Any) -> Row:
     )
 
 
-def iter_parquet(stream: BinaryIO) -> Iterator[Row]:
-    """Read a Parquet file with columns named as the fields, piece by piece."""
+def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
+    """Read a Parquet file with columns named as the *fields*, piece by piece."""
     # Heavy and optional: it is loaded for those who import Parquet.
     try:
         import pyarrow as pa  # noqa: PLC0415
@@ -204,31 +220,19 @@ def iter_parquet(stream: BinaryIO) -> Iterator[Row]:
         ) from error
     try:
         file = pq.ParquetFile(stream)
-        unknown = [name for name in file.schema_arrow.names if name not in FIELDS]
+        unknown = [name for name in file.schema_arrow.names if name not in fields]
         if unknown:
             raise InvalidInputError.of(
                 show(unknown[0])[1:-1],
-                f"is not a known column; there are: {', '.join(FIELDS)}",
+                f"is not a known column; there are: {', '.join(fields)}",
             )
         number = 0
         for batch in file.iter_batches(batch_size=5_000):
             for item in batch.to_pylist():
                 number += 1
-                yield _parquet_row(number, item)
+                yield _with_metadata(_object_row(number, item))
     except pa.ArrowException as error:
         raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
-
-
-def _parquet_row(number: int, item: dict[str, Any]) -> Row:
-    row = _object_row(number, item)
-    metadata = row.values.get("metadata")
-    if isinstance(metadata, str):
-        try:
-            row.values["metadata"] = load_json(metadata)
-        except ValueError as error:
-            message = f"{show(metadata)} is not right: a JSON object ({error})"
-            return Row(number, {}, FieldError("metadata", message))
-    return row
 
 
 def load_json(text: str | bytes) -> Any:

@@ -8,6 +8,7 @@ from tracker.stats.binomial import (
     lower_bound,
     upper_bound,
 )
+from tracker.stats.joint import joint_is_costly
 from tracker.stats.methods import (
     METHODS,
     Method,
@@ -33,6 +34,7 @@ __all__ = [
     "clopper_pearson",
     "expected_width",
     "get_method",
+    "joint_is_costly",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
     "lower_bound",

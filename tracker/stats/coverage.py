@@ -96,8 +96,19 @@ def chance_of_ever_missing(
 ) -> float:
     """Return how likely an interval misses the truth after some label up to the nth.
 
+    It is the last of `chances_of_ever_missing`.
+    """
+    chances = chances_of_ever_missing(interval, n, accuracy, confidence_level)
+    return float(chances[-1])
+
+
+def chances_of_ever_missing(
+    interval: IntervalFunction, n: int, accuracy: float, confidence_level: float
+) -> Floats:
+    """Return how likely an interval has missed the truth by the 1st to the nth label.
+
     The *interval* of one class whose true accuracy is *accuracy* is computed anew
-    after each of *n* labels.  The chance is exact but for rounding: the number of
+    after each of *n* labels.  The chances are exact but for rounding: the number of
     correct ones is followed label by label, without any simulation.
 
     Raises ValueError unless 1 <= n <= 10**5 and 0 < accuracy < 1.
@@ -105,7 +116,7 @@ def chance_of_ever_missing(
     accuracy = checked_fraction("accuracy", accuracy)
     if not 1 <= n <= MOST_LOOKS:
         raise ValueError(f"n must lie between 1 and 10**5, not {n!r}")
-    first, chance, missed = 0, np.ones(1), 0.0
+    first, chance, missed = 0, np.ones(1), np.zeros(n)
     for labelled in range(1, n + 1):
         step = np.zeros(chance.size + 1)
         step[1:] = accuracy * chance
@@ -113,14 +124,14 @@ def chance_of_ever_missing(
         k = np.arange(first, first + step.size)
         low, high = interval(k, labelled, confidence_level)
         misses = (accuracy < low) | (accuracy > high)
-        missed += float(step[misses].sum())
+        missed[labelled - 1] = step[misses].sum()
         step[misses] = 0.0
         # What has missed once is followed no further, so few counts stay in play.
         alive = np.flatnonzero(step)
         if not alive.size:
             break
         first, chance = int(k[alive[0]]), step[alive[0] : alive[-1] + 1]
-    return missed
+    return np.asarray(np.cumsum(missed), dtype=np.float64)
 
 
 def _figures(

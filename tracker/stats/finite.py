@@ -30,7 +30,7 @@ def finite_set(
     Raises ValueError unless 0 <= k <= n <= size <= 10**7, 1 <= size and
     0 < confidence_level < 1.
 
-    H. Katz, Journal of the American Statistical Association 48 (1953), 256-261.
+    L. Katz, Journal of the American Statistical Association 48 (1953), 256-261.
     """
     correct, labelled = checked_counts(k, n)
     _, total = checked_counts(0, size)

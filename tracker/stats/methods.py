@@ -5,8 +5,31 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from tracker.stats.anytime import anytime
+from tracker.stats.anytime_balanced import balanced_anytime
+from tracker.stats.approximations import (
+    agresti_coull,
+    bootstrap,
+    jeffreys,
+    mid_p,
+    normal,
+    posterior,
+    wilson,
+    wilson_cc,
+)
+from tracker.stats.approximations_balanced import (
+    balanced_agresti_coull,
+    balanced_bootstrap,
+    balanced_jeffreys,
+    balanced_mid_p,
+    balanced_normal,
+    balanced_posterior,
+    balanced_wilson,
+    balanced_wilson_cc,
+)
 from tracker.stats.balanced import balanced_union
 from tracker.stats.binomial import Interval, clopper_pearson
+from tracker.stats.joint import balanced_joint
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,85 @@ _TABLE = (
         is_guaranteed=True,
         description="Clopper-Pearson for a class; the class bounds at an equal "
         "share of the error, averaged, for the balanced accuracy.",
+    ),
+    Method(
+        "joint",
+        clopper_pearson,
+        balanced_joint,
+        is_guaranteed=True,
+        description="Clopper-Pearson for a class; for the balanced accuracy the "
+        "classes together, which is narrower at the same guarantee.",
+    ),
+    Method(
+        "anytime",
+        anytime,
+        balanced_anytime,
+        is_guaranteed=True,
+        description="Holds after every label at once, so it may be looked at as "
+        "often as one likes; decisions go by it.",
+    ),
+    Method(
+        "wilson",
+        wilson,
+        balanced_wilson,
+        is_guaranteed=False,
+        description="Wilson's score interval; its class limits combined as standard "
+        "deviations are.",
+    ),
+    Method(
+        "wilson-cc",
+        wilson_cc,
+        balanced_wilson_cc,
+        is_guaranteed=False,
+        description="Wilson's score interval with the continuity correction, a "
+        "cautious approximation.",
+    ),
+    Method(
+        "agresti-coull",
+        agresti_coull,
+        balanced_agresti_coull,
+        is_guaranteed=False,
+        description="The normal approximation after about four more labels, half "
+        "of them correct.",
+    ),
+    Method(
+        "jeffreys",
+        jeffreys,
+        balanced_jeffreys,
+        is_guaranteed=False,
+        description="Equal tails of the Beta distribution that Jeffreys' prior leads "
+        "to.",
+    ),
+    Method(
+        "mid-p",
+        mid_p,
+        balanced_mid_p,
+        is_guaranteed=False,
+        description="Clopper-Pearson with half of the chance of what was seen, "
+        "narrower and no longer safe.",
+    ),
+    Method(
+        "normal",
+        normal,
+        balanced_normal,
+        is_guaranteed=False,
+        description="The textbook's normal approximation, poor near 0 % and 100 %.",
+    ),
+    Method(
+        "bootstrap",
+        bootstrap,
+        balanced_bootstrap,
+        is_guaranteed=False,
+        description="Percentiles of the labelled predictions drawn again and again, "
+        "in the limit of infinitely many rounds.",
+    ),
+    Method(
+        "posterior",
+        posterior,
+        balanced_posterior,
+        is_guaranteed=False,
+        description="Equal tails of what a uniform prior makes of the counts; for "
+        "the balanced accuracy of their mean.",
     ),
 )
 _BY_NAME = {method.name: method for method in _TABLE}

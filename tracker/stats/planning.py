@@ -15,6 +15,7 @@ from tracker.stats.arguments import (
 from tracker.stats.balanced import balanced_union
 from tracker.stats.binomial import clopper_pearson
 from tracker.stats.quantiles import beta_quantile
+from tracker.stats.searching import first_holding
 
 MOST_PLANNED = 10**7
 """Labels per class beyond which no plan is made."""
@@ -77,14 +78,7 @@ def labels_to_reach_width(
 
     if n >= MOST_PLANNED or not is_enough(MOST_PLANNED):
         return None
-    too_few, enough = n, MOST_PLANNED
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if is_enough(middle):
-            enough = middle
-        else:
-            too_few = middle
-    return enough - n
+    return first_holding(is_enough, above=n, last=MOST_PLANNED) - n
 
 
 def labels_to_reach_balanced_width(

@@ -94,10 +94,8 @@ def point_632(
     S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers
     (2022), method 2.3.
     """
-    outside = _checked_rounds("validation", validation)
-    inside = _checked_rounds("training", training)
-    weight = np.float64(_PART_DRAWN)
-    return _percentiles(_mixed(outside, inside, weight, is_swapped), confidence_level)
+    rounds = mended_632(validation, training, is_swapped=is_swapped)
+    return _percentiles(rounds, confidence_level)
 
 
 def point_632_plus(
@@ -125,6 +123,29 @@ def point_632_plus(
     (1997), 548-560; S. Raschka, Creating Confidence Intervals for Machine Learning
     Classifiers (2022), method 2.4.
     """
+    rounds = mended_632_plus(
+        validation, training, no_information, is_swapped=is_swapped
+    )
+    return _percentiles(rounds, confidence_level)
+
+
+def mended_632(
+    validation: npt.ArrayLike, training: npt.ArrayLike, *, is_swapped: bool = False
+) -> Floats:
+    """Return the accuracy of each round by the .632 rule; see `point_632`."""
+    outside = _checked_rounds("validation", validation)
+    inside = _checked_rounds("training", training)
+    return _mixed(outside, inside, np.float64(_PART_DRAWN), is_swapped)
+
+
+def mended_632_plus(
+    validation: npt.ArrayLike,
+    training: npt.ArrayLike,
+    no_information: npt.ArrayLike,
+    *,
+    is_swapped: bool = False,
+) -> Floats:
+    """Return the accuracy of each round by the .632+ rule; see `point_632_plus`."""
     outside = _checked_rounds("validation", validation)
     inside = _checked_rounds("training", training)
     chance = _checked_rounds("no_information", no_information)
@@ -133,7 +154,7 @@ def point_632_plus(
     fallen = (inside - outside) / np.where(is_defined, room, 1.0)
     overfit = np.where(is_defined, np.clip(fallen, 0.0, 1.0), 0.0)
     weight = _PART_DRAWN / (1.0 - (1.0 - _PART_DRAWN) * overfit)
-    return _percentiles(_mixed(outside, inside, weight, is_swapped), confidence_level)
+    return _mixed(outside, inside, weight, is_swapped)
 
 
 def _mixed(

@@ -1,11 +1,13 @@
 """What every table shares: naming, types of columns, and ids."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Connection,
     DateTime,
     Dialect,
     Integer,
@@ -15,6 +17,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
 )
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Session
 
 # SQLite makes only a column declared INTEGER its row id.
@@ -92,22 +95,45 @@ def insert_rows(
     the values are prepared here, column by column and each instant once, instead
     of row by row.
     """
+    if not rows:
+        return
     table = rows_of.__table__
     assert isinstance(table, Table)
     connection = session.connection()
     dialect = connection.dialect
-    columns = []
-    for column in table.c:
-        values: list[Any] = [row[column.name] for row in rows]
+    in_order = itemgetter(*(column.name for column in table.c))
+    columns: list[Sequence[Any]] = list(zip(*map(in_order, rows), strict=True))
+    for place, column in enumerate(table.c):
         process = column.type.dialect_impl(dialect).bind_processor(dialect)
         if process is not None:
-            prepared = {value: process(value) for value in set(values)}
-            values = [prepared[value] for value in values]
-        columns.append(values)
+            prepared = {value: process(value) for value in set(columns[place])}
+            columns[place] = [prepared[value] for value in columns[place]]
     names = ", ".join(dialect.identifier_preparer.format_column(c) for c in table.c)
-    marks = ", ".join(["?" if dialect.paramstyle == "qmark" else "%s"] * len(columns))
-    statement = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608
-    connection.exec_driver_sql(statement, list(zip(*columns, strict=True)))
+    target = f"{table.name} ({names})"
+    if dialect.name == "postgresql":
+        _copy(connection, target, zip(*columns, strict=True))
+    else:
+        marks = ", ".join("?" * len(columns))
+        connection.exec_driver_sql(
+            f"INSERT INTO {target} VALUES ({marks})",  # noqa: S608
+            list(zip(*columns, strict=True)),
+        )
+
+
+def _copy(connection: Connection, target: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Send *rows* by COPY, which takes half the time of as many INSERTs."""
+    statement = f"COPY {target} FROM STDIN"
+    base = connection.dialect.loaded_dbapi.Error
+    cursor: Any = connection.connection.cursor()
+    try:
+        with cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except base as error:
+        # SQLAlchemy has no COPY, so nobody else gives the error its usual name.
+        raise DBAPIError.instance(
+            statement, None, error, base, dialect=connection.dialect
+        ) from error
 
 
 def dump_id(prefix: str, number: int) -> str:

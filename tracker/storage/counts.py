@@ -1,6 +1,6 @@
 """Running confusion counts, kept by the job."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,7 +11,12 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Version
 from tracker.storage.labels import Label
-from tracker.storage.pending import PendingBatch, belongs_to
+from tracker.storage.pending import (
+    PendingBatch,
+    belongs_to,
+    lies_among,
+    list_pending_batches,
+)
 from tracker.storage.queries import Query
 
 
@@ -83,6 +88,9 @@ def count_pending_labels(
     may be waiting.
     """
     changes: dict[int, dict[Cell, int]] = {}
+    batches = list_pending_batches(session, detector_id)
+    if not batches:
+        return changes
     for is_replaced in (False, True):
         shown = aliased(Label) if is_replaced else Label
         columns = (Query.version_id, shown.label, Query.predicted, shown.sampling)
@@ -92,6 +100,7 @@ def count_pending_labels(
             .join(Label, belongs_to(Label.id))
             .join(Query, Query.id == Label.query_id)
             .where(PendingBatch.detector_id == detector_id)
+            .where(lies_among(Label.id, batches))
             .group_by(*columns)
         )
         if is_replaced:
@@ -101,18 +110,17 @@ def count_pending_labels(
 
 
 def count_pending_queries(
-    session: Session, detector_id: int, *, last_batch: int | None = None
+    session: Session, detector_id: int, batches: Sequence[int]
 ) -> dict[int, int]:
-    """Count the queries that wait for the job, by version."""
+    """Count the queries of pending *batches*, all up to the last one, by version."""
     statement = (
         select(Query.version_id, func.count())
         .select_from(PendingBatch)
         .join(Query, belongs_to(Query.id))
         .where(PendingBatch.detector_id == detector_id)
+        .where(PendingBatch.id <= batches[-1], lies_among(Query.id, batches))
         .group_by(Query.version_id)
     )
-    if last_batch is not None:
-        statement = statement.where(PendingBatch.id <= last_batch)
     return dict(session.execute(statement).all())
 
 

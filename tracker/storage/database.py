@@ -128,6 +128,9 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         # the power fails.
         "synchronous=FULL",
         "foreign_keys=ON",
+        # Without it INSERT OR REPLACE deletes rows past the triggers that keep
+        # history append-only.
+        "recursive_triggers=ON",
         f"busy_timeout={_BUSY_SECONDS * 1000}",
         "cache_size=-65536",
         "temp_store=MEMORY",

@@ -66,6 +66,8 @@ class Version(Base):
     last_label_at: Mapped[datetime | None]
     # The number of scored labels that makes the next checkpoint, above 100.
     next_checkpoint: Mapped[int] = mapped_column(BigId, default=0)
+    # The number that makes the next one with a joint interval, where it is costly.
+    next_joint: Mapped[int] = mapped_column(BigId, default=0)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
 
@@ -134,6 +136,7 @@ def add_versions(
             queries=0,
             corrections=0,
             next_checkpoint=0,
+            next_joint=0,
             sequence=0,
         )
         session.add(version)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, insert_rows, stream
 from tracker.storage.detectors import Version
-from tracker.storage.pending import PendingBatch, belongs_to
+from tracker.storage.pending import PendingBatch, belongs_to, lies_among
 from tracker.storage.queries import Query
 
 
@@ -55,9 +55,9 @@ def list_labels(session: Session, query_id: int) -> Sequence[Label]:
 
 
 def iter_pending_labels(
-    session: Session, detector_id: int, *, last_batch: int
+    session: Session, detector_id: int, batches: Sequence[int]
 ) -> Generator[Any]:
-    """Stream the labels of the pending batches up to *last_batch*, in order.
+    """Stream the labels of pending *batches*, all up to the last one, in order.
 
     Each row has ``id``, ``replaces_id``, ``label``, ``sampling`` and
     ``created_at``, of its query ``version_id`` and ``predicted``, and of the label
@@ -80,7 +80,8 @@ def iter_pending_labels(
         .join(Label, belongs_to(Label.id))
         .join(Query, Query.id == Label.query_id)
         .outerjoin(old, old.id == Label.replaces_id)
-        .where(PendingBatch.detector_id == detector_id, PendingBatch.id <= last_batch)
+        .where(PendingBatch.detector_id == detector_id)
+        .where(PendingBatch.id <= batches[-1], lies_among(Label.id, batches))
         .order_by(Label.id)
     )
     return stream(session, statement)
@@ -103,6 +104,7 @@ def iter_label_rows(session: Session, detector_id: int) -> Iterator[Any]:
             Label.labeler,
             Label.labelled_at,
             (Query.label_id == Label.id).label("is_current"),
+            Query.input,
         )
         .join(Query, Query.id == Label.query_id)
         .join(Version, Version.id == Query.version_id)

@@ -44,6 +44,14 @@ class Query(Base):
             sqlite_where=text("label IS NULL"),
             postgresql_where=text("label IS NULL"),
         ),
+        # What was put to several versions, which are compared by it.
+        Index(
+            "ix_queries_detector_id_input_given",
+            "detector_id",
+            "input",
+            sqlite_where=text("input IS NOT NULL"),
+            postgresql_where=text("input IS NOT NULL"),
+        ),
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
@@ -51,6 +59,8 @@ class Query(Base):
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
     version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
     key: Mapped[str | None] = mapped_column(Name)
+    # What was put in; the same for the queries of several versions about one thing.
+    input: Mapped[str | None] = mapped_column(Name)
     predicted: Mapped[str] = mapped_column(Name)
     confidence: Mapped[float | None]
     asked_at: Mapped[datetime]
@@ -95,6 +105,7 @@ def find_queries_by_key(
         Query.key,
         Query.id,
         Query.version_id,
+        Query.input,
         Query.predicted,
         Query.confidence,
         Query.asked_at,

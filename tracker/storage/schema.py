@@ -16,6 +16,7 @@ from tracker.storage import (  # noqa: F401
     pending,
     queries,
     snapshots,
+    studies,
 )
 from tracker.storage.base import Base
 from tracker.storage.database import Database

@@ -4,30 +4,38 @@ from flask import Flask
 from jinja2 import StrictUndefined
 
 from tracker.web import (
+    comparison,
     detectors,
     health,
     history,
     imports,
     labels,
+    methods,
     metrics,
     planning,
     queries,
     settings,
+    studies,
+    why,
 )
 from tracker.web.blueprint import pages
 from tracker.web.sparklines import EXTENSION, Sparklines
 
 __all__ = [
+    "comparison",
     "detectors",
     "health",
     "history",
     "imports",
     "labels",
+    "methods",
     "metrics",
     "planning",
     "queries",
     "register",
     "settings",
+    "studies",
+    "why",
 ]
 
 

@@ -11,6 +11,7 @@ from tracker.http import context, now
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query
+from tracker.storage.studies import Study
 from tracker.web import words
 
 pages = Blueprint("pages", __name__)
@@ -32,7 +33,15 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
 
 
 # Globals, because macros do not see what a context processor adds.
-for _word in (words.exactly, words.number, words.plural, words.share):
+for _word in (
+    words.chance,
+    words.covers,
+    words.exactly,
+    words.number,
+    words.plural,
+    words.share,
+    words.share_of,
+):
     pages.add_app_template_global(_word)
 
 
@@ -52,6 +61,12 @@ def detector_ref(detector: Detector) -> str:
 def query_ref(query: Query) -> str:
     """Return the public id of *query*."""
     return dump_id("iq", query.id)
+
+
+@pages.app_template_global()
+def study_ref(study: Study) -> str:
+    """Return the public id of *study*."""
+    return dump_id("stu", study.id)
 
 
 @pages.app_template_global()

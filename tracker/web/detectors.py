@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -15,7 +15,7 @@ from tracker.services.detectors import (
     create_detector,
     get_detector,
 )
-from tracker.services.estimates import Estimate, get_estimate
+from tracker.services.estimates import Decision, Estimate, decide, get_estimate
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.web import confusion
@@ -25,9 +25,7 @@ from tracker.web.readings import (
     MOST_ROWS,
     Axis,
     Reading,
-    Verdict,
     build_axis,
-    judge,
     read_balanced,
     read_classes,
 )
@@ -44,7 +42,7 @@ class Row:
     detector: Detector
     estimate: Estimate
     reading: Reading
-    verdict: Verdict | None
+    decision: Decision | None
     sparkline: str
 
 
@@ -57,11 +55,24 @@ class Report:
     balanced: Reading
     classes: Sequence[Reading]
     axis: Axis
-    verdict: Verdict | None
+    decision: Decision | None
     matrix: confusion.Matrix
     versions: Sequence[Version]
     version: Version | None
     queries: int
+
+    @property
+    def deciding(self) -> Reading | None:
+        """The interval that the verdict goes by, in words."""
+        found, balanced = self.decision, self.estimate.balanced
+        if found is None:
+            return None
+        return read_balanced(
+            replace(
+                self.estimate,
+                balanced=replace(balanced, low=found.low, high=found.high),
+            )
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -112,7 +123,7 @@ def build_row(session: Session, detector: Detector) -> Row:
         detector=detector,
         estimate=estimate,
         reading=read_balanced(estimate),
-        verdict=judge(estimate) if estimate.labels else None,
+        decision=decide(estimate),
         sparkline=draw_sparkline(session, versions[0] if versions else None),
     )
 
@@ -178,7 +189,7 @@ def build_report(
         balanced=balanced,
         classes=classes,
         axis=build_axis([balanced, *classes], detector.target),
-        verdict=judge(estimate) if estimate.labels else None,
+        decision=decide(estimate),
         matrix=confusion.build_matrix(estimate),
         versions=list_versions(session, detector.id),
         version=None if version == "*" or not chosen else chosen[0],

@@ -10,23 +10,23 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.charts.render import render_png, render_svg
-from tracker.errors import NotFoundError
 from tracker.http import database, requires
 from tracker.services.charts import build_chart
 from tracker.services.detectors import choose_versions, get_detector
 from tracker.services.estimates import ScopeEstimate, check_method
-from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.services.fields import BALANCED
 from tracker.services.history import (
     HISTORY_COLUMNS,
     LABEL_COLUMNS,
     iter_history,
     iter_labels,
+    list_readings,
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
-from tracker.storage.snapshots import Snapshot, list_intervals_of, list_snapshots
+from tracker.storage.snapshots import Snapshot, list_snapshots
 from tracker.web.blueprint import pages
+from tracker.web.downloads import download
 from tracker.web.readings import Reading, read
 
 _PAGE = 50
@@ -107,7 +107,9 @@ def _read_lines(
     ids = [snapshot.id for snapshot in snapshots]
     scopes = [BALANCED, *detector.classes]
     found: dict[int, list[Reading]] = {snapshot.sequence: [] for snapshot in snapshots}
-    for row in list_intervals_of(session, ids, method=method, positions=positions):
+    for row in list_readings(
+        session, detector, ids, method=method, positions=positions
+    ):
         name = scopes[row.position]
         scope = ScopeEstimate(
             name, row.correct, row.labelled, row.accuracy, row.low, row.high
@@ -154,11 +156,16 @@ def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         choose_versions(session, detector, version)
 
+    method = request.args.get("method", "exact")
+    check_method(method, or_all=True)
+
     def rows(session: Session) -> Iterator[dict[str, Any]]:
-        for _, row in iter_history(session, detector, version=version):
+        for _, row in iter_history(session, detector, version=version, method=method):
             yield row
 
-    return _download(detector, "history", suffix, HISTORY_COLUMNS, rows)
+    return download(
+        dump_id("det", detector.id), "history", suffix, HISTORY_COLUMNS, rows
+    )
 
 
 @pages.get("/detectors/<detector_id>/labels.<suffix>")
@@ -168,32 +175,10 @@ def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
     with database().read() as session:
         detector = get_detector(session, detector_id)
 
-    return _download(
-        detector,
+    return download(
+        dump_id("det", detector.id),
         "labels",
         suffix,
         LABEL_COLUMNS,
         lambda session: iter_labels(session, detector),
-    )
-
-
-def _download(
-    detector: Detector, what: str, suffix: str, columns: Sequence[str], rows: Any
-) -> Response:
-    if suffix not in MEDIA_TYPES:
-        raise NotFoundError(
-            f"there is no such format; there are: {', '.join(MEDIA_TYPES)}"
-        )
-    opened = database()
-
-    def stream() -> Iterator[bytes]:
-        with opened.read() as session:
-            yield from write_rows(suffix, columns, rows(session))
-
-    # The file is named by ids of ours: a name from a user has no place in a header.
-    name = f"tracker-{dump_id('det', detector.id)}-{what}.{suffix}"
-    return Response(
-        stream(),
-        content_type=MEDIA_TYPES[suffix],
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

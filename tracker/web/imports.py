@@ -14,7 +14,8 @@ from werkzeug.datastructures import FileStorage
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, context, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.imports import ImportReport, RejectedImportError, import_rows
+from tracker.services.import_reports import ImportReport, RejectedImportError
+from tracker.services.imports import import_rows
 from tracker.services.rows import Row, iter_csv, iter_json, iter_jsonl, iter_parquet
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
@@ -43,6 +44,11 @@ COLUMNS = (
         "predicted",
         "YES",
         "the class that the detector said; needed for a query that is new",
+    ),
+    (
+        "input",
+        "frame-000123",
+        "what was put in; two versions are compared on what both were given",
     ),
     ("confidence", "0.97", "how confident the detector was, from 0 to 1"),
     ("version", "v3", "which state of the detector answered"),

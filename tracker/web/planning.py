@@ -3,15 +3,21 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker import stats
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import Estimate, get_estimate
+from tracker.services.planning import (
+    Goal,
+    NextClass,
+    choose_next,
+    labels_for_balanced,
+    labels_for_class,
+    plan_certifying,
+)
 from tracker.web.blueprint import pages
 from tracker.web.readings import MOST_ROWS, read_classes
 
@@ -30,6 +36,19 @@ class PlannedClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Certifying:
+    """What it takes to certify a target for the class to be labelled next.
+
+    *labels* is None where more labels are not expected to.
+    """
+
+    target: float
+    power: float
+    accuracy: float
+    labels: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What it takes to know everything within so many points up or down."""
 
@@ -38,6 +57,8 @@ class Plan:
     drawn: int | None
     classes: Sequence[PlannedClass]
     hidden: int
+    next: NextClass
+    certifying: Certifying | None
 
 
 @pages.get("/detectors/<detector_id>/plan")
@@ -68,9 +89,10 @@ def build_plan(estimate: Estimate, *, points: str) -> Plan:
     level = estimate.confidence_level
     ks = tuple(scope.correct for scope in estimate.classes)
     ns = tuple(scope.labelled for scope in estimate.classes)
-    balanced = _plan_balanced(ks, ns, width, level)
+    balanced = labels_for_balanced(ks, ns, width, level)
     places = {scope.scope: index for index, scope in enumerate(estimate.classes)}
     shown = read_classes(estimate, limit=MOST_ROWS)
+    following = choose_next(estimate)
     return Plan(
         points=points,
         in_all=None if balanced is None else sum(balanced),
@@ -79,13 +101,35 @@ def build_plan(estimate: Estimate, *, points: str) -> Plan:
             PlannedClass(
                 name=one.name,
                 labelled=one.labelled,
-                for_itself=_plan_class(one.correct, one.labelled, width, level),
+                for_itself=labels_for_class(one.correct, one.labelled, width, level),
                 for_balanced=None if balanced is None else balanced[places[one.name]],
             )
             for one in shown
         ],
         hidden=len(ns) - len(shown),
+        next=following,
+        certifying=_plan_certifying(estimate, following),
     )
+
+
+def _plan_certifying(estimate: Estimate, following: NextClass) -> Certifying | None:
+    scope, target = following.scope, estimate.detector.target
+    if target is None or scope.accuracy is None:
+        return None
+    goal = Goal(target=target)
+    labels = plan_certifying(scope, goal, estimate.confidence_level)
+    return Certifying(
+        target=target,
+        power=goal.power,
+        accuracy=scope.accuracy,
+        labels=labels and roughly(labels),
+    )
+
+
+def roughly(labels: int) -> int:
+    """Return *labels* rounded up to two digits and zeros."""
+    unit: int = 10 ** max(len(str(labels)) - 2, 0)
+    return -(-labels // unit) * unit
 
 
 def _draws(more: Sequence[int], ns: Sequence[int]) -> int | None:
@@ -98,9 +142,3 @@ def _draws(more: Sequence[int], ns: Sequence[int]) -> int | None:
     total = sum(ns)
     draws = (wanted * total / n for wanted, n in zip(more, ns, strict=True) if wanted)
     return math.ceil(max(draws, default=0))
-
-
-# Eigenvalues of many small matrices take a while, and a page that stays open asks
-# for the same plan again and again.
-_plan_balanced = lru_cache(maxsize=256)(stats.labels_to_reach_balanced_width)
-_plan_class = lru_cache(maxsize=4096)(stats.labels_to_reach_width)

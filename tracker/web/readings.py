@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
 
 from tracker.charts import words as chart_words
 from tracker.charts.rounding import outward
@@ -14,8 +13,6 @@ from tracker.charts.series import Point
 from tracker.charts.themes import COLOURS
 from tracker.services.estimates import Estimate, ScopeEstimate
 from tracker.web.words import narrow
-
-Verdict = Literal["met", "missed", "undecided"]
 
 MOST_ROWS = 20
 _TONES = len(COLOURS["light"].classes)
@@ -75,7 +72,14 @@ class Reading:
     @property
     def pill_width(self) -> int:
         """How many pixels the estimate takes."""
-        return _PILL_ROOM + _PILL_LETTER * len(self.estimate or "")
+        return pill_width(self.estimate)
+
+    @property
+    def counts(self) -> str:
+        """How many of how many labels were right."""
+        if not self.labelled:
+            return "no labels yet"
+        return f"{self.correct:,} of {self.labelled:,}"
 
     @property
     def exact_bounds(self) -> tuple[str, str]:
@@ -87,6 +91,11 @@ class Reading:
     def points_wide(self) -> str:
         """How many percentage points lie between the bounds as they are written."""
         return str(Decimal(self.high) - Decimal(self.low))
+
+
+def pill_width(estimate: str | None) -> int:
+    """Return how many pixels *estimate* takes."""
+    return _PILL_ROOM + _PILL_LETTER * len(estimate or "")
 
 
 def read(
@@ -151,13 +160,3 @@ def build_axis(readings: Sequence[Reading], target: float | None = None) -> Axis
     if target is not None:
         lows.append(target)
     return Axis(min(5, math.floor(10 * min(lows, default=0.5) + 1e-9)) / 10)
-
-
-def judge(estimate: Estimate) -> Verdict | None:
-    """Say whether the target is met, from the interval; None without a target."""
-    target = estimate.detector.target
-    if target is None:
-        return None
-    if estimate.balanced.low > target:
-        return "met"
-    return "missed" if estimate.balanced.high < target else "undecided"

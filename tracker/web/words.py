@@ -49,3 +49,23 @@ def ago(instant: datetime, present: datetime) -> str:
             return f"{plural(amount, unit)} ago"
         amount //= size
     return f"on {instant.astimezone(UTC):%Y-%m-%d}"
+
+
+def covers(value: float) -> str:
+    """Return how often something holds, such as "94.3 %", never rounded to all."""
+    tenths = int(1000 * value) / 10 if value < 1 else 100
+    return narrow(f"{tenths:g} %")
+
+
+def share_of(value: float) -> str:
+    """Return a share to a hundredth of a percent, such as "86.33 %"."""
+    return narrow(f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %")
+
+
+def chance(value: float) -> str:
+    """Return a probability as a person says it, such as "24.8 %" or "1 in 40,000"."""
+    if value >= 0.9995:
+        return "nearly 1" if value < 1 else narrow("100 %")
+    if value >= 0.001:
+        return narrow(f"{100 * value:.3g} %")
+    return f"1 in {1 / value:,.0f}" if value > 1e-9 else "next to nothing"

@@ -1,0 +1,125 @@
+"""Time the pages and the reads of the API with a million labels in the database.
+
+The time is the server's own: from the request to the last byte of the answer within
+the application, asked in this process through Flask's test client, without a network.
+Labels came in files of ten thousand, the job ran after each, and a thousand queries
+wait to be labelled; a dozen other detectors share the list.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flask.testing import FlaskClient
+from rig import (
+    DETECTOR,
+    START,
+    add_detector,
+    class_names,
+    describe,
+    describe_machine,
+    fill,
+    fold,
+    fresh_databases,
+    opened,
+    parse_options,
+)
+
+from tracker.app import create_app
+from tracker.services.detectors import get_open_detector
+from tracker.services.keys import create_key
+from tracker.services.queries import NewQuery, log_query
+from tracker.settings import Settings
+from tracker.storage.database import Database
+
+ADDRESSES = (
+    ("list of detectors", "/"),
+    ("a detector", "/detectors/{id}"),
+    ("its history", "/detectors/{id}/history"),
+    ("its chart, specification", "/detectors/{id}/chart.json"),
+    ("its queries", "/detectors/{id}/queries"),
+    ("its queries, disagreements", "/detectors/{id}/queries?show=wrong"),
+    ("its queries of one class", "/detectors/{id}/queries?label={label}"),
+    ("labelling", "/detectors/{id}/label"),
+    ("labels still needed", "/detectors/{id}/plan"),
+    ("metrics", "/metrics"),
+    ("API: list of detectors", "/api/v1/detectors"),
+    ("API: a detector", "/api/v1/detectors/{id}"),
+    ("API: estimate", "/api/v1/detectors/{id}/estimate"),
+    ("API: history, 1st page", "/api/v1/detectors/{id}/history"),
+    ("API: history, all as CSV", "/api/v1/detectors/{id}/history?format=csv"),
+    ("API: queries, 1st page", "/api/v1/detectors/{id}/queries"),
+)
+OTHERS = 12
+WAITING = 1_000
+FILE = 10_000
+
+
+def build(database: Database, labels: int, classes: int) -> str:
+    """Fill *database*, and return a key for its API."""
+    for number in range(OTHERS):
+        add_detector(database, f"other {number}")
+        fill(database, 500, detector=f"other {number}")
+    add_detector(database, classes=classes)
+    for first in range(0, labels, FILE):
+        fill(database, min(FILE, labels - first), first=first, classes=classes)
+        fold(database)
+    new = NewQuery(predicted=class_names(classes)[0], version="v1")
+    with database.write() as session:
+        detector = get_open_detector(session, DETECTOR)
+        for _ in range(WAITING):
+            log_query(session, detector, new, labeler="", created_at=START)
+        key = create_key(session, "benchmark", "admin", created_at=START)
+    fold(database)
+    return key
+
+
+def measured(client: FlaskClient, key: str, requests: int) -> Iterator[str]:
+    yield f"{'milliseconds':28}{'median':>8}{'p99':>8}{'max':>8}{'KB':>8}"
+    for title, address in ADDRESSES:
+        path = address.format(id=DETECTOR, label="YES")
+        options: dict[str, Any] = {"headers": {"Authorization": f"Bearer {key}"}}
+        seconds = []
+        for _ in range(requests + 3):
+            begun = time.perf_counter()
+            answer = client.get(path, **options)
+            seconds.append(time.perf_counter() - begun)
+            assert answer.status_code == 200, (path, answer.status)
+        # The first ones load templates and fill caches.
+        middle, late, last = np.quantile(seconds[3:], (0.5, 0.99, 1)) * 1000
+        size = len(answer.data) / 1000
+        yield f"{title:28}{middle:>8.1f}{late:>8.1f}{last:>8.1f}{size:>8.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=int, default=10**6)
+    parser.add_argument("--classes", type=int, default=2)
+    parser.add_argument("--requests", type=int, default=100)
+    options = parse_options(parser)
+    labels = 20_000 if options.quick else options.labels
+    print(
+        f"{labels:,} labels of {options.classes} classes; {options.requests} requests "
+        f"each; {describe_machine()}"
+    )
+    for kind in options.kinds:
+        with (
+            fresh_databases(kind) as make,
+            tempfile.TemporaryDirectory(prefix="tracker-bench-") as folder,
+        ):
+            url = make()
+            with opened(url) as database:
+                key = build(database, labels, options.classes)
+                settings = Settings(data_dir=Path(folder), secret_key="k" * 40)
+                client = create_app(settings, database).test_client()
+                print(f"\n{describe(url)}")
+                for line in measured(client, key, options.requests):
+                    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

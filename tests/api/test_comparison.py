@@ -1,0 +1,143 @@
+"""Two versions side by side, by API."""
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tests.api.test_bad_parameters import LEVELS
+
+PATH = "/detectors/door/comparison"
+# Gained, lost and pairs of each class; the published limits of both are known.
+TANGO = {"YES": (8, 1, 50), "NO": (16, 6, 161)}
+
+
+def paired_rows():
+    """Return queries of which v1 was right about the lost, v2 about the gained."""
+    for label, (gained, lost, pairs) in TANGO.items():
+        other = "NO" if label == "YES" else "YES"
+        for number in range(pairs):
+            was = other if number < gained else label
+            is_now = other if gained <= number < gained + lost else label
+            name = {"input": f"{label}-{number}"}
+            # Of each pair one query has the label, in turn that of the old or new.
+            for version, said in (("v1", was), ("v2", is_now)):
+                labels = {"label": label} if (version == "v1") == number % 2 else {}
+                yield {**name, "version": version, "predicted": said, **labels}
+
+
+@pytest.fixture
+def versions(api, door):
+    sent = api.post("/detectors/door/import", {"items": list(paired_rows())})
+    assert sent.json["labels_added"] == 211
+    return door
+
+
+def test_the_published_intervals_come_out(api, versions):
+    found = api.get(PATH, role="viewer").json
+    assert (found["detector"], found["name"]) == (versions["id"], "door")
+    assert (found["old"], found["new"]) == ("v1", "v2")
+    assert found["confidence_level"] == 0.95
+    assert found["computed_at"].endswith("Z")
+    paired = found["paired"]
+    assert (paired["method"], paired["pairs"], paired["disagreeing"]) == (
+        "exact",
+        211,
+        0,
+    )
+    yes, no = paired["classes"]
+    for row, name in ((yes, "YES"), (no, "NO")):
+        assert row["class"] == name
+        assert (row["gained"], row["lost"], row["pairs"]) == TANGO[name]
+    assert yes["difference"] == 0.14
+    assert [round(yes[key], 4) for key in ("low", "high")] == [0.0213, 0.2740]
+    assert [round(no[key], 3) for key in ("low", "high")] == [0.005, 0.124]
+    assert [round(row["p_value"], 6) for row in (yes, no)] == [0.039062, 0.052479]
+    balanced = paired["balanced"]
+    assert balanced["difference"] == pytest.approx((7 / 50 + 10 / 161) / 2)
+    assert 0 < balanced["low"] < 0.002
+    assert (found["verdict"], found["verdict_from"]) == ("better", "paired")
+
+
+def test_each_version_by_its_own_labels(api, versions):
+    unpaired = api.get(PATH).json["unpaired"]
+    assert unpaired["method"] == "exact"
+    for name, row in zip(("YES", "NO"), unpaired["classes"], strict=True):
+        assert row["class"] == name
+        for version, key in (("v1", "old"), ("v2", "new")):
+            address = f"/detectors/door/estimate?version={version}"
+            rows = api.get(address).json["classes"]
+            (own,) = [one for one in rows if one["class"] == name]
+            expected = {field: own[field] for field in row[key]}
+            assert row[key] == expected
+        assert row["low"] < row["difference"] < row["high"]
+
+
+def test_queries_that_differ_leave_the_unpaired_comparison(api, door):
+    for version in ("v1", "v2"):
+        body = {"predicted": "YES", "label": "YES", "version": version}
+        api.post("/detectors/door/queries", body)
+    found = api.get(PATH).json
+    assert found["paired"] is None
+    assert (found["verdict"], found["verdict_from"]) == ("undecided", "unpaired")
+    yes, no = found["unpaired"]["classes"]
+    assert yes["difference"] == 0
+    assert no == {
+        "class": "NO",
+        "old": {"correct": 0, "labelled": 0, "accuracy": None},
+        "new": {"correct": 0, "labelled": 0, "accuracy": None},
+        "difference": None,
+        "low": -1,
+        "high": 1,
+    }
+
+
+def test_a_higher_level_gives_a_wider_interval(api, versions):
+    widths = []
+    for level in ("0.8", "0.9", "0.95", "0.999"):
+        found = api.get(f"{PATH}?confidence_level={level}").json
+        assert found["confidence_level"] == float(level)
+        balanced = found["paired"]["balanced"]
+        widths.append(balanced["high"] - balanced["low"])
+    assert widths == sorted(set(widths))
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("old=v9", "old"),
+        ("new=v9", "new"),
+        ("old=", "old"),
+        ("new=*", "new"),
+        ("new=V2", "new"),
+        ("old=v1%00", "old"),
+        ("old=v2", "old"),
+        ("old=v2&new=v2", "new"),
+        ("version=v1", "version"),
+        *((f"confidence_level={level}", "confidence_level") for level in LEVELS),
+    ],
+)
+def test_a_wrong_choice_is_named(api, versions, query, field):
+    problem = assert_problem(api.get(f"{PATH}?{query}"), 400, field=field)
+    if query in {"old=v9", "new=v9"}:
+        assert "'v1', 'v2'" in problem["detail"]
+
+
+def test_one_version_is_a_conflict_that_says_so(api, door):
+    problem = assert_problem(api.get(PATH), 409)
+    assert "no version yet" in problem["detail"]
+    api.post("/detectors/door/queries", {"predicted": "YES", "version": "v1"})
+    problem = assert_problem(api.get(PATH), 409)
+    assert "only one version" in problem["detail"]
+    assert_problem(api.get(f"{PATH}?old=v9"), 400, field="old")
+    assert_problem(api.get("/detectors/nothing/comparison"), 404)
+
+
+def test_the_version_before_is_compared_unless_another_is_named(api, versions):
+    body = {"predicted": "YES", "label": "YES", "version": "v3", "input": "YES-0"}
+    api.post("/detectors/door/queries", body)
+    found = api.get(PATH).json
+    assert (found["old"], found["new"]) == ("v2", "v3")
+    assert found["paired"]["pairs"] == 1
+    assert found["verdict_from"] == "unpaired"
+    found = api.get(f"{PATH}?old=v1").json
+    assert (found["old"], found["new"]) == ("v1", "v3")
+    assert found["paired"]["classes"][0]["gained"] == 1

@@ -1,0 +1,91 @@
+"""Commands of the product as processes, and what every test of them needs."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 60
+
+
+def clean_environ(**settings: str) -> dict[str, str]:
+    """This process's environment without any setting but those given."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TRACKER_")}  # noqa: TID251
+    return kept | settings
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = SECONDS) -> float:
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < seconds
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    """The body of the answer; urllib raises for 4xx and 5xx."""
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    request = urllib.request.Request(
+        url, data=data, method=method, headers=dict(headers or {})
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS) as response:
+        content = response.read()
+    assert isinstance(content, bytes)
+    return content
+
+
+class Process:
+    """One command, ended with everything that it started."""
+
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], cwd: Path = ROOT
+    ) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            env=dict(environ),
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def line(self) -> str:
+        assert self.popen.stdout is not None
+        return self.popen.stdout.readline()
+
+    def stop(self) -> int:
+        """The exit status after SIGTERM."""
+        self.popen.terminate()
+        status = self.popen.wait(SECONDS)
+        self.kill()
+        return status
+
+    def kill(self) -> None:
+        """SIGKILL to the command and all that it started; twice does no harm."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()

@@ -1,0 +1,334 @@
+"""Two versions side by side, from the labels committed so far."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.services.conftest import Bench
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services import comparison as services
+from tracker.services.comparison import Comparison, get_comparison
+from tracker.services.imports import import_rows
+from tracker.services.rows import Row
+from tracker.stats.comparison import boxed_paired_difference, unpaired_difference
+from tracker.stats.paired import paired_difference
+
+# (truth, what v1 said, what v2 said): by hand, YES gained 2, lost 1 of 4, and NO
+# gained 1, lost 0 of 3.
+BY_HAND = (
+    ("YES", "NO", "YES"),
+    ("YES", "NO", "YES"),
+    ("YES", "YES", "NO"),
+    ("YES", "NO", "NO"),
+    ("NO", "YES", "NO"),
+    ("NO", "NO", "NO"),
+    ("NO", "NO", "NO"),
+)
+
+
+def log_pair(
+    bench: Bench,
+    name: str,
+    said: tuple[str, str],
+    labels: tuple[str | None, str | None],
+    *,
+    samplings: tuple[str, str] = ("random", "random"),
+) -> None:
+    for place in (0, 1):
+        bench.log(
+            said[place],
+            labels[place],
+            input=name,
+            version=f"v{place + 1}",
+            sampling=samplings[place],
+        )
+
+
+def log_by_hand(bench: Bench, rows: Iterable[tuple[str, str, str]] = BY_HAND) -> None:
+    """Label one of the two in turn: the truth of an input is the same for both."""
+    for number, (truth, was, now) in enumerate(rows):
+        labels = (truth, None) if number % 2 else (None, truth)
+        log_pair(bench, f"input-{number}", (was, now), labels)
+
+
+def label_many(bench: Bench, pairs_of_a_class: int) -> None:
+    """Import pairs of which the new version gets every 40th of YES right, newly."""
+    rows = [
+        {
+            "input": f"{truth}-{number}",
+            "version": version,
+            "predicted": "NO" if version == "v1" and not number % 40 else truth,
+            "label": truth,
+        }
+        for truth in ("YES", "NO")
+        for version in ("v1", "v2")
+        for number in range(pairs_of_a_class)
+    ]
+    with bench.database.write() as session:
+        import_rows(
+            session,
+            bench.attached(session),
+            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            digest="many",
+            labeler="alice",
+            created_at=bench.clock(),
+        )
+
+
+def compare(bench: Bench, **choices: object) -> Comparison:
+    with bench.database.read() as session:
+        return get_comparison(
+            session, bench.attached(session), computed_at=bench.clock(), **choices
+        )
+
+
+def counted(comparison: Comparison) -> dict[str, tuple[int, int, int]]:
+    assert comparison.paired is not None
+    return {
+        one.scope: (one.gained, one.lost, one.pairs)
+        for one in comparison.paired.classes
+    }
+
+
+def test_pairs_are_counted_as_by_hand(bench: Bench) -> None:
+    log_by_hand(bench)
+
+    found = compare(bench)
+
+    assert (found.old, found.new, found.confidence_level) == ("v1", "v2", 0.95)
+    assert counted(found) == {"YES": (2, 1, 4), "NO": (1, 0, 3)}
+    assert found.paired is not None
+    assert (found.paired.pairs, found.paired.disagreeing) == (7, 0)
+    assert [one.difference for one in found.paired.classes] == [1 / 4, 1 / 3]
+    assert [one.p_value for one in found.paired.classes] == [1, 1]
+    assert found.paired.balanced.difference == pytest.approx(7 / 24)
+    assert (found.verdict, found.verdict_from) == ("undecided", "paired")
+
+
+def test_the_labels_of_each_version_are_compared_as_of_different_queries(
+    bench: Bench,
+) -> None:
+    log_by_hand(bench)
+
+    unpaired = compare(bench).unpaired
+
+    # Of v1 the inputs 1, 3 and 5 have labels, of v2 the others.
+    assert [(one.correct, one.labelled) for one in unpaired.old.classes] == [
+        (0, 2),
+        (1, 1),
+    ]
+    assert [(one.correct, one.labelled) for one in unpaired.new.classes] == [
+        (1, 2),
+        (2, 2),
+    ]
+    assert [one.difference for one in unpaired.classes] == [0.5, 0]
+    low, high = unpaired_difference(([1, 2], [2, 2]), ([0, 1], [2, 1]), 0.95)
+    assert unpaired.balanced.difference == 0.25
+    assert (unpaired.balanced.low, unpaired.balanced.high) == (low, high)
+
+
+def test_an_input_with_two_labels_counts_once_and_torn_ones_are_left_out(
+    bench: Bench,
+) -> None:
+    log_pair(bench, "same", ("NO", "YES"), ("YES", "YES"))
+    log_pair(bench, "torn", ("NO", "YES"), ("YES", "NO"))
+
+    found = compare(bench)
+
+    assert counted(found) == {"YES": (1, 0, 1), "NO": (0, 0, 0)}
+    assert found.paired is not None
+    assert found.paired.disagreeing == 1
+
+
+def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
+    log_pair(bench, "unclear", ("NO", "YES"), ("UNCLEAR", None))
+    log_pair(
+        bench,
+        "targeted",
+        ("NO", "YES"),
+        (None, "YES"),
+        samplings=("random", "targeted"),
+    )
+    assert compare(bench).paired is None
+    log_pair(bench, "one unclear", ("NO", "YES"), ("UNCLEAR", "YES"))
+    log_pair(
+        bench,
+        "one targeted",
+        ("NO", "YES"),
+        ("NO", "YES"),
+        samplings=("targeted", "random"),
+    )
+
+    found = compare(bench)
+
+    assert counted(found) == {"YES": (2, 0, 2), "NO": (0, 0, 0)}
+    assert found.paired is not None
+    assert found.paired.disagreeing == 0
+
+
+def test_a_correction_moves_the_pair(bench: Bench) -> None:
+    query = bench.log("YES", "YES", input="a", version="v1")
+    bench.log("NO", input="a", version="v2")
+    assert counted(compare(bench))["YES"] == (0, 1, 1)
+    bench.label(query, "NO")
+    assert counted(compare(bench)) == {"YES": (0, 0, 0), "NO": (1, 0, 1)}
+
+
+def test_of_an_input_that_came_twice_the_newest_query_counts(bench: Bench) -> None:
+    bench.log("NO", input="a", version="v1")
+    bench.log("NO", "YES", input="a", version="v2")
+    bench.log("YES", "YES", input="a", version="v2")
+    bench.log("YES", "YES", input="a", version="v2", key="again")
+    assert counted(compare(bench))["YES"] == (1, 0, 1)
+    bench.log("NO", input="a", version="v2")
+    # The newest of neither version has a label.
+    assert compare(bench).paired is None
+
+
+def test_other_versions_inputs_and_detectors_are_not_mixed_in(bench: Bench) -> None:
+    log_by_hand(bench)
+    bench.log("YES", "YES", input="only-1", version="v1")
+    bench.log("YES", "YES", version="v1")
+    bench.log("YES", "YES", version="v2")
+    bench.log("NO", "YES", input="input-0", version="v3")
+    other = Bench(bench.database, bench.clock, ["YES", "NO"], name="other")
+    log_by_hand(other, [("NO", "YES", "NO")] * 3)
+
+    assert counted(compare(bench, old="v1", new="v2")) == {
+        "YES": (2, 1, 4),
+        "NO": (1, 0, 3),
+    }
+    assert counted(compare(other)) == {"YES": (0, 0, 0), "NO": (3, 0, 3)}
+    assert counted(compare(bench))["YES"] == (0, 1, 1)
+
+
+def test_the_job_changes_nothing_in_the_comparison(bench: Bench, recompute) -> None:
+    log_by_hand(bench)
+    before = compare(bench)
+    recompute()
+    after = compare(bench)
+
+    assert (before.paired, before.verdict) == (after.paired, after.verdict)
+    assert before.unpaired.balanced == after.unpaired.balanced
+    assert before.unpaired.classes == after.unpaired.classes
+
+
+def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
+    log_by_hand(bench)
+    there, back = compare(bench), compare(bench, old="v2", new="v1")
+    assert there.paired is not None
+    assert back.paired is not None
+    for one, other in (
+        (there.paired.balanced, back.paired.balanced),
+        (there.unpaired.balanced, back.unpaired.balanced),
+    ):
+        assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+        assert one.difference == pytest.approx(-(other.difference or 0))
+
+
+def test_the_verdict_follows_the_paired_interval_where_every_class_has_a_pair(
+    bench: Bench,
+) -> None:
+    rows = [("YES", "NO", "YES")] * 12 + [("NO", "NO", "NO")] * 12
+    log_by_hand(bench, rows[:12])
+    found = compare(bench)
+    assert (found.verdict_from, found.verdict) == ("unpaired", "undecided")
+    for number, (truth, was, now) in enumerate(rows[12:]):
+        log_pair(bench, f"more-{number}", (was, now), (truth, truth))
+    found = compare(bench)
+    assert (found.verdict_from, found.verdict) == ("paired", "better")
+    assert compare(bench, old="v2", new="v1").verdict == "worse"
+    assert compare(bench, confidence_level=0.999).verdict == "undecided"
+
+
+def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
+    log_by_hand(bench, [("YES", "NO", "YES")])
+
+    paired = compare(bench).paired
+
+    assert paired is not None
+    no = paired.classes[1]
+    assert (no.pairs, no.difference, no.low, no.high, no.p_value) == (0, None, -1, 1, 1)
+    assert paired.balanced.difference is None
+    assert -1 < paired.balanced.low < paired.balanced.high == 1
+
+
+def test_many_pairs_are_boxed_by_their_number_alone(bench: Bench) -> None:
+    label_many(bench, services.MOST_EXACT_PAIRS // 2)
+    exact = compare(bench).paired
+    bench.log("NO", "NO", version="v1", input="one-more")
+    bench.log("NO", version="v2", input="one-more")
+    boxed = compare(bench).paired
+
+    assert exact is not None
+    assert boxed is not None
+    assert (exact.method, exact.pairs) == ("exact", services.MOST_EXACT_PAIRS)
+    assert (boxed.method, boxed.pairs) == ("box", services.MOST_EXACT_PAIRS + 1)
+    assert boxed.balanced.low < exact.balanced.low
+    assert boxed.balanced.high > exact.balanced.high
+    for one, other in zip(exact.classes, boxed.classes, strict=True):
+        b, c, n = one.gained, one.lost, one.pairs
+        assert (one.low, one.high) == paired_difference(b, c, n, 0.95)
+        b, c, n = [other.gained], [other.lost], [other.pairs]
+        assert (other.low, other.high) == boxed_paired_difference(b, c, n, 0.95)
+
+
+def test_every_level_has_an_answer(bench: Bench) -> None:
+    log_by_hand(bench)
+    widths = []
+    for level in (5e-324, 0.5, 0.8, 0.95, 0.999_999, 1 - 2**-53):
+        paired = compare(bench, confidence_level=level).paired
+        assert paired is not None
+        assert paired.method == ("exact" if 0.8 <= level < 0.999_999_5 else "box")
+        widths.append(paired.balanced.high - paired.balanced.low)
+    assert widths[2:] == sorted(widths[2:])
+
+
+def test_without_a_choice_the_newest_is_compared_with_the_one_before(
+    bench: Bench,
+) -> None:
+    for version in ("v1", "v2", "v3"):
+        bench.log("YES", "YES", version=version)
+
+    def names(**choices: object) -> tuple[str, str]:
+        found = compare(bench, **choices)
+        return found.old, found.new
+
+    assert names() == ("v2", "v3")
+    assert names(new="v2") == ("v1", "v2")
+    assert names(old="v1") == ("v1", "v3")
+    bench.log("YES", version="v1")
+    # Queries went back to the first one.
+    assert names() == ("v2", "v1")
+    assert compare(bench).paired is None
+
+
+@pytest.mark.parametrize(
+    ("choices", "field"),
+    [
+        ({"old": "v9"}, "old"),
+        ({"new": "v9"}, "new"),
+        ({"new": "V1"}, "new"),
+        ({"old": "*"}, "old"),
+        ({"old": ""}, "old"),
+        ({"old": "v1", "new": "v1"}, "new"),
+        ({"old": "v2"}, "old"),
+    ],
+)
+def test_a_wrong_choice_is_named(
+    bench: Bench, choices: dict[str, str], field: str
+) -> None:
+    for version in ("v1", "v2"):
+        bench.log("YES", "YES", version=version)
+    with pytest.raises(InvalidInputError) as refused:
+        compare(bench, **choices)
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+def test_one_version_cannot_be_compared(bench: Bench) -> None:
+    with pytest.raises(ConflictError, match="no version yet"):
+        compare(bench)
+    bench.log("YES", "YES", version="v1")
+    for choices in ({}, {"old": "v1"}, {"new": "v1"}):
+        with pytest.raises(ConflictError, match="only one version"):
+            compare(bench, **choices)

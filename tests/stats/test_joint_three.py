@@ -1,0 +1,169 @@
+"""Buehler's limit of three classes, by summation over all outcomes."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tracker.stats import joint_three
+from tracker.stats.binomial import lower_bound
+from tracker.stats.joint_ellipse import Nodes, nodes_needed
+from tracker.stats.joint_outcomes import Outcomes
+from tracker.stats.joint_three import three_class_limit
+
+
+def tables(n, truths):
+    return [binom.pmf(np.arange(of + 1), of, truths[:, [j]]) for j, of in enumerate(n)]
+
+
+@pytest.mark.parametrize(
+    ("n", "error"), [((4, 4, 4), 0.025), ((3, 5, 8), 0.025), ((1, 2, 6), 0.25)]
+)
+def test_no_truth_is_below_its_limit_more_often_than_promised(n, error):
+    limits = np.empty([of + 1 for of in n])
+    for k in np.ndindex(limits.shape):
+        limits[k] = three_class_limit(k, n, error)
+    some = np.linspace(0, 1, 21)
+    # The worst means lie just below a limit.
+    edges = np.unique(limits[limits > 0]) * (1 - 1e-12)
+    worst = 0.0
+    for mean in edges[:: max(1, edges.size // 50)]:
+        truths = np.array([(p, q, 3 * mean - p - q) for p in some for q in some])
+        truths = truths[(truths[:, 2] >= 0) & (truths[:, 2] <= 1)]
+        missed = np.einsum(
+            "pi,pj,pk,ijk->p", *tables(n, truths), limits > mean, optimize=True
+        )
+        worst = max(worst, missed.max())
+    assert 0.95 * error < worst <= error
+
+
+def exact_chance(outcomes, truths):
+    first, second, third = tables(outcomes.n, truths)
+    tails = np.cumsum(third[:, ::-1], axis=1)[:, ::-1]
+    tails = np.hstack([tails, np.zeros((len(tails), 1))])
+    return np.einsum("pi,pj,pij->p", first, second, tails[:, outcomes.begins])
+
+
+def points_of(outcomes, total, rng):
+    """Return accuracies in the box with this sum, the corners among them."""
+    low = [window.low for window in outcomes.windows]
+    high = [window.high for window in outcomes.windows]
+    drawn = rng.uniform(low[:2], high[:2], (20_000, 2))
+    ends = itertools.product(*zip(low, high, strict=True))
+    corners = []
+    for corner in ends:
+        for j in range(3):
+            point = list(corner)
+            point[j] = total - sum(corner[:j]) - sum(corner[j + 1 :])
+            corners.append(point)
+    points = np.vstack([np.column_stack([drawn, total - drawn.sum(axis=1)]), corners])
+    inside = ((points >= np.array(low) - 1e-15) & (points <= high)).all(axis=1)
+    return points[inside][-1500:]
+
+
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [
+        ((7, 8, 9), (8, 9, 10)),
+        ((3, 15, 24), (4, 20, 40)),
+        ((2, 1, 18), (5, 9, 20)),
+        ((6, 12, 30), (6, 12, 30)),
+    ],
+)
+def test_no_supremum_is_below_what_is_found_by_looking(k, n):
+    rng = np.random.default_rng(sum(n))
+    outcomes = Outcomes.above(k, n, 0.025)
+    assert all(
+        w.counts.size == of + 1 for w, of in zip(outcomes.windows, n, strict=True)
+    )
+    low = sum(window.low for window in outcomes.windows)
+    for part in (0.3, 0.6, 0.9):
+        total = low + part * (outcomes.estimate - low)
+        patches = joint_three._trapezoids(outcomes, total)
+        assert 1 <= len(patches) <= 3
+        bounds = []
+        for patch in patches:
+            across, along = (
+                nodes_needed(paths, 1e-7)
+                for paths in joint_three._paths(n, total, patch)
+            )
+            bounds.append(
+                joint_three._supremum(outcomes, total, patch, (across, along))
+            )
+        points = points_of(outcomes, total, rng)
+        assert len(points) > 100
+        largest = exact_chance(outcomes, points).max()
+        assert largest <= max(bounds) <= 1.05 * largest + 1e-4
+
+
+def test_what_an_interpolant_may_miss_is_added_to_its_supremum(monkeypatch):
+    outcomes = Outcomes.above((7, 8, 9), (8, 9, 10), 0.025)
+    total = outcomes.score
+    patch = joint_three._trapezoids(outcomes, total)[0]
+
+    def found(across, along):
+        nodes = Nodes(26, across), Nodes(30, along)
+        return joint_three._supremum(outcomes, total, patch, nodes)
+
+    exact = found(0.0, 0.0)
+    assert found(1e-3, 0.0) == pytest.approx(exact + 1e-3, rel=1e-12)
+    # What one direction misses at the nodes may have grown between them.
+    assert found(0.0, 1e-3) > exact + 2e-3
+    monkeypatch.setattr(joint_three, "RELATIVE_ROUNDING", 1e-2)
+    assert found(0.0, 0.0) > exact * 1.05
+
+
+def test_trapezoids_leave_no_part_of_the_polygon_out():
+    outcomes = Outcomes.above((27, 900, 950), (30, 1000, 1000), 0.025)
+    rng = np.random.default_rng(2)
+    for total in (2.5, 2.65, 2.72, 2.78):
+        patches = joint_three._trapezoids(outcomes, total)
+        for p, q, _ in points_of(outcomes, total, rng)[:300]:
+            is_inside = False
+            for (x, bottom, top), (end, end_bottom, end_top) in patches:
+                if x - 1e-12 <= p <= end + 1e-12:
+                    share = (p - x) / (end - x) if end > x else 0.0
+                    least = bottom + share * (end_bottom - bottom)
+                    most = top + share * (end_top - top)
+                    is_inside |= least - 1e-12 <= q <= most + 1e-12
+            assert is_inside
+
+
+def test_halves_of_a_trapezoid_give_the_same_limit(monkeypatch):
+    k, n = (18, 36, 72), (20, 40, 80)
+    expected = three_class_limit(k, n, 0.025)
+    refused = []
+
+    def only_short(paths, tolerance):
+        longest = max(half for path in paths for _, _, half in path)
+        if longest < 0.08:
+            return nodes_needed(paths, tolerance)
+        refused.append(longest)
+        return None
+
+    monkeypatch.setattr(joint_three, "nodes_needed", only_short)
+    assert three_class_limit(k, n, 0.025) == pytest.approx(expected, rel=1e-4)
+    assert refused
+
+
+def test_what_cannot_be_proved_is_not_claimed(monkeypatch):
+    k, n = (18, 36, 72), (20, 40, 80)
+    monkeypatch.setattr(joint_three, "nodes_needed", lambda *_: None)
+    low = three_class_limit(k, n, 0.025)
+    box = lower_bound(k, n, 0.025 / 600)
+    assert low == pytest.approx(float(box.mean()), rel=1e-12)
+
+
+def test_blocks_of_nodes_join_without_a_seam(monkeypatch):
+    k, n = (8, 17, 20), (9, 20, 22)
+    expected = three_class_limit(k, n, 0.025)
+    monkeypatch.setattr(joint_three, "_MOST_AT_ONCE", 1)
+    assert three_class_limit(k, n, 0.025) == expected
+
+
+def test_three_classes_are_narrower_than_two_of_them_and_a_guess():
+    # Three alike classes have about 0.82 of the doubt of two.
+    three = 0.9 - three_class_limit((45, 45, 45), (50, 50, 50), 0.025)
+    from_union = 0.9 - float(lower_bound(45, 50, 0.025 / 3))
+    assert 0.4 < three / from_union < 0.5

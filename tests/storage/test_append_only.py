@@ -1,0 +1,45 @@
+"""The ways around UPDATE and DELETE are closed too."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from tests.conftest import Clock
+from tests.services.conftest import Bench
+from tracker.storage.database import Database
+
+
+@pytest.fixture
+def labelled(
+    database: Database, clock: Clock, recompute: Callable[[], None]
+) -> Database:
+    Bench(database, clock, ["YES", "NO"]).log("YES", "NO")
+    recompute()
+    return database
+
+
+@pytest.mark.parametrize("table", ["labels", "snapshots", "snapshot_intervals"])
+def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
+    labelled: Database, table: str
+) -> None:
+    before = rows(labelled, table)
+    statement = (
+        f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
+        if labelled.is_sqlite
+        else f"TRUNCATE {table} CASCADE"
+    )
+    with (
+        pytest.raises(DBAPIError, match="append-only"),
+        labelled.write() as session,
+    ):
+        session.execute(text(statement))
+
+    assert rows(labelled, table) == before
+    assert before
+
+
+def rows(database: Database, table: str) -> list[tuple[object, ...]]:
+    with database.read() as session:
+        return [tuple(row) for row in session.execute(text(f"SELECT * FROM {table}"))]

@@ -1,0 +1,330 @@
+"""Connections are as durable as promised, and transactions as separate."""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, func, select, text
+from sqlalchemy.exc import IntegrityError, StatementError
+from sqlalchemy.orm import Session
+
+from tests.conftest import START
+from tracker.errors import ConfigurationError, UnavailableError
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.storage.database import Database, open_database
+from tracker.storage.detectors import Detector, Version, add_versions
+from tracker.storage.pending import PendingBatch, add_batch, advance_revision
+
+
+@pytest.fixture
+def detector_id(database: Database) -> int:
+    new = NewDetector(name="door", question="Is it closed?", classes=["YES", "NO"])
+    with database.write() as session:
+        return create_detector(session, new, created_at=START).id
+
+
+def at_once(work: Callable[[int], Any], *, writers: int = 8) -> list[Any]:
+    """What *work* gives in so many threads, none of which begins before the others."""
+    gate = threading.Barrier(writers)
+
+    def run(number: int) -> Any:
+        gate.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(writers) as pool:
+        return list(pool.map(run, range(writers)))
+
+
+def settings_of(session: Session, names: Iterable[str]) -> dict[str, str]:
+    """What a connection says of itself."""
+    show = "PRAGMA" if session.get_bind().dialect.name == "sqlite" else "SHOW"
+    return {
+        name: str(session.execute(text(f"{show} {name}")).scalar_one())
+        for name in names
+    }
+
+
+def test_every_connection_writes_to_the_disk_before_it_answers(
+    database: Database,
+) -> None:
+    wanted = (
+        {
+            "journal_mode": "wal",
+            "synchronous": "2",
+            "foreign_keys": "1",
+            "busy_timeout": "30000",
+        }
+        if database.is_sqlite
+        else {
+            "synchronous_commit": "on",
+            "timezone": "UTC",
+            "lock_timeout": "30s",
+            "idle_in_transaction_session_timeout": "1min",
+        }
+    )
+    with ExitStack() as stack:
+        # Open at the same time, so that no two of them share a connection.
+        opened = [stack.enter_context(database.read()) for _ in range(3)]
+        opened.append(stack.enter_context(database.write()))
+        found = [settings_of(session, wanted) for session in opened]
+
+    assert found == [wanted] * 4
+
+
+def test_a_read_leaves_nothing_behind(database: Database, detector_id: int) -> None:
+    def change(session: Session) -> None:
+        session.execute(text("UPDATE detectors SET name = 'changed'"))
+
+    if database.is_sqlite:
+        with database.read() as session:
+            change(session)
+    else:
+        with (
+            pytest.raises(Exception, match="read-only transaction"),
+            database.read() as session,
+        ):
+            change(session)
+
+    with database.read() as session:
+        assert session.get_one(Detector, detector_id).name == "door"
+
+
+def test_a_read_sees_one_snapshot_however_long_it_takes(
+    database: Database, detector_id: int
+) -> None:
+    with database.read() as session:
+        before = session.scalar(select(func.count()).select_from(PendingBatch))
+        with database.write() as other:
+            add_batch(other, detector_id, created_at=START)
+        after = session.scalar(select(func.count()).select_from(PendingBatch))
+
+    assert (before, after) == (0, 0)
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(PendingBatch)) == 1
+
+
+def test_a_write_that_fails_writes_nothing(
+    database: Database, detector_id: int
+) -> None:
+    def work(session: Session) -> float:
+        add_batch(session, detector_id, created_at=START)
+        return 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        database.run(work)
+
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(PendingBatch)) == 0
+
+
+def test_a_naive_instant_is_refused(database: Database, detector_id: int) -> None:
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001 - what is refused.
+    with (
+        pytest.raises(StatementError, match="naive instant"),
+        database.write() as session,
+    ):
+        add_batch(session, detector_id, created_at=naive)
+
+
+def test_an_instant_comes_back_equal_and_in_utc(
+    database: Database, detector_id: int
+) -> None:
+    here = timezone(timedelta(hours=-5, minutes=-30))
+    given = datetime(2026, 3, 29, 23, 59, 59, 999_999, tzinfo=here)
+    with database.write() as session:
+        add_batch(session, detector_id, created_at=given)
+    with database.read() as session:
+        [stored] = session.scalars(select(PendingBatch.created_at))
+
+    assert stored == given
+    assert stored.tzinfo is UTC
+    assert stored.microsecond == 999_999
+
+
+def test_eight_writers_at_once_all_get_through(
+    database: Database, detector_id: int
+) -> None:
+    def write(_: int) -> list[int]:
+        numbers = []
+        for _ in range(25):
+            with database.write() as session:
+                numbers.append(add_batch(session, detector_id, created_at=START))
+        return numbers
+
+    drawn = [number for numbers in at_once(write) for number in numbers]
+
+    assert len(set(drawn)) == 8 * 25
+    with database.read() as session:
+        stored = session.scalars(select(PendingBatch.id)).all()
+    assert sorted(stored) == sorted(drawn)
+
+
+def test_of_eight_that_claim_a_revision_one_gets_it(
+    database: Database, detector_id: int
+) -> None:
+    def claim(_: int) -> bool:
+        with database.write() as session:
+            return advance_revision(session, detector_id, seen=0)
+
+    assert sorted(at_once(claim)) == [False] * 7 + [True]
+    with database.read() as session:
+        assert session.get_one(Detector, detector_id).revision == 1
+
+
+def test_run_tries_again_after_somebody_else_was_faster(
+    database: Database, detector_id: int
+) -> None:
+    def work(session: Session) -> dict[str, int]:
+        return add_versions(session, detector_id, ["v1"], created_at=START)
+
+    found = at_once(lambda _: database.run(work))
+
+    assert len({ids["v1"] for ids in found}) == 1
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(Version)) == 1
+
+
+def test_run_calls_the_work_anew_until_it_gets_through(
+    database: Database, detector_id: int
+) -> None:
+    calls = []
+
+    def add(session: Session, name: str) -> str:
+        version = Version(
+            detector_id=detector_id, name=name, created_at=START, last_label_at=None
+        )
+        session.add(version)
+        session.flush()
+        return name
+
+    def work(session: Session) -> str:
+        calls.append(len(calls))
+        add(session, f"try {len(calls)}")
+        return add(session, "taken" if len(calls) < 3 else "free")
+
+    with database.write() as session:
+        add(session, "taken")
+
+    assert database.run(work) == "free"
+    assert calls == [0, 1, 2]
+    with database.read() as session:
+        assert set(session.scalars(select(Version.name))) == {"taken", "try 3", "free"}
+
+
+def test_two_that_wait_for_each_other_both_get_through(database: Database) -> None:
+    names = ["left", "right"]
+    with database.write() as session:
+        for name in names:
+            new = NewDetector(name=name, question="Is it closed?")
+            create_detector(session, new, created_at=START)
+    both_hold_one = threading.Barrier(2)
+    rename = text("UPDATE detectors SET question = :by WHERE name = :name")
+    tries = [0, 0]
+
+    def cross(number: int) -> None:
+        def work(session: Session) -> None:
+            tries[number] += 1
+            session.execute(rename, {"name": names[number], "by": str(number)})
+            if not database.is_sqlite and tries[number] == 1:
+                both_hold_one.wait(30)
+            session.execute(rename, {"name": names[1 - number], "by": str(number)})
+
+        database.run(work)
+
+    at_once(cross, writers=2)
+
+    # On SQLite one waits for the other before it begins, and nobody is stopped.
+    assert sum(tries) == (2 if database.is_sqlite else 3)
+
+
+def test_run_gives_up_where_trying_again_does_not_help(
+    database: Database, detector_id: int
+) -> None:
+    calls = []
+
+    def work(session: Session) -> None:
+        calls.append(1)
+        session.execute(
+            text("INSERT INTO detectors (id, name) VALUES (:id, 'x')"),
+            {"id": detector_id},
+        )
+
+    with pytest.raises(IntegrityError):
+        database.run(work)
+    assert len(calls) == 5
+
+
+def test_whoever_waits_too_long_for_a_lock_is_told_to_come_again(
+    database: Database, detector_id: int
+) -> None:
+    rename = text("UPDATE detectors SET name = 'mine'")
+    if database.is_sqlite:
+        # The pool gives the first connection to the one who holds the lock.
+        event.listen(
+            database.engine,
+            "connect",
+            lambda connection, _: connection.execute("PRAGMA busy_timeout = 50"),
+        )
+
+    def impatient(session: Session) -> None:
+        if not database.is_sqlite:
+            session.execute(text("SET LOCAL lock_timeout = '50ms'"))
+        session.execute(rename)
+
+    with database.write() as holder:
+        holder.execute(rename)
+        with pytest.raises(UnavailableError, match=r"locked|lock timeout"):
+            database.run(impatient)
+    with database.write() as session:
+        session.execute(rename)
+
+
+def test_a_database_that_is_away_is_an_error_of_its_own_without_the_password() -> None:
+    gone = open_database("postgresql+psycopg://tracker:pa55word@127.0.0.1:1/tracker")
+    with pytest.raises(UnavailableError) as caught, gone.read() as session:
+        session.connection()
+    gone.close()
+
+    assert "pa55word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [
+        ("nonsense", "not a URL"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("mysql://root:pa55word@db/x", "must be sqlite:///FILE or postgresql+psycopg"),
+        ("postgresql+asyncpg://db/x", "must be sqlite:///FILE or postgresql+psycopg"),
+    ],
+)
+def test_a_url_of_another_kind_is_refused_with_what_would_be_right(
+    url: str, right: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="TRACKER_DATABASE_URL") as caught:
+        open_database(url)
+
+    assert right in str(caught.value)
+    assert "pa55word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_every_way_to_write_postgresql_opens_it_through_psycopg(scheme: str) -> None:
+    database = open_database(f"{scheme}://tracker@127.0.0.1:1/tracker")
+    assert database.engine.url.drivername == "postgresql+psycopg"
+    assert not database.is_sqlite
+    database.close()
+
+
+def test_the_folder_of_a_new_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "tracker.db"
+    database = open_database(f"sqlite:///{path}")
+    with database.write() as session:
+        session.execute(text("CREATE TABLE t (x INTEGER)"))
+    database.close()
+    assert path.is_file()

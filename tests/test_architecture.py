@@ -1,0 +1,222 @@
+"""House rules that no import contract can say; each is shown to fail where broken."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+_LONGEST_FILE = 350
+_LONGEST_FUNCTION = 50
+_VAGUE_NAMES = {"utils", "util", "helpers", "common", "core", "misc", "manager"}
+_ENDS = {"commit", "rollback", "begin_nested"}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of Python, with its place in the repository."""
+
+    path: str
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+
+def sources(*folders: str) -> list[Source]:
+    found = [
+        Source(path.relative_to(ROOT).as_posix(), path.read_text())
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
+    assert found
+    return found
+
+
+def environment_readers(source: Source) -> Iterator[str]:
+    """Uses of ``os.environ`` and ``os.getenv`` outside of the commands."""
+    if source.path.startswith("tracker/cli/"):
+        return
+    for node in ast.walk(source.tree):
+        is_attribute = isinstance(node, ast.Attribute) and node.attr in (
+            "environ",
+            "environb",
+            "getenv",
+        )
+        is_import = isinstance(node, ast.ImportFrom) and node.module == "os"
+        names = {a.name for a in node.names} if isinstance(node, ast.ImportFrom) else ()
+        if is_attribute or (is_import and {"environ", "getenv"} & set(names)):
+            yield f"{source.path}:{node.lineno} reads the environment"
+
+
+def migrations_that_import_us(source: Source) -> Iterator[str]:
+    """A migration is a photograph; the program may change, the picture not."""
+    if source.path == "migrations/env.py":
+        return
+    for node in ast.walk(source.tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if any(name.split(".")[0] == "tracker" for name in names):
+            yield f"{source.path}:{node.lineno} imports the program"
+
+
+def vague_names(source: Source) -> Iterator[str]:
+    """Modules and folders whose name says nothing of what is in them."""
+    for part in Path(source.path).with_suffix("").parts:
+        if part in _VAGUE_NAMES:
+            yield f"{source.path} is called {part}"
+
+
+def long_files(source: Source) -> Iterator[str]:
+    length = source.text.count("\n")
+    if length > _LONGEST_FILE:
+        yield f"{source.path} has {length} lines"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    """Functions with too many lines, not counting what they say of themselves."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, _Function):
+            first, last = node.body[0], node.end_lineno or 0
+            length = last - node.lineno + 1
+            if ast.get_docstring(node, clean=False) is not None:
+                length -= (first.end_lineno or 0) - first.lineno + 1
+            if length > _LONGEST_FUNCTION:
+                yield f"{source.path}:{node.lineno} {node.name} has {length} lines"
+
+
+def silent_inline_imports(source: Source) -> Iterator[str]:
+    """Imports inside of functions without a comment that says why.
+
+    The comment stands on the line or above the imports, maybe above their ``try``.
+    """
+    lines = source.text.splitlines()
+    for function in ast.walk(source.tree):
+        if not isinstance(function, _Function):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                above = node.lineno - 1
+                while above and re.match(r"\s*(import|from|try:)", lines[above - 1]):
+                    above -= 1
+                reasons = [
+                    lines[above - 1].strip().startswith("#"),
+                    re.search(r"# noqa: PLC0415 - \S", lines[node.lineno - 1]),
+                ]
+                if not any(reasons):
+                    yield f"{source.path}:{node.lineno} does not say why it is inside"
+
+
+def commits(source: Source) -> Iterator[str]:
+    """Transactions end where they were opened, which is in one module alone."""
+    if source.path == "tracker/storage/database.py":
+        return
+    for node in ast.walk(source.tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in _ENDS:
+            yield f"{source.path}:{called.lineno} ends a transaction"
+
+
+Rule = Callable[[Source], Iterator[str]]
+RULES: list[tuple[Rule, tuple[str, ...]]] = [
+    (environment_readers, ("tracker", "migrations")),
+    (migrations_that_import_us, ("migrations",)),
+    (vague_names, ("tracker", "migrations", "tests", "benchmarks", "scripts")),
+    (long_files, ("tracker",)),
+    (long_functions, ("tracker",)),
+    (silent_inline_imports, ("tracker",)),
+    (commits, ("tracker",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "folders"), RULES, ids=lambda v: getattr(v, "__name__", "")
+)
+def test_the_house_keeps_its_rule(rule: Rule, folders: tuple[str, ...]) -> None:
+    broken = [wrong for source in sources(*folders) for wrong in rule(source)]
+    assert broken == []
+
+
+BAD = [
+    (environment_readers, "tracker/app.py", "import os\nos.environ['A']\n"),
+    (environment_readers, "tracker/settings.py", "from os import getenv\n"),
+    (migrations_that_import_us, "migrations/a.py", "import tracker.settings\n"),
+    (migrations_that_import_us, "migrations/a.py", "from tracker import stats\n"),
+    (vague_names, "tracker/web/utils.py", ""),
+    (vague_names, "tracker/common/rows.py", ""),
+    (long_files, "tracker/app.py", "x = 1\n" * (_LONGEST_FILE + 1)),
+    (
+        long_functions,
+        "tracker/app.py",
+        'def f():\n    """Long."""\n' + "    x = 1\n" * _LONGEST_FUNCTION,
+    ),
+    (silent_inline_imports, "tracker/app.py", "def f():\n    x = 1\n    import json\n"),
+    (
+        silent_inline_imports,
+        "tracker/app.py",
+        "def f():\n    try:\n        import json  # noqa: PLC0415\n    except E: ...\n",
+    ),
+    (commits, "tracker/services/labels.py", "def f(session):\n    session.commit()\n"),
+]  # fmt: skip
+GOOD = [
+    (environment_readers, "tracker/cli/setup.py", "import os\nos.environ['A']\n"),
+    (environment_readers, "tracker/settings.py", "def f(environ): environ['A']\n"),
+    (migrations_that_import_us, "migrations/env.py", "from tracker import stats\n"),
+    (migrations_that_import_us, "migrations/a.py", "import trackers\n"),
+    (vague_names, "tracker/web/score.py", ""),
+    (long_files, "tracker/app.py", "x = 1\n" * _LONGEST_FILE),
+    (
+        long_functions,
+        "tracker/app.py",
+        'def f():\n    """Long.\n\n    Very.\n    """\n'
+        + "    x = 1\n" * (_LONGEST_FUNCTION - 1),
+    ),
+    (
+        silent_inline_imports,
+        "tracker/app.py",
+        "def f():\n    # It is heavy.\n    try:\n        import a\n        import b\n"
+        "    except E: ...\n    import c  # noqa: PLC0415 - see above.\n",
+    ),
+    (commits, "tracker/storage/database.py", "session.commit()\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BAD)
+def test_a_rule_notices_what_breaks_it(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Source(path, text)))
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), GOOD)
+def test_a_rule_lets_pass_what_is_right(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Source(path, text))) == []
+
+
+def test_every_rule_has_been_seen_to_fail_and_to_pass() -> None:
+    rules = {rule for rule, _ in RULES}
+    assert {rule for rule, _, _ in BAD} == rules
+    assert {rule for rule, _, _ in GOOD} == rules
+
+
+def test_a_noun_has_the_same_name_in_every_room() -> None:
+    """A page's templates stand in a folder that is named as its module."""
+    modules = {path.stem for path in (ROOT / "tracker" / "web").glob("*.py")}
+    folders = {path.name for path in (ROOT / "templates").iterdir() if path.is_dir()}
+    assert folders <= modules
+
+
+def test_the_tree_in_the_architecture_document_is_the_tree() -> None:
+    document = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {
+        path.name + ("/" if path.is_dir() else "")
+        for path in (ROOT / "tracker").iterdir()
+        if not path.name.startswith("_")
+    }
+    said = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", document, re.MULTILINE))
+    assert said == rooms

@@ -1,0 +1,184 @@
+"""Settings are read strictly, and an error says what would be right."""
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tracker.errors import ConfigurationError
+from tracker.settings import Settings
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+def refused(environ: dict[str, str]) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.from_env(environ)
+    return str(caught.value)
+
+
+def test_an_unknown_variable_is_an_error_that_names_it_and_the_known_ones() -> None:
+    message = refused({"TRACKER_DATABSE_URL": "x"})
+
+    assert "TRACKER_DATABSE_URL is not a setting" in message
+    for name in Settings.model_fields:
+        assert f"TRACKER_{name.upper()}" in message
+
+
+def test_variables_of_others_and_of_the_tests_are_left_alone() -> None:
+    environ = {"HOME": "/root", "TRACKER_TEST_POSTGRES_URL": "x", "XTRACKER_A": "y"}
+    assert Settings.from_env(environ) == Settings.from_env({})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "read"),
+    [
+        ("TRACKER_DATA_DIR", "/var/lib/tracker", "data_dir", Path("/var/lib/tracker")),
+        ("TRACKER_DATABASE_URL", "sqlite:////a.db", "database", "sqlite:////a.db"),
+        ("TRACKER_SECRET_KEY", KEY, "secret_key", KEY),
+        ("TRACKER_RECOMPUTE_SECONDS", "0.5", "recompute_seconds", 0.5),
+        ("TRACKER_TRUST_NETWORK", "1", "trust_network", True),
+        ("TRACKER_TRUST_NETWORK", "false", "trust_network", False),
+        ("TRACKER_TRUSTED_HOSTS", "a, b c,d", "trusted_hosts", ("a", "b", "c", "d")),
+        ("TRACKER_TRUSTED_HOSTS", "", "trusted_hosts", ()),
+        ("TRACKER_IMAGE_HOSTS", "a.example", "image_hosts", ("a.example",)),
+        ("TRACKER_MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
+        ("TRACKER_WEB_THREADS", "256", "web_threads", 256),
+        ("TRACKER_WEB_PROCESSES", "64", "web_processes", 64),
+        ("TRACKER_LOG_LEVEL", "warning", "log_level", "warning"),
+    ],
+)
+def test_each_variable_is_read(
+    variable: str, value: str, field: str, read: object
+) -> None:
+    assert getattr(Settings.from_env({variable: value}), field) == read
+
+
+def test_every_setting_is_among_those_read() -> None:
+    [mark] = test_each_variable_is_read.pytestmark
+    covered = {case[0].removeprefix("TRACKER_").lower() for case in mark.args[1]}
+    assert covered == Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "right"),
+    [
+        ("TRACKER_RECOMPUTE_SECONDS", "0", "greater than or equal to 0.1"),
+        ("TRACKER_RECOMPUTE_SECONDS", "3601", "less than or equal to 3600"),
+        ("TRACKER_RECOMPUTE_SECONDS", "nan", "less than or equal to 3600"),
+        ("TRACKER_RECOMPUTE_SECONDS", "soon", "a valid number"),
+        ("TRACKER_RECOMPUTE_SECONDS", "", "a valid number"),
+        ("TRACKER_TRUST_NETWORK", "perhaps", "a valid boolean"),
+        ("TRACKER_MAX_BODY_BYTES", "1023", "greater than or equal to 1024"),
+        ("TRACKER_MAX_BODY_BYTES", "10 MB", "a valid integer"),
+        ("TRACKER_WEB_THREADS", "0", "greater than or equal to 1"),
+        ("TRACKER_WEB_PROCESSES", "65", "less than or equal to 64"),
+        ("TRACKER_LOG_LEVEL", "loud", "debug|info|warning|error"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_variable_and_what_would_be_right(
+    variable: str, value: str, right: str
+) -> None:
+    message = refused({variable: value})
+
+    assert f"{variable}={value!r}" in message
+    assert right in message
+
+
+def test_all_bad_values_are_named_at_once() -> None:
+    message = refused({"TRACKER_WEB_THREADS": "0", "TRACKER_LOG_LEVEL": "loud"})
+
+    assert "TRACKER_WEB_THREADS" in message
+    assert "TRACKER_LOG_LEVEL" in message
+
+
+def test_a_value_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+
+    settings = Settings.from_env({"TRACKER_SECRET_KEY_FILE": str(file)})
+
+    assert settings.load_secret_key() == KEY
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_every_setting_has_its_file(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "absent"
+    variable = f"TRACKER_{name.upper()}_FILE"
+
+    assert refused({variable: str(file)}).startswith(f"{variable}: cannot read {file}")
+
+
+def test_a_file_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"\xff\xfe\x00")
+
+    assert "TRACKER_SECRET_KEY_FILE" in refused({"TRACKER_SECRET_KEY_FILE": str(file)})
+
+
+def test_a_value_and_its_file_contradict_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(KEY)
+
+    message = refused({"TRACKER_SECRET_KEY": KEY, "TRACKER_SECRET_KEY_FILE": str(file)})
+
+    assert "TRACKER_SECRET_KEY and its _FILE are both set" in message
+    assert KEY not in message
+
+
+def test_the_database_lies_in_the_data_folder_unless_it_is_named() -> None:
+    settings = Settings(data_dir=Path("/somewhere"))
+
+    assert settings.database == "sqlite:////somewhere/tracker.db"
+    assert settings.image_dir == Path("/somewhere/images")
+
+
+def test_loopback_may_always_be_addressed() -> None:
+    assert Settings(trusted_hosts=("t.example",)).allowed_hosts == [
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "t.example",
+    ]
+
+
+def test_a_setting_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().web_threads = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("key", ["x", "changeme", "k" * 31])
+def test_a_short_secret_key_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings(secret_key=key).load_secret_key()
+
+    assert "TRACKER_SECRET_KEY must be at least 32 characters" in str(caught.value)
+    assert repr(key) not in str(caught.value)
+
+
+def test_a_secret_key_is_made_once_and_only_its_owner_may_read_it(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    key = settings.load_secret_key()
+    file = tmp_path / "data" / "secret_key"
+
+    assert len(key) == 64
+    assert settings.load_secret_key() == key
+    assert file.read_text() == key
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(file.parent.iterdir()) == [file]
+    other = Settings(data_dir=tmp_path / "other")
+    assert other.load_secret_key() != key
+
+
+def test_processes_that_start_at_once_agree_on_the_secret_key(tmp_path: Path) -> None:
+    def load(_: int) -> str:
+        return Settings(data_dir=tmp_path / "data").load_secret_key()
+
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(load, range(32)))
+
+    assert len(keys) == 1
+    assert [p.name for p in (tmp_path / "data").iterdir()] == ["secret_key"]

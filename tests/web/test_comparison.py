@@ -1,0 +1,230 @@
+"""The page of two versions side by side."""
+
+import pytest
+
+from tests.web.conftest import Shelf, Visitor
+from tests.web.test_pages import HOSTILE
+from tracker.services.comparison import Change
+from tracker.web.differences import Axis, build_axis, draw_change, dump_p_value
+from tracker.web.readings import Reading
+
+PATH = "/detectors/det_1/compare"
+
+
+def add_pairs(
+    shelf: Shelf, detector_id: str, *, gained: int, lost: int, pairs: int
+) -> None:
+    """Log pairs of either class, of which so many were gained and lost."""
+    rows = []
+    for label, other in (("YES", "NO"), ("NO", "YES")):
+        for number in range(pairs):
+            was = other if number < gained else label
+            is_now = other if gained <= number < gained + lost else label
+            for version, said in (("v1", was), ("v2", is_now)):
+                truth = {"label": label} if version == "v1" else {}
+                name = f"{label}-{number}"
+                rows.append(
+                    {"input": name, "version": version, "predicted": said} | truth
+                )
+    shelf.add_queries(detector_id, rows)
+
+
+def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) -> None:
+    add_pairs(shelf, shelf.add_detector(), gained=20, lost=2, pairs=100)
+    page = visitor.get(PATH)
+    assert page.status == 200
+    assert page.by_id("comparison-title").text == (
+        "With 95 % confidence v2 is between 7.7 and 28.9 points better than v1 on the "
+        "same 200 queries."
+    )
+    assert "Better" in page.find("span", class_="verdict verdict-better")[0].text
+    assert "looked at once" in page.text
+    balanced, row = (
+        row.text
+        for row in page.find("tr")
+        if " +18.0 " in row.text and "%" not in row.text
+    )
+    assert balanced == "Balanced 200 40 4 +18.0 +7.7 to +28.9"
+    assert row.startswith("YES 100 20 2 +18.0 +")
+    assert row.endswith("below 0.001")
+
+
+def test_the_other_way_round_it_is_worse(visitor: Visitor, shelf: Shelf) -> None:
+    add_pairs(shelf, shelf.add_detector(), gained=20, lost=2, pairs=100)
+    page = visitor.get(f"{PATH}?new=v1&old=v2")
+    assert "v1 is between 7.7 and 28.9 points worse than v2" in page.text
+    chosen = [o for o in page.find("option") if "selected" in o.attributes]
+    assert [option.attributes["value"] for option in chosen] == ["v1", "v2"]
+
+
+def test_what_is_not_settled_is_said_to_be_undecided(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    add_pairs(shelf, shelf.add_detector(), gained=2, lost=1, pairs=20)
+    page = visitor.get(PATH)
+    title = page.by_id("comparison-title").text
+    assert "v2 is somewhere between" in title
+    assert "points worse and" in title
+    assert page.find("span", class_="verdict verdict-undecided")
+
+
+def test_without_pairs_it_goes_by_the_labels_of_each(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [
+        {"predicted": "YES", "label": label, "version": version}
+        for version in ("v1", "v2")
+        for label in ("YES", "NO", "YES")
+    ]
+    shelf.add_queries(detector_id, rows)
+    page = visitor.get(PATH)
+    assert "by 3 labels of the one and 3 of the other." in page.text
+    assert "No labelled input was put to both versions" in page.text
+    assert "Paired comparison" not in page.html
+
+
+def test_a_class_without_a_pair_leaves_it_to_the_labels_of_each(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    row = {"predicted": "YES", "label": "YES", "input": "a"}
+    shelf.add_queries(detector_id, [row | {"version": v} for v in ("v1", "v2")])
+    page = visitor.get(PATH)
+    assert "Not every class has a pair yet" in page.text
+    assert "1 input were" not in page.text
+    shelf.add_queries(
+        detector_id,
+        [
+            {"predicted": "YES", "input": "b", "label": label, "version": version}
+            for version, label in (("v1", "YES"), ("v2", "NO"))
+        ],
+    )
+    assert "1 input was left out" in visitor.get(PATH).text
+
+
+def test_before_any_label_nothing_is_known(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"predicted": "YES", "version": version} for version in ("v1", "v2")]
+    shelf.add_queries(detector_id, rows)
+    assert (
+        visitor.get(PATH)
+        .by_id("comparison-title")
+        .text.startswith("Nothing is known yet: v1 has no scored label")
+    )
+
+
+def test_with_one_version_the_page_says_what_is_missing(
+    visitor: Visitor, shelf: Shelf, published: str
+) -> None:
+    page = visitor.get(PATH)
+    assert page.status == 200
+    assert "only one version so far" in page.text
+    shelf.add_detector(name="empty")
+    page = visitor.get("/detectors/det_2/compare")
+    assert page.status == 200
+    assert "no version to compare yet" in page.text
+
+
+@pytest.mark.parametrize(
+    "query", ["old=v9", "new=v9", "old=v1&new=v1", f"old={HOSTILE}"]
+)
+def test_a_wrong_choice_is_named_and_the_form_stays(
+    visitor: Visitor, shelf: Shelf, query: str
+) -> None:
+    add_pairs(shelf, shelf.add_detector(), gained=0, lost=0, pairs=1)
+    page = visitor.get(f"{PATH}?{query}")
+    assert page.status == 400
+    (notice,) = page.find("p", role="alert")
+    assert "is not right" in notice.text
+    assert page.find("select", id="old")
+    assert "<script>alert" not in page.html
+
+
+def test_many_classes_are_cut_to_those_that_changed_most(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    classes = [f"c{number}" for number in range(30)]
+    detector_id = shelf.add_detector(classes=classes)
+    rows = [
+        {"input": name, "label": name, "version": version, "predicted": said}
+        for name in classes
+        for version, said in (("v1", "c0"), ("v2", name if name > "c20" else "c0"))
+    ]
+    shelf.add_queries(detector_id, rows)
+    page = visitor.get(PATH)
+    assert "These are the 20 classes of which most changed" in page.text
+    shown = [row.text.split()[0] for row in page.find("tr")]
+    assert shown.count("c9") == 2
+    assert shown.count("c20") == 0
+    # So many classes have a box for an interval.
+    assert "half again as wide" in page.text
+    whole = visitor.get(f"{PATH}?all=1")
+    assert "of which most changed" not in whole.text
+    assert [row.text.split()[0] for row in whole.find("tr")].count("c20") == 2
+
+
+def test_hostile_names_are_only_ever_shown(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector(classes=[HOSTILE, "NO"])
+    rows = [
+        {"input": HOSTILE, "predicted": HOSTILE, "label": HOSTILE, "version": version}
+        for version in (HOSTILE, f"{HOSTILE}2")
+    ]
+    shelf.add_queries(detector_id, rows)
+    page = visitor.get(PATH)
+    assert page.status == 200
+    assert HOSTILE in page.text
+    assert "<script>alert" not in page.html
+    assert "<img src=x" not in page.html
+
+
+def drawn(low: float, high: float, difference: float | None = None) -> object:
+    reading = Reading("YES", 1, None, "", "", 0, 0, None)  # type: ignore[arg-type]
+    return draw_change(Change("YES", difference, low, high), reading)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "difference", "interval", "estimate"),
+    [
+        (0.02131, 0.27397, 0.14, "+2.1 to +27.4", "+14.0"),
+        (-0.02131, 0.27397, -0.0004, "\u22122.2 to +27.4", "0"),
+        (-1, 1, None, "\u2212100 to +100", None),
+        (0.00031, 0.25, 0.125, "+0.03 to +25.00", "+12.50"),
+        (-0.25, -0.00002, -0.125, "\u221225.000 to \u22120.002", "\u221212.500"),
+        (0.001234, 0.002345, 0.002, "+0.12 to +0.24", "+0.20"),
+        (0, 0.5, 0.2, "0 to +50.0", "+20.0"),
+    ],
+)
+def test_bounds_are_rounded_outward_and_never_onto_zero(
+    low: float, high: float, difference: float, interval: str, estimate: str
+) -> None:
+    bar = drawn(low, high, difference)
+    assert (bar.interval, bar.estimate) == (interval, estimate)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "axis"),
+    [
+        (0.02, 0.27, Axis(0, 6, 0.05)),
+        (-0.031, 0.08, Axis(-2, 4, 0.02)),
+        (-1, 1, Axis(-2, 2, 0.5)),
+        (-0.3, -0.1, Axis(-6, 0, 0.05)),
+        (0.001, 0.002, Axis(0, 1, 0.01)),
+        (0, 0, Axis(0, 1, 0.01)),
+    ],
+)
+def test_the_axis_holds_every_bar_and_zero(low: float, high: float, axis: Axis) -> None:
+    found = build_axis([drawn(low, high)])
+    assert found == axis
+    assert 2 <= len(found.ticks) <= 9 + 1
+    assert "0" in [tick.text for tick in found.ticks]
+    for share in (low, 0, high):
+        assert 0 <= float(found.place(share).removesuffix("%")) <= 100
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(1, "1"), (0.0390625, "0.039"), (0.25, "0.25"), (0.00099, "below 0.001")],
+)
+def test_a_p_value_has_three_decimals(value: float, said: str) -> None:
+    assert dump_p_value(value) == said

@@ -1,0 +1,99 @@
+# ruff: noqa: RUF001 - the dash between two bounds is an en dash.
+"""The page of all methods, and the page that explains the exact one."""
+
+import re
+
+import pytest
+
+from tests.web.conftest import Shelf, Visitor
+from tracker import stats
+from tracker.stats.approximations import normal
+from tracker.stats.coverage import class_coverage
+
+
+def test_every_method_stands_with_its_interval_and_its_coverage(
+    visitor: Visitor, published: str
+) -> None:
+    page = visitor.get(f"/detectors/{published}/methods")
+    for name in stats.METHODS:
+        assert re.search(rf"\b{re.escape(name)}\b", page.text)
+    guaranteed, approximate = page.text.split("Approximations")
+    assert "anytime" in guaranteed
+    assert "wilson" not in guaranteed.split("Guaranteed")[1]
+    assert "69.9–97.0" in guaranteed
+    assert "64 of 72" in guaranteed
+    assert approximate.count("of all cases") == len(stats.METHODS) - 3
+    # The textbook interval misses far too often, for one class even more.
+    holds = [
+        float(class_coverage(normal, n, k / n, 0.95).holds)
+        for k, n in ((23, 28), (41, 44))
+    ]
+    assert f"{int(1000 * min(holds)) / 10:g}" in approximate
+    assert min(holds) < 0.91
+
+
+def test_the_labels_that_exact_needs_for_the_joint_width_are_told(
+    visitor: Visitor, published: str
+) -> None:
+    page = visitor.get(f"/detectors/{published}/methods")
+    joint = stats.balanced_interval("joint", [23, 41], [28, 44], 0.95)
+    more = stats.labels_to_reach_balanced_width(
+        [23, 41], [28, 44], float(joint.high - joint.low), 0.95
+    )
+    assert more is not None
+    assert sum(more) > 20
+    assert f"about {sum(more)} more labels" in page.text
+
+
+def test_the_tail_follows_the_supposed_accuracy(
+    visitor: Visitor, published: str
+) -> None:
+    high = float(stats.class_intervals("exact", 23, 28, 0.95).high)
+    kept = visitor.get(f"/detectors/{published}/why?supposed={100 * high - 0.1:.1f}")
+    ruled_out = visitor.get(f"/detectors/{published}/why?supposed={100 * high + 0.1}")
+    below = visitor.get(f"/detectors/{published}/why?supposed=50&scope=NO")
+    assert "23 or fewer of 28" in kept.text
+    assert "is not ruled out" in kept.text
+    assert "so this accuracy is ruled out" in ruled_out.text
+    assert "41 or more of 44" in below.text
+    assert "so this accuracy is ruled out" in below.text
+
+
+@pytest.mark.parametrize("supposed", ["", "x", "nan", "inf", "-1", "101", "1e999"])
+def test_a_supposed_accuracy_that_is_none_is_not_an_error(
+    visitor: Visitor, published: str, supposed: str
+) -> None:
+    page = visitor.get(f"/detectors/{published}/why?supposed={supposed}&scope=%00")
+    assert page.status == 200
+    assert "23 or more of 28" in page.text or "23 or fewer of 28" in page.text
+
+
+def test_the_published_example_is_drawn(visitor: Visitor, published: str) -> None:
+    text = visitor.get(f"/detectors/{published}/why").text
+    for supposed, chance in (("80", "54"), ("83", "24.8"), ("86.33", "5")):
+        assert re.search(
+            rf"At {supposed}\s%, 80 or fewer has a chance of {chance}\s%", text
+        )
+
+
+def test_looking_often_misleads_and_anytime_does_not(
+    visitor: Visitor, published: str
+) -> None:
+    text = visitor.get(f"/detectors/{published}/why/peeking").text
+    shown = {
+        name: [float(number) for number in re.findall(r"([\d.]+)\s%", figures)]
+        for name, figures in re.findall(r"(exact|anytime)((?:\s*[\d.]+\s%){3})", text)
+    }
+    assert shown["exact"] == pytest.approx([2.86, 15.8, 34.1], abs=0.05)
+    assert max(shown["anytime"]) < 5
+
+
+def test_without_labels_both_pages_say_so(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    assert (
+        "as soon as there is a label"
+        in visitor.get(f"/detectors/{detector_id}/methods").text
+    )
+    page = visitor.get(f"/detectors/{detector_id}/why").text
+    assert "As soon as there is a label" in page
+    assert "80 or fewer" in page

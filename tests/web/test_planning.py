@@ -1,0 +1,78 @@
+"""The plan on a page: how many more labels, and of which class."""
+
+import pytest
+
+from tests.web.conftest import Shelf, Visitor
+from tracker.web.planning import roughly
+
+
+def test_the_class_whose_label_helps_most_is_named(
+    visitor: Visitor, published: str
+) -> None:
+    text = visitor.get(f"/detectors/{published}/plan").text
+    assert "A label of YES would help most now: it narrows the interval" in text
+
+
+def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> None:
+    text = visitor.get(f"/detectors/{door}/plan").text
+    assert "A label of YES would help most now: it has none yet." in text
+    assert "certif" not in text
+
+
+def test_a_target_above_the_estimate_has_little_hope(
+    visitor: Visitor, published: str
+) -> None:
+    text = visitor.get(f"/detectors/{published}/plan").text
+    assert (
+        "More labels of it are not expected to certify 90 %, for its accuracy is not "
+        "estimated to be higher."
+    ) in text
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"),
+    [
+        (
+            95,
+            5,
+            "About 140 more labels of NO would certify 90 % with a chance of 80 %, "
+            "if its accuracy is 95 %.",
+        ),
+        (100, 0, "Its interval lies above the target of 90 % already."),
+        (9_001, 999, "for its accuracy is too near to that."),
+    ],
+)
+def test_what_it_takes_to_certify_the_target(
+    visitor: Visitor, shelf: Shelf, right: int, wrong: int, sentence: str
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    rows = [{"predicted": "NO", "label": "NO"}] * right
+    rows += [{"predicted": "YES", "label": "NO"}] * wrong
+    rows += [{"predicted": "YES", "label": "YES"}] * (right + wrong + 1)
+    shelf.add_queries(detector_id, rows)
+    text = visitor.get(f"/detectors/{detector_id}/plan").text
+    assert sentence in text
+    assert "at one look after all these labels" in text
+
+
+def test_without_a_target_nothing_is_certified(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, [{"predicted": "NO", "label": "NO"}] * 3)
+    assert "certif" not in visitor.get(f"/detectors/{detector_id}/plan").text
+
+
+def test_a_hostile_class_name_stays_text(visitor: Visitor, shelf: Shelf) -> None:
+    name = "<script>alert(1)</script>"
+    detector_id = shelf.add_detector(classes=[name, "NO"], target=0.9)
+    shelf.add_queries(detector_id, [{"predicted": name, "label": name}] * 3)
+    page = visitor.get(f"/detectors/{detector_id}/plan")
+    assert name not in page.html
+    assert name in page.text
+
+
+@pytest.mark.parametrize(
+    ("labels", "rounded"),
+    [(0, 0), (7, 7), (99, 99), (100, 100), (101, 110), (227, 230), (9_901, 10_000)],
+)
+def test_a_number_of_labels_is_rounded_up_to_two_digits(labels, rounded):
+    assert roughly(labels) == rounded

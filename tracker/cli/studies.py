@@ -1,0 +1,130 @@
+"""The commands around resampling studies."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from tracker.cli.setup import connected, load_settings, now, print_table
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.exports import MEDIA_TYPES, write_rows
+from tracker.services.fields import dump_instant
+from tracker.services.studies import (
+    KINDS,
+    add_study,
+    get_study,
+    parse_study,
+    read_rounds,
+)
+from tracker.services.study_intervals import build_study_report, list_study_rows
+from tracker.storage.base import dump_id
+from tracker.storage.studies import list_studies
+
+
+@click.group()
+def studies() -> None:
+    """Add, list, show and export resampling studies."""
+
+
+@studies.command()
+@click.argument("detector")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", required=True, help="Unique among those of the detector.")
+@click.option("--kind", type=click.Choice(list(KINDS)), required=True)
+@click.option("--version", help="Of the detector that was studied.")
+@click.option("--note", help="How it was done, in words.")
+@click.option(
+    "--added-by", default="command line", show_default=True, help="Who did the study."
+)
+def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
+    detector: str,
+    file: Path,
+    name: str,
+    kind: str,
+    version: str | None,
+    note: str | None,
+    added_by: str,
+) -> None:
+    """Add the rounds in FILE to DETECTOR as a study, and print its id.
+
+    FILE is CSV, JSON Lines, JSON or Parquet, as its name says, with the columns
+    validation, training and no_information, or accuracy.  The same again adds
+    nothing.
+    """
+    with file.open("rb") as stream:
+        rounds = read_rounds(stream, file.suffix)
+    said = {"name": name, "kind": kind, "version": version, "note": note}
+    new = parse_study({**said, "rounds": rounds})
+    with connected(load_settings()) as database, database.write() as session:
+        study, _ = add_study(
+            session,
+            get_open_detector(session, detector),
+            new,
+            added_by=added_by,
+            created_at=now(),
+        )
+        click.echo(dump_id("stu", study.id))
+
+
+@studies.command(name="list")
+@click.argument("detector")
+def list_them(detector: str) -> None:
+    """List the studies of DETECTOR, the newest first."""
+    table = Table("id", "name", "kind", "version", "rounds", "added")
+    with connected(load_settings()) as database, database.read() as session:
+        for study in list_studies(session, get_detector(session, detector).id):
+            table.add_row(
+                dump_id("stu", study.id),
+                study.name,
+                study.kind,
+                study.version or "",
+                f"{study.rounds:,}",
+                dump_instant(study.created_at),
+            )
+    print_table(table)
+
+
+@studies.command()
+@click.argument("study")
+@click.option("--confidence-level", type=float, help="The detector's own unless given.")
+def show(study: str, confidence_level: float | None) -> None:
+    """Show the intervals of STUDY, all of which are approximations."""
+    with connected(load_settings()) as database, database.read() as session:
+        report = build_study_report(
+            session, get_study(session, study), confidence_level=confidence_level
+        )
+    table = Table("method", "mean accuracy", "interval", "rounds")
+    for one in report.intervals:
+        table.add_row(
+            one.method,
+            f"{one.accuracy:.4f}",
+            f"{one.low:.4f} to {one.high:.4f} at {report.confidence_level:g}",
+            f"{report.study.rounds:,}",
+        )
+    print_table(table)
+    for one in report.intervals:
+        click.echo(f"{one.method}: {one.meaning}")
+
+
+@studies.command()
+@click.argument("study")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(MEDIA_TYPES)),
+    default="csv",
+    show_default=True,
+)
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Not stdout."
+)
+def export(study: str, format_name: str, output: Path | None) -> None:
+    """Write the rounds of STUDY as they were added."""
+    with connected(load_settings()) as database, database.read() as session:
+        rows = list_study_rows(session, get_study(session, study))
+    target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
+    with target as stream:
+        for piece in write_rows(format_name, list(rows[0]), rows):
+            stream.write(piece)

@@ -1,0 +1,47 @@
+"""What an import did, and what was wrong with it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tracker.errors import FieldError, InvalidInputError
+
+_MOST_ERRORS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RowError(FieldError):
+    """One thing wrong with one row, counted from 1 without a header."""
+
+    row: int
+
+
+class RejectedImportError(InvalidInputError):
+    """Rows are wrong, and nothing was written."""
+
+    def __init__(self, report: "ImportReport") -> None:
+        """Carry the errors of *report*."""
+        super().__init__(report.errors)
+        self.report = report
+        # A thousand errors in one line would say nothing.
+        self.args = (
+            f"{report.bad_rows:,} of {report.rows:,} rows are wrong; nothing written",
+        )
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import did."""
+
+    rows: int = 0
+    queries_added: int = 0
+    labels_added: int = 0
+    unchanged: int = 0
+    bad_rows: int = 0
+    errors: list[RowError] = field(default_factory=list)
+
+    def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
+        """Count a bad row and keep what is wrong with it, up to a thousand."""
+        self.bad_rows += 1
+        for error in errors:
+            if len(self.errors) < _MOST_ERRORS:
+                self.errors.append(RowError(error.field, error.message, row))

@@ -1,0 +1,88 @@
+"""Two versions of a detector on the same inputs."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import CTE, ColumnElement, and_, case, func, not_, select
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.queries import Query
+
+
+class PairCount(NamedTuple):
+    """How many inputs have one label, and on how many of them one version was right.
+
+    *label* is None for those whose two queries have labels that contradict.
+    """
+
+    label: str | None
+    pairs: int
+    gained: int
+    lost: int
+
+
+def count_pairs(
+    session: Session, detector_id: int, *, old_id: int, new_id: int
+) -> Sequence[PairCount]:
+    """Count the inputs that both versions were given, by label.
+
+    Of these the new version *gained* those that only it was right about, and *lost*
+    those that only the old one was.  An input counts once either of its queries has
+    a label that is scored.  Of the queries that one version has of an input, the
+    newest counts.
+    """
+    pairs = _pair_up(detector_id, old_id, new_id)
+    either = func.coalesce(pairs.c.old_label, pairs.c.new_label)
+    is_torn = pairs.c.old_label != pairs.c.new_label
+    labelled = (
+        select(pairs, case((is_torn, None), else_=either).label("label"))
+        .where(either.is_not(None))
+        .cte("labelled")
+    )
+    was_right = labelled.c.old_predicted == labelled.c.label
+    is_right = labelled.c.new_predicted == labelled.c.label
+    statement = select(
+        labelled.c.label,
+        func.count(),
+        func.count(case((and_(is_right, not_(was_right)), 1))),
+        func.count(case((and_(was_right, not_(is_right)), 1))),
+    ).group_by(labelled.c.label)
+    return [PairCount(*row) for row in session.execute(statement)]
+
+
+def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
+    """Return both labels and predictions of each input that has a label at all."""
+    of_either = (
+        Query.detector_id == detector_id,
+        Query.version_id.in_((old_id, new_id)),
+        Query.input.is_not(None),
+    )
+    # Most inputs may have no label, and need not be looked at twice.
+    inputs = select(Query.input).where(*of_either, _scored_label(Query).is_not(None))
+    newest = (
+        select(
+            func.max(case((Query.version_id == old_id, Query.id))).label("old"),
+            func.max(case((Query.version_id == new_id, Query.id))).label("new"),
+        )
+        .where(*of_either, Query.input.in_(inputs))
+        .group_by(Query.input)
+        .cte("newest")
+    )
+    old, new = aliased(Query), aliased(Query)
+    return (
+        select(
+            _scored_label(old).label("old_label"),
+            _scored_label(new).label("new_label"),
+            old.predicted.label("old_predicted"),
+            new.predicted.label("new_predicted"),
+        )
+        .select_from(newest)
+        .join(old, old.id == newest.c.old)
+        .join(new, new.id == newest.c.new)
+        .cte("pairs")
+    )
+
+
+def _scored_label(query: Any) -> ColumnElement[str | None]:
+    is_scored = and_(query.label != "UNCLEAR", query.sampling != "targeted")
+    return case((is_scored, query.label))

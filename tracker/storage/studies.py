@@ -1,0 +1,105 @@
+"""Resampling studies and their rounds; append-only."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Text,
+    UniqueConstraint,
+    select,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, insert_rows
+from tracker.storage.detectors import Detector
+
+
+class Study(Base):
+    """An experiment that trained a detector many times."""
+
+    __tablename__ = "studies"
+    __table_args__ = (
+        UniqueConstraint("detector_id", "name"),
+        Index(None, "detector_id", "id"),
+        CheckConstraint("kind IN ('bootstrap', 'seeds')", name="kind"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    name: Mapped[str] = mapped_column(Name)
+    kind: Mapped[str] = mapped_column(Text)
+    # By name: a version is studied before its first query arrives.
+    version: Mapped[str | None] = mapped_column(Name)
+    note: Mapped[str | None] = mapped_column(Text)
+    # How many there are.
+    rounds: Mapped[int] = mapped_column(BigId)
+    added_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+
+
+class StudyRound(Base):
+    """The accuracies of one training; all rounds of a study have the same ones."""
+
+    __tablename__ = "study_rounds"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    study_id: Mapped[int] = mapped_column(ForeignKey(Study.id), primary_key=True)
+    number: Mapped[int] = mapped_column(BigId, primary_key=True)
+    accuracy: Mapped[float | None]
+    validation: Mapped[float | None]
+    training: Mapped[float | None]
+    no_information: Mapped[float | None]
+
+
+def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rounds from mappings of every column."""
+    insert_rows(session, StudyRound, rows)
+
+
+def find_study(session: Session, study_id: int) -> Study | None:
+    """Return a study."""
+    return session.get(Study, study_id)
+
+
+def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
+    """Return the study of a detector that has this name."""
+    statement = select(Study).where(
+        Study.detector_id == detector_id, Study.name == name
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def list_studies(
+    session: Session,
+    detector_id: int,
+    *,
+    before: int | None = None,
+    limit: int | None = None,
+) -> Sequence[Study]:
+    """Return the studies of a detector, the newest first."""
+    statement = (
+        select(Study).where(Study.detector_id == detector_id).order_by(Study.id.desc())
+    )
+    if before is not None:
+        statement = statement.where(Study.id < before)
+    return session.scalars(statement.limit(limit)).all()
+
+
+def list_rounds(session: Session, study_id: int) -> Sequence[Any]:
+    """Return the rounds of a study in order: every accuracy, None where not given."""
+    statement = (
+        select(
+            StudyRound.accuracy,
+            StudyRound.validation,
+            StudyRound.training,
+            StudyRound.no_information,
+        )
+        .where(StudyRound.study_id == study_id)
+        .order_by(StudyRound.number)
+    )
+    return session.execute(statement).all()
