@@ -24,6 +24,7 @@ from tracker.api.parameters import (
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
+from tracker.services.estimates import most_moments
 from tracker.services.history import HISTORY_COLUMNS, iter_history
 from tracker.storage.detectors import Detector
 
@@ -47,7 +48,8 @@ class HistoryChoice(Window):
     )
     limit: RowLimit | None = Field(
         default=None,
-        description="Of json: 10,000 unless given; the last snapshot is completed.",
+        description="Of json: 10,000 unless given, fewer of a method that is not "
+        "stored; the last snapshot is completed.",
     )
     after: Place | None = Field(
         default=None, description="Of json: as it stands in next."
@@ -65,9 +67,8 @@ def get_history(path: DetectorPath, query: HistoryChoice) -> dict[str, Any] | Re
         return _export(path.id, query)
     with database().read() as session:
         detector = get_detector(session, path.id)
-        return _dump_page(
-            _open_rows(session, detector, query), query.limit or _PAGE_ROWS
-        )
+        usual = most_moments(query.method, len(detector.classes), of=_PAGE_ROWS)
+        return _dump_page(_open_rows(session, detector, query), query.limit or usual)
 
 
 def _open_rows(session: Session, detector: Detector, query: HistoryChoice) -> Any:

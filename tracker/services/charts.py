@@ -10,7 +10,7 @@ from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.detectors import choose_versions
-from tracker.services.estimates import check_method
+from tracker.services.estimates import check_method, most_moments
 from tracker.services.fields import BALANCED
 from tracker.services.history import list_readings
 from tracker.storage.detectors import Detector, Version
@@ -61,7 +61,8 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
 def _load_series(
     session: Session, detector: Detector, version: Version, method: str
 ) -> list[Series]:
-    ids = _choose_snapshots(session, version.id)
+    most = most_moments(method, len(detector.classes), of=_MOST_POINTS)
+    ids = _choose_snapshots(session, version.id, most=most)
     if not ids:
         return []
     last = list_intervals_of(session, ids[-1:], method="exact")
@@ -87,30 +88,31 @@ def _load_series(
     return [Series(scopes[position], points[position]) for position in positions]
 
 
-def _choose_snapshots(session: Session, version_id: int) -> list[int]:
+def _choose_snapshots(
+    session: Session, version_id: int, *, most: int = _MOST_POINTS
+) -> list[int]:
     # A log axis has no place for zero labels.
     marks = [mark for mark in list_checkpoints(session, version_id) if mark.labels > 0]
     newest = find_newest_snapshot(session, version_id)
-    ids = [mark.id for mark in _spread(marks)]
+    ids = [mark.id for mark in _spread(marks, most)]
     if newest is not None and newest.labels > 0 and newest.id not in ids[-1:]:
         ids.append(newest.id)
     return ids
 
 
-def _spread(marks: Sequence[Any]) -> list[Any]:
-    """Return at most 250 marks, evenly along the log of their labels.
+def _spread(marks: Sequence[Any], most: int) -> list[Any]:
+    """Return about *most* marks, evenly along the log of their labels.
 
     Above a hundred labels checkpoints are spread so already; every mark below
     that stays where there is room.
     """
-    if len(marks) <= _MOST_POINTS:
+    if len(marks) <= most:
         return list(marks)
-    dense = [mark for mark in marks if mark.labels <= _MOST_POINTS // 2]
+    half = most // 2
+    dense = [mark for mark in marks if mark.labels <= half]
     sparse = marks[len(dense) :]
-    step = -(-len(sparse) // (_MOST_POINTS - min(len(dense), _MOST_POINTS // 2)))
-    return [*dense[-(_MOST_POINTS // 2) :], *sparse[step - 1 :: step], marks[-1]][
-        : _MOST_POINTS + 1
-    ]
+    step = -(-len(sparse) // (most - min(len(dense), half)))
+    return [*dense[-half:], *sparse[step - 1 :: step], marks[-1]][: most + 1]
 
 
 def list_widths(

@@ -15,6 +15,7 @@ from tracker.services.estimates import (
     Counts,
     check_method,
     estimate_moments,
+    most_moments,
 )
 from tracker.services.fields import BALANCED, dump_instant
 from tracker.storage.detectors import Detector
@@ -141,7 +142,8 @@ def _recomputed(
 ) -> Iterator[PlacedRow]:
     """Yield *rows* of the exact method with the bounds of another *method*."""
     size = 1 + len(detector.classes)
-    while chunk := list(islice(rows, _SNAPSHOTS_AT_ONCE * size)):
+    at_once = most_moments(method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE)
+    while chunk := list(islice(rows, at_once * size)):
         counts = [
             _counts_of([row for _, row in chunk[i : i + size]])
             for i in range(0, len(chunk), size)

@@ -32,6 +32,7 @@ class ImageStore:
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)
+            _sync_folder(path.parent)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -43,3 +44,12 @@ class ImageStore:
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
+
+
+def _sync_folder(folder: Path) -> None:
+    # The new name is on the disk only once its folder is.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

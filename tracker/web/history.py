@@ -13,7 +13,7 @@ from tracker.charts.render import render_png, render_svg
 from tracker.http import database, requires
 from tracker.services.charts import build_chart
 from tracker.services.detectors import choose_versions, get_detector
-from tracker.services.estimates import ScopeEstimate, check_method
+from tracker.services.estimates import ScopeEstimate, check_method, most_moments
 from tracker.services.fields import BALANCED
 from tracker.services.history import (
     HISTORY_COLUMNS,
@@ -70,6 +70,7 @@ def _table(
     beyond = request.args.get("beyond", type=int)
     scope = request.args.get("scope", "")
     positions = _choose_columns(detector, scope)
+    page = most_moments(method, len(detector.classes), of=_PAGE)
     snapshots: Sequence[Snapshot] = []
     if version is not None:
         snapshots = list_snapshots(
@@ -77,16 +78,16 @@ def _table(
             version.id,
             beyond=beyond,
             is_oldest_first=is_oldest_first,
-            limit=_PAGE + 1,
+            limit=page + 1,
         )
-    shown = snapshots[:_PAGE]
+    shown = snapshots[:page]
     return {
         "columns": [detector.classes[position - 1] for position in positions[1:]],
         "scope": scope,
         "lines": _read_lines(session, detector, shown, method, positions),
         "order": "oldest" if is_oldest_first else "newest",
         "beyond": beyond,
-        "following": shown[-1].sequence if len(snapshots) > _PAGE else None,
+        "following": shown[-1].sequence if len(snapshots) > page else None,
     }
 
 
