@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from playwright.sync_api import Browser, Playwright
 from sqlalchemy import create_engine, make_url, text
 
 from tracker.app import create_app
@@ -35,6 +36,28 @@ class Clock:
     def __call__(self) -> datetime:
         self.at += timedelta(milliseconds=1)
         return self.at
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    """The one browser of this process; without it tests are skipped, but not in CI."""
+    environ = os.environ  # noqa: TID251 - of the tests
+    path = Path(environ.get("TRACKER_TEST_CHROMIUM", "/usr/bin/chromium"))
+    if not path.exists() and "CI" not in environ:
+        pytest.skip(f"there is no Chromium at {path}")
+    opened = playwright.chromium.launch(
+        executable_path=str(path),
+        args=[
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ],
+    )
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """A real browser in front of a real server, with the job running behind it."""
 
-import os
 import random
 import shutil
 import threading
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 from werkzeug.serving import make_server
 
 from tests.services.irises import SEEDS, iris
@@ -28,15 +27,6 @@ from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
-CHROMIUM = Path(os.environ.get("TRACKER_TEST_CHROMIUM", "/usr/bin/chromium"))  # noqa: TID251
-_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 _DIGITS = 60
 _LABELLED = 30
 
@@ -56,26 +46,6 @@ class Site:
     url: str
     database: Database
     digits: dict[str, str] = field(default_factory=dict)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests, and say so, where there is no browser; never under CI."""
-    if CHROMIUM.exists() or "CI" in os.environ:  # noqa: TID251
-        return
-    skip = pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}")
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(skip)
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=_ARGUMENTS
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import vl_convert
-from playwright.sync_api import Browser, Page, Playwright, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tracker.charts.tightening import Series, tightening_chart
 
 STATIC = Path(__file__).parents[2] / "static"
-CHROMIUM = Path("/usr/bin/chromium")
 SCRIPTS = ("vendor/vega", "vendor/vega-lite", "vendor/vega-embed")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -98,17 +97,6 @@ def site(two_classes: list[Series]) -> Iterator[Site]:
         site.address = f"http://127.0.0.1:{server.server_port}/"
         yield site
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium(playwright: Playwright) -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no Chromium at {CHROMIUM}")
-    browser = playwright.chromium.launch(
-        executable_path=CHROMIUM, args=["--no-sandbox"]
-    )
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ from tracker.stats import (
 )
 
 
-def test_the_exact_method_is_the_guaranteed_one():
-    assert METHODS == ("exact",)
-    assert get_method("exact").is_guaranteed
+def test_three_methods_are_guaranteed_and_the_default_comes_first():
+    guaranteed = [name for name in METHODS if get_method(name).is_guaranteed]
+    assert guaranteed == ["exact", "joint", "anytime"]
+    assert METHODS[0] == "exact"
+    assert len(METHODS) == len(set(METHODS)) == 11
 
 
 def test_a_method_is_found_by_its_name():
@@ -23,7 +25,9 @@ def test_a_method_is_found_by_its_name():
 
 @pytest.mark.parametrize("ask", [class_intervals, balanced_interval])
 def test_an_unknown_method_is_answered_with_the_known_ones(ask):
-    with pytest.raises(ValueError, match="one of exact, not 'wald'"):
+    with pytest.raises(
+        ValueError, match=r"one of exact, joint, .*posterior, not 'wald'"
+    ):
         ask("wald", [1, 2], [3, 4], 0.95)
 
 

@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 
 from tracker.api.dumps import dump_estimate
+from tracker.charts.rounding import outward
 from tracker.cli.setup import connected, load_settings, now, print_table
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import Estimate, decide, get_estimate
@@ -72,13 +73,14 @@ def print_estimate(found: Estimate) -> None:
     table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
     for scope in (found.balanced, *found.classes):
         accuracy = scope.accuracy
+        low, high = outward(scope.low, scope.high, 6)
         table.add_row(
             scope.scope,
             f"{scope.correct:,}",
             f"{scope.labelled:,}",
             "not known" if accuracy is None else f"{accuracy:.6f}",
-            f"{scope.low:.6f}",
-            f"{scope.high:.6f}",
+            f"{low:f}",
+            f"{high:f}",
         )
     print_table(table)
     if found.unclear or found.targeted_left_out:
@@ -87,7 +89,8 @@ def print_estimate(found: Estimate) -> None:
         )
     decision = decide(found)
     if decision is not None:
+        low, high = outward(decision.low, decision.high, 6)
         click.echo(
             f"target {found.detector.target:g}: {decision.verdict}, by the anytime "
-            f"interval {decision.low:.6f} to {decision.high:.6f}"
+            f"interval {low:f} to {high:f}"
         )

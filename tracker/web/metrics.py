@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tracker.http import database, now, requires
+from tracker.services.estimates import STORED_METHODS
 from tracker.services.fields import BALANCED
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
@@ -33,6 +34,10 @@ _GAUGES = {
     "labelled": "Scored labels of a class",
     "correct": "Scored labels of a class that the detector had predicted",
 }
+# The default method has the plain names, so that a rule without a method in it
+# means one series; the bounds of the others have names of their own.
+_DEFAULT = "exact"
+_BOUNDS = ("low", "high")
 
 
 @pages.get("/metrics")
@@ -78,8 +83,14 @@ class EstimateCollector(Collector):
 
 def _estimates(detectors: dict[int, Any], rows: Any) -> Iterator[GaugeMetricFamily]:
     gauges = {
-        name: GaugeMetricFamily(f"tracker_{name}", text, labels=_LABELS)
+        (method, name): GaugeMetricFamily(
+            f"tracker_{name}" if method == _DEFAULT else f"tracker_{method}_{name}",
+            f"{text}, method {method}" if name in _BOUNDS else text,
+            labels=_LABELS,
+        )
+        for method in STORED_METHODS
         for name, text in _GAUGES.items()
+        if method == _DEFAULT or name in _BOUNDS
     }
     for row in rows:
         detector = detectors.get(row.detector_id)
@@ -87,8 +98,8 @@ def _estimates(detectors: dict[int, Any], rows: Any) -> Iterator[GaugeMetricFami
             continue
         scope = detector.classes[row.position - 1] if row.position else BALANCED
         labels = (detector.name, row.version, scope, row.method)
-        for name, gauge in gauges.items():
-            value = getattr(row, name)
-            if value is not None:
+        for name in _GAUGES:
+            gauge, value = gauges.get((row.method, name)), getattr(row, name)
+            if gauge is not None and value is not None:
                 gauge.add_metric(labels, value)
     yield from gauges.values()
