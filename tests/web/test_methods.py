@@ -97,3 +97,29 @@ def test_without_labels_both_pages_say_so(visitor: Visitor, shelf: Shelf) -> Non
     page = visitor.get(f"/detectors/{detector_id}/why").text
     assert "As soon as there is a label" in page
     assert "80 or fewer" in page
+
+
+def test_the_coverage_of_the_balanced_accuracy_is_summed(
+    visitor: Visitor, published: str
+) -> None:
+    assert "methods/coverage" in visitor.get(f"/detectors/{published}/methods").html
+    text = visitor.get(f"/detectors/{published}/methods/coverage").text
+    shown = dict(
+        re.findall(r"(exact|joint|normal)(?: guaranteed)?\s*([\d.]+)\s%", text)
+    )
+    exact, joint, normal = (float(shown[name]) for name in ("exact", "joint", "normal"))
+    assert exact > 99
+    assert 95 <= joint < exact
+    assert normal < 95
+
+
+def test_the_coverage_of_three_classes_is_not_summed(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(classes=["a", "b", "c"])
+    shelf.add_queries(detector_id, [{"predicted": one, "label": one} for one in "abc"])
+    page = visitor.get(f"/detectors/{detector_id}/methods/coverage")
+    assert "summed for two classes" in page.text
+    assert (
+        "methods/coverage" not in visitor.get(f"/detectors/{detector_id}/methods").html
+    )

@@ -1,10 +1,13 @@
 """Every method side by side on the counts of an estimate."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tracker import stats
+from tracker.errors import InvalidInputError
+from tracker.services.calculator import CoverageFigures, calculate_coverage
 from tracker.services.estimates import Estimate, ScopeEstimate, estimate_scopes
 from tracker.stats.coverage import class_coverage
 
@@ -58,6 +61,26 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
     return sorted(readings, key=lambda reading: not reading.method.is_guaranteed)
 
 
+def sum_balanced(estimate: Estimate) -> list[CoverageFigures]:
+    """Return how often each method holds the balanced accuracy of two classes.
+
+    The truth is supposed to be what was seen, as `read_methods` has it.  A method
+    is left out where summing over its outcomes would take too long; for another
+    number of classes, and while one of them has no labels, all are.
+    """
+    labelled = tuple(scope.labelled for scope in estimate.classes)
+    if len(labelled) != 2 or not all(labelled):
+        return []
+    truth = tuple(_supposed(scope) for scope in estimate.classes)
+    figures = []
+    for name in stats.METHODS:
+        with suppress(InvalidInputError):
+            figures.append(
+                _balanced_coverage(name, labelled, truth, estimate.confidence_level)
+            )
+    return figures
+
+
 def labels_that_exact_needs(
     estimate: Estimate, readings: Sequence[MethodReading]
 ) -> int | None:
@@ -87,13 +110,26 @@ def _least_coverage(method: str, estimate: Estimate) -> ClassCoverage | None:
             continue
         if outcomes > _MOST_OUTCOMES:
             break
-        wrong = scope.labelled - scope.correct
-        accuracy = scope.correct / scope.labelled
-        if not (scope.correct and wrong):
-            accuracy = (scope.correct + 0.5) / (scope.labelled + 1)
+        accuracy = _supposed(scope)
         holds = _coverage(method, scope.labelled, accuracy, estimate.confidence_level)
         found.append(ClassCoverage(scope.scope, scope.labelled, accuracy, holds))
     return min(found, key=lambda one: one.holds, default=None)
+
+
+def _supposed(scope: ScopeEstimate) -> float:
+    if 0 < scope.correct < scope.labelled:
+        return scope.correct / scope.labelled
+    return (scope.correct + 0.5) / (scope.labelled + 1)
+
+
+@lru_cache(maxsize=256)
+def _balanced_coverage(
+    method: str,
+    labelled: tuple[int, ...],
+    accuracy: tuple[float, ...],
+    level: float,
+) -> CoverageFigures:
+    return calculate_coverage(labelled, accuracy, method=method, confidence_level=level)
 
 
 @lru_cache(maxsize=4096)

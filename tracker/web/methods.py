@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from tracker import stats
 from tracker.http import database, now, requires
 from tracker.services.detectors import choose_versions, get_detector
 from tracker.services.estimates import Estimate, get_estimate
@@ -13,6 +14,7 @@ from tracker.services.methods import (
     MethodReading,
     labels_that_exact_needs,
     read_methods,
+    sum_balanced,
 )
 from tracker.storage.detectors import list_versions
 from tracker.web.blueprint import pages
@@ -53,6 +55,25 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
             axis=_axis_of(rows),
             more=labels_that_exact_needs(estimate, found) if found else 0,
         )
+
+
+@pages.get("/detectors/<detector_id>/methods/coverage")
+@requires("viewer")
+def show_coverage(detector_id: str) -> ResponseReturnValue:
+    """Show how often each method holds the balanced accuracy, summed."""
+    asked = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        estimate = get_estimate(session, detector, version=asked, computed_at=now())
+    # It takes a second or two and needs the database no longer.
+    return render_template(
+        "methods/coverage.html",
+        detector=detector,
+        version=asked,
+        estimate=estimate,
+        figures=sum_balanced(estimate),
+        left_out=len(stats.METHODS),
+    )
 
 
 def _draw(estimate: Estimate, found: Sequence[MethodReading]) -> list[MethodRow]:
