@@ -239,7 +239,10 @@ def test_two_that_wait_for_each_other_both_get_through(database: Database) -> No
     at_once(cross, writers=2)
 
     # On SQLite one waits for the other before it begins, and nobody is stopped.
-    assert sum(tries) == (2 if database.is_sqlite else 3)
+    # On PostgreSQL one is, and on a busy machine perhaps once more.
+    assert sum(tries) == 2 if database.is_sqlite else sum(tries) >= 3
+    with database.read() as session:
+        assert len(set(session.scalars(select(Detector.question)))) == 1
 
 
 def test_run_gives_up_where_trying_again_does_not_help(

@@ -1,6 +1,7 @@
 """Opening a database, and its two kinds of transaction."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ _BUSY_SECONDS = 30
 # PostgreSQL ended the transaction, and the same one may succeed next time.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _TRIES = 5
+_PAUSE_SECONDS = 0.05
 _Result = TypeVar("_Result")
 
 
@@ -68,11 +70,15 @@ class Database:
 
         So it can when two requests brought the same new key or version at the
         same time: the constraint stopped the second one, whose next try finds
-        the first one's row.  So it can when they waited for each other.
+        the first one's row.  So it can when they waited for each other: the one
+        that was ended pauses, so that the other one is through before it returns.
         """
-        for _ in range(_TRIES - 1):
-            with suppress(IntegrityError, _CollisionError), self.write() as session:
-                return work(session)
+        for tried in range(1, _TRIES):
+            try:
+                with suppress(IntegrityError), self.write() as session:
+                    return work(session)
+            except _CollisionError:
+                time.sleep(_PAUSE_SECONDS * 2**tried)
         with self.write() as session:
             return work(session)
 
