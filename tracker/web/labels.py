@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
-from tracker.http import account, database, now, requires
+from tracker.http import account, database, draw_fraction, now, requires
 from tracker.services.detectors import choose_versions, get_detector, get_open_detector
 from tracker.services.estimates import Estimate, get_estimate
 from tracker.services.fields import UNCLEAR, parse_input
@@ -17,7 +17,7 @@ from tracker.services.labels import NewLabel, add_label
 from tracker.services.queries import choose_unlabelled, get_query
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
-from tracker.web.blueprint import answer_live, draw_fraction, pages
+from tracker.web.blueprint import answer_live, pages
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.pictures import build_picture
 from tracker.web.readings import Axis, Reading, build_axis, read_balanced
