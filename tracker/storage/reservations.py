@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, ForeignKey, Index, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.queries import Query
@@ -61,17 +61,42 @@ def list_reserved(
 ) -> list[Query]:
     """Return the unlabelled queries that *labeler* has reserved, in their order."""
     statement = (
-        select(Query)
-        .join(Reservation, Reservation.query_id == Query.id)
+        select(Reservation.query_id)
         .where(
             Reservation.labeler == labeler,
             Reservation.until > at,
+            _waits(Reservation.query_id, detector_id),
+        )
+        .order_by(Reservation.place, Reservation.query_id)
+    )
+    return [session.get_one(Query, number) for number in session.scalars(statement)]
+
+
+def _waits(
+    query_id: InstrumentedAttribute[int], detector_id: int
+) -> ColumnElement[bool]:
+    """Return the condition that a query of the detector waits for its label."""
+    # Of a join SQLite would read every unlabelled query first, to look for each
+    # whether it is among these few.
+    return (
+        select(Query.id)
+        .where(
+            Query.id == query_id,
             Query.detector_id == detector_id,
             Query.label.is_(None),
         )
-        .order_by(Reservation.place, Query.id)
+        .exists()
     )
-    return list(session.scalars(statement))
+
+
+def _is_reserved(
+    query_id: InstrumentedAttribute[int], at: datetime
+) -> ColumnElement[bool]:
+    return (
+        select(Reservation.query_id)
+        .where(Reservation.query_id == query_id, Reservation.until > at)
+        .exists()
+    )
 
 
 def reserve_query(
@@ -141,17 +166,6 @@ def set_aside(
     )
 
 
-def _free_queries(detector_id: int, at: datetime) -> Select[Query]:
-    is_reserved = (
-        select(Reservation.query_id)
-        .where(Reservation.query_id == Query.id, Reservation.until > at)
-        .exists()
-    )
-    return select(Query).where(
-        Query.detector_id == detector_id, Query.label.is_(None), ~is_reserved
-    )
-
-
 def find_free_query(
     session: Session, detector_id: int, labeler: str, *, at: datetime, from_id: int
 ) -> Query | None:
@@ -165,8 +179,14 @@ def find_free_query(
         .exists()
     )
     statement = (
-        _free_queries(detector_id, at)
-        .where(Query.id >= from_id, ~is_skipped)
+        select(Query)
+        .where(
+            Query.detector_id == detector_id,
+            Query.label.is_(None),
+            Query.id >= from_id,
+            ~_is_reserved(Query.id, at),
+            ~is_skipped,
+        )
         .order_by(Query.id)
         .limit(1)
     )
@@ -178,10 +198,14 @@ def find_skipped_query(
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
     statement = (
-        _free_queries(detector_id, at)
-        .join(Skip, Skip.query_id == Query.id)
-        .where(Skip.labeler == labeler)
-        .order_by(Skip.skipped_at, Query.id)
+        select(Skip.query_id)
+        .where(
+            Skip.labeler == labeler,
+            _waits(Skip.query_id, detector_id),
+            ~_is_reserved(Skip.query_id, at),
+        )
+        .order_by(Skip.skipped_at, Skip.query_id)
         .limit(1)
     )
-    return session.scalars(statement).one_or_none()
+    number = session.scalars(statement).one_or_none()
+    return None if number is None else session.get_one(Query, number)
