@@ -38,6 +38,9 @@ ROWS = (
     f" VALUES (1, 1, 'tree', 'seeds', 2, 'carol', '{NOW}')",
     "INSERT INTO study_rounds (study_id, number, accuracy)"
     " VALUES (1, 1, 0.9), (1, 2, 0.8)",
+    "INSERT INTO reservations (query_id, labeler, until, place)"
+    f" VALUES (1, 'alice', '{NOW}', 1)",
+    f"INSERT INTO skips (query_id, labeler, skipped_at) VALUES (1, 'bob', '{NOW}')",
 )
 
 

@@ -16,6 +16,7 @@ EXPECTED = {
     "DELETE /api/v1/detectors/{id}": "admin",
     "POST /api/v1/detectors/{id}/queries": "editor",
     "GET /api/v1/detectors/{id}/queries": "viewer",
+    "GET /api/v1/detectors/{id}/next": "labeler",
     "GET /api/v1/queries/{id}": "viewer",
     "GET /api/v1/queries/{id}/image": "viewer",
     "POST /api/v1/queries/{id}/labels": "labeler",

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Site, Watch
 from tracker.jobs.recompute import utc_now
 from tracker.services.labels import NewLabel, add_label
-from tracker.services.queries import choose_unlabelled
 from tracker.storage.detectors import find_detector
+from tracker.storage.queries import list_queries
 
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
@@ -39,6 +39,44 @@ def test_ten_digits_are_labelled_by_keyboard_alone(open_page: Open, site: Site) 
     assert page.locator("#progress .reading-interval").inner_text() != interval
     said = page.locator(".last-answer").inner_text()
     assert "agreed" in said
+    assert watch.read() == []
+
+
+def test_two_browsers_are_never_shown_the_same_digit(open_page: Open) -> None:
+    watches = [open_page("/detectors/det_1/label") for _ in range(2)]
+    seen: list[str] = []
+    for _ in range(4):
+        for watch in watches:
+            seen.append(_query(watch.page))
+            watch.page.keyboard.press("u")
+            expect(watch.page.locator("input[name=query]")).not_to_have_value(seen[-1])
+    assert len(set(seen)) == len(seen)
+    assert [watch.read() for watch in watches] == [[], []]
+
+
+def test_an_answer_is_undone_by_key_and_by_button(open_page: Open) -> None:
+    watch = open_page("/detectors/det_1/label")
+    page = watch.page
+    page.evaluate(_MARK)
+    page.keyboard.press("z")
+    answered = _query(page)
+    page.keyboard.press("1")
+    shown = page.locator("input[name=query]")
+    expect(shown).not_to_have_value(answered)
+    following, count = _query(page), _count(page)
+    page.keyboard.press("z")
+    expect(shown).to_have_value(answered)
+    expect(page.locator(".last-answer")).to_contain_text("Answer anew")
+    page.keyboard.press("u")
+    expect(shown).to_have_value(following)
+    expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
+    page.get_by_role("link", name="Undo").click()
+    expect(shown).to_have_value(answered)
+    page.keyboard.press("2")
+    expect(shown).to_have_value(following)
+    assert _count(page) == count
+    page.get_by_role("link", name="Last one").click()
+    expect(page.locator("main")).to_contain_text("YES replaced")
     assert watch.read() == []
 
 
@@ -105,8 +143,7 @@ def _label_one(site: Site) -> None:
     with site.database.write() as session:
         detector = find_detector(session, 1)
         assert detector is not None
-        query = choose_unlabelled(session, detector, fraction=0.5)
-        assert query is not None
+        [query] = list_queries(session, 1, labelled=False, limit=1)
         new = NewLabel(label=query.predicted, sampling="random")
         add_label(session, detector, query, new, labeler="test", created_at=utc_now())
 

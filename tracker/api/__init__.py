@@ -16,6 +16,7 @@ from tracker.api import (
     openapi,
     planning,
     queries,
+    reservations,
     studies,
 )
 from tracker.api.openapi import OPTIONS
@@ -35,6 +36,7 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
     for noun in (
         detectors,
         queries,
+        reservations,
         labels,
         imports,
         estimates,

@@ -1,5 +1,6 @@
 """Rows and estimates as they stand in an answer."""
 
+from datetime import datetime
 from typing import Any
 
 from flask import url_for
@@ -43,13 +44,9 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
 
 def dump_query(session: Session, query: Query) -> dict[str, Any]:
     """Return a query as JSON."""
-    query_id = dump_id("iq", query.id)
-    image = None
-    if query.image is not None:
-        image = url_for("queries.get_image", id=query_id, _external=True)
     return _dump(
         shapes.Query(
-            id=query_id,
+            id=dump_id("iq", query.id),
             detector=dump_id("det", query.detector_id),
             key=query.key,
             input=query.input,
@@ -61,11 +58,38 @@ def dump_query(session: Session, query: Query) -> dict[str, Any]:
             created_at=query.created_at,
             metadata=load_metadata(query),
             image_url=query.image_url,
-            image=image,
+            image=_address_of_image(query),
             label=query.label,
             sampling=query.sampling,
         )
     )
+
+
+def dump_next_query(
+    detector: Detector, query: Query, *, reserved_until: datetime
+) -> dict[str, Any]:
+    """Return a query as JSON for whoever is to label it."""
+    return _dump(
+        shapes.NextQuery(
+            id=dump_id("iq", query.id),
+            detector=dump_id("det", detector.id),
+            question=detector.question,
+            classes=detector.classes,
+            key=query.key,
+            input=query.input,
+            asked_at=query.asked_at,
+            metadata=load_metadata(query),
+            image_url=query.image_url,
+            image=_address_of_image(query),
+            reserved_until=reserved_until,
+        )
+    )
+
+
+def _address_of_image(query: Query) -> str | None:
+    if query.image is None:
+        return None
+    return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
 
 
 def dump_label(label: Label, *, is_current: bool) -> dict[str, Any]:

@@ -33,6 +33,15 @@ _QUERY = {
     "label": "NO",
     "sampling": "random",
 }
+_NEXT_QUERY = {
+    "id": "iq_16777216",
+    "detector": "det_1",
+    "question": "Is the door closed?",
+    "classes": ["YES", "NO"],
+    **{name: _QUERY[name] for name in ("key", "input", "asked_at", "metadata")},
+    **{name: _QUERY[name] for name in ("image_url", "image")},
+    "reserved_until": "2026-01-31T13:50:00Z",
+}
 _LABEL = {
     "id": "lab_33554432",
     "query": "iq_16777216",
@@ -183,6 +192,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "Query": _QUERY,
     "QueryPage": {"items": [_QUERY], "next": None},
+    "NextQuery": _NEXT_QUERY,
     "NewLabel": {"label": "NO", "sampling": "random", "note": "A hand is in the way."},
     "Label": _LABEL,
     "LabelPage": {"items": [_LABEL], "next": None},

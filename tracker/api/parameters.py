@@ -102,6 +102,13 @@ def _parse_cursor(prefix: str, value: object) -> object:
     return value
 
 
+def _parse_query(value: object) -> object:
+    number = parse_id("iq", value) if isinstance(value, str) else None
+    if number is None:
+        raise ValueError("it must be the id of a query, such as iq_16777216")
+    return number
+
+
 def _parse_place(value: object) -> object:
     if isinstance(value, str):
         found = _PLACE.fullmatch(value)
@@ -164,6 +171,7 @@ DetectorCursor = Annotated[
 QueryCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "iq")), _cursor_schema("iq")
 ]
+QueryReference = Annotated[int, BeforeValidator(_parse_query), _cursor_schema("iq")]
 LabelCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "lab")), _cursor_schema("lab")
 ]

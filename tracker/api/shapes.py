@@ -69,6 +69,22 @@ class QueryPage(Shape):
     next: Address | None = Field(description="The address of the page after this one.")
 
 
+class NextQuery(Shape):
+    """A query to be labelled, without anything that was said of it."""
+
+    id: str = Field(description="iq_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    question: str
+    classes: list[str] = Field(description="The label is one of them, or UNCLEAR.")
+    key: str | None = Field(description="The caller's own id.")
+    input: str | None = Field(description="What was put in.")
+    asked_at: Instant
+    metadata: dict[str, Any] | None
+    image_url: str | None
+    image: Address | None = Field(description="The address of the stored image.")
+    reserved_until: Instant = Field(description="Until then nobody else is given it.")
+
+
 class Label(Shape):
     """The ground truth that somebody gave to a query."""
 

@@ -13,6 +13,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labels import Label
 from tracker.storage.pending import add_batch, first_id
 from tracker.storage.queries import Query, lock_query, set_current_labels
+from tracker.storage.reservations import delete_of_query
 
 
 class NewLabel(Input):
@@ -70,6 +71,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
             }
         ],
     )
+    delete_of_query(session, current.id)
     label = storage.find_label(session, row["id"])
     assert label is not None
     return label

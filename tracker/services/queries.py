@@ -20,7 +20,6 @@ from tracker.services.fields import (
     Sampling,
     VersionName,
     dump_metadata,
-    refuse,
     show,
 )
 from tracker.storage import queries as storage
@@ -208,30 +207,3 @@ def get_query(session: Session, query_id: str) -> Query:
 def get_query_by_number(session: Session, number: int) -> Query:
     """Return the query in that row."""
     return session.get_one(Query, number)
-
-
-def choose_unlabelled(
-    session: Session, detector: Detector, *, fraction: float, skip: int | None = None
-) -> Query | None:
-    """Return an unlabelled query, or None if all are labelled.
-
-    *fraction*, from 0 up to 1, says where among the unlabelled ones to look; a
-    caller draws it at random, so that nobody can choose what is labelled next.
-    The query numbered *skip* comes only if it is the last one.
-    """
-    if not 0 <= fraction < 1:
-        refuse("fraction", fraction, "it must lie in [0, 1)")
-    bounds = storage.find_id_bounds(session, detector.id)
-    if bounds is None:
-        return None
-    low, high = bounds
-    start = low + int((high - low + 1) * fraction)
-    for from_id in (start, low):
-        query = storage.find_unlabelled_query(session, detector.id, from_id=from_id)
-        if query is not None and query.id == skip:
-            query = storage.find_unlabelled_query(
-                session, detector.id, from_id=query.id + 1
-            )
-        if query is not None:
-            return query
-    return storage.find_unlabelled_query(session, detector.id, from_id=low)

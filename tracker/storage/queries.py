@@ -199,23 +199,6 @@ def find_newest_version_id(session: Session, detector_id: int) -> int | None:
     return session.scalars(statement).one_or_none()
 
 
-def find_unlabelled_query(
-    session: Session, detector_id: int, *, from_id: int
-) -> Query | None:
-    """Return the unlabelled query with the smallest id from *from_id* on."""
-    statement = (
-        select(Query)
-        .where(
-            Query.detector_id == detector_id,
-            Query.label.is_(None),
-            Query.id >= from_id,
-        )
-        .order_by(Query.id)
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
-
-
 def find_id_bounds(session: Session, detector_id: int) -> tuple[int, int] | None:
     """Return the smallest and the largest id of a detector's unlabelled queries."""
     ids = select(Query.id).where(

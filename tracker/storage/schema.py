@@ -15,6 +15,7 @@ from tracker.storage import (  # noqa: F401
     labels,
     pending,
     queries,
+    reservations,
     snapshots,
     studies,
 )

@@ -1,6 +1,5 @@
 """The one blueprint that every page belongs to, and what its templates may say."""
 
-import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,12 +16,6 @@ from tracker.web import words
 pages = Blueprint("pages", __name__)
 
 _Row = TypeVar("_Row")
-_DRAW = secrets.SystemRandom()
-
-
-def draw_fraction() -> float:
-    """Return a number from 0 up to 1 that nobody can foresee."""
-    return _DRAW.random()
 
 
 @pages.url_value_preprocessor

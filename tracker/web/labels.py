@@ -1,23 +1,25 @@
 """Labelling by hand: one query after the other, drawn at random, blind."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from flask import redirect, render_template, request, url_for
+from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
-from tracker.http import account, database, now, requires
+from tracker.http import account, database, draw_fraction, now, requires
 from tracker.services.detectors import choose_versions, get_detector, get_open_detector
 from tracker.services.estimates import Estimate, get_estimate
 from tracker.services.fields import UNCLEAR, parse_input
-from tracker.services.labels import NewLabel, add_label
-from tracker.services.queries import choose_unlabelled, get_query
+from tracker.services.labels import NewLabel, add_label, list_label_history
+from tracker.services.queries import get_query, get_query_by_number
+from tracker.services.reservations import has_unlabelled, reserve, skip
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
-from tracker.web.blueprint import answer_live, draw_fraction, pages
+from tracker.web.blueprint import answer_live, pages
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.pictures import build_picture
 from tracker.web.readings import Axis, Reading, build_axis, read_balanced
@@ -66,31 +68,33 @@ class Answered:
 @requires("labeler")
 def show_next(detector_id: str) -> ResponseReturnValue:
     """Show a query drawn at random, without its prediction, to be labelled."""
-    with database().read() as session:
-        detector = get_open_detector(session, detector_id)
-        return _render(session, detector, asked=request.args, form=Form({}))
+    return _show(detector_id, asked=request.args, form=Form({}))
 
 
 @pages.post("/detectors/<detector_id>/label")
 @requires("labeler")
 def label_next(detector_id: str) -> ResponseReturnValue:
     """Store the label that was given, or skip, and go on to the next query."""
-    onward: dict[str, Any] = {"query": request.form.get("next") or None}
-    if "skip" in request.form:
-        onward["skip"] = request.form.get("query")
+    typed, last = request.form, request.form.get("query")
+    if "skip" in typed:
+        _skip(detector_id, typed)
+        last = typed.get("last")
     else:
         try:
-            _store(detector_id, request.form)
+            _store(detector_id, typed)
         except InvalidInputError as error:
-            return _refuse(detector_id, error), 422
-        onward["last"] = request.form.get("query")
-    return redirect(url_for("pages.show_next", detector_id=detector_id, **onward), 303)
+            form = failed_form(typed, error)
+            return _show(detector_id, asked=typed, form=form), 422
+    return redirect(url_for("pages.show_next", detector_id=detector_id, last=last), 303)
 
 
 def _store(detector_id: str, typed: Mapping[str, str]) -> None:
-    given = filled_in(typed, "label", "note") | {"sampling": "random"}
+    given = filled_in(typed, "label", "note")
     if "unclear" in typed:
         given["label"] = UNCLEAR
+    if "again" not in typed:
+        # An answer given anew is about a query that was chosen as it was before.
+        given["sampling"] = "random"
     new = parse_input(NewLabel, given)
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
@@ -101,11 +105,49 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
         add_label(session, detector, query, new, labeler=labeler, created_at=now())
 
 
-def _refuse(detector_id: str, error: InvalidInputError) -> str:
+def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        query = find_query_of(session, detector, typed.get("query"))
+        if query is not None:
+            skip(session, query, labeler=_browser(), skipped_at=now())
+
+
+def _browser() -> str:
+    """Return for whom queries are reserved here.
+
+    Everybody at the pages may have the same account, and two browsers must not be
+    shown the same query.
+    """
+    if "browser" not in cookie:
+        cookie["browser"] = secrets.token_hex(8)
+    return f"{account().name} {cookie['browser']}"
+
+
+def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
+    """Reserve the next query, and show it in a transaction of its own.
+
+    A page takes longer than a reservation, and a write keeps other writers out.
+    """
+
+    def work(session: Session) -> list[int]:
+        queries = reserve(
+            session,
+            get_open_detector(session, detector_id),
+            labeler=_browser(),
+            reserved_at=now(),
+            draw=draw_fraction,
+            ahead=1,
+        )
+        return [query.id for query in queries]
+
+    reserved = database().run(work)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
-        form = failed_form(request.form, error)
-        return _render(session, detector, asked=request.form, form=form)
+        found = [get_query_by_number(session, number) for number in reserved]
+        # Somebody who knew its id may have labelled one meanwhile.
+        queries = [query for query in found if query.label is None]
+        return _render(session, detector, queries, asked=asked, form=form)
 
 
 def find_query_of(
@@ -121,32 +163,49 @@ def find_query_of(
     return query if query.detector_id == detector.id else None
 
 
+def _find_labelled(
+    session: Session, detector: Detector, query_id: str | None
+) -> Query | None:
+    # A query without a label would tell its prediction before it is answered, and
+    # may be reserved for somebody else.
+    query = find_query_of(session, detector, query_id)
+    return query if query is not None and query.label is not None else None
+
+
 def _render(
-    session: Session, detector: Detector, *, asked: Mapping[str, str], form: Form
+    session: Session,
+    detector: Detector,
+    queries: list[Query],
+    *,
+    asked: Mapping[str, str],
+    form: Form,
 ) -> str:
-    query = find_query_of(session, detector, asked.get("query"))
-    if query is None or query.label is not None:
-        skipped = find_query_of(session, detector, asked.get("skip"))
-        query = _draw(session, detector, skip=skipped.id if skipped else None)
-    following = _draw(session, detector, skip=query.id) if query else None
-    last = find_query_of(session, detector, asked.get("last"))
+    again = _find_labelled(session, detector, asked.get("again"))
+    if again is not None:
+        queries = [again, *queries]
+        form = form if form.values else _typed_before(session, again)
+    query, following = [*queries, None, None][:2]
+    last = again or _find_labelled(session, detector, asked.get("last"))
     return render_template(
         "labels/label.html",
         detector=detector,
         form=form,
         query=query,
+        again=again,
         picture=build_picture(query) if query else None,
-        following=following if following is not query else None,
         next_picture=build_picture(following) if following else None,
-        # A query without a label would tell its prediction before it is answered.
-        last=Answered(last) if last is not None and last.label is not None else None,
+        last=Answered(last) if last else None,
+        has_unlabelled=has_unlabelled(session, detector),
         keys=choose_keys(detector.classes),
         progress=build_progress(session, detector),
     )
 
 
-def _draw(session: Session, detector: Detector, *, skip: int | None) -> Query | None:
-    return choose_unlabelled(session, detector, fraction=draw_fraction(), skip=skip)
+def _typed_before(session: Session, query: Query) -> Form:
+    """Return the note that was given with the current label by this visitor."""
+    current = list_label_history(session, query)[0]
+    is_own = current.labeler == account().name
+    return Form({"note": current.note or ""} if is_own else {})
 
 
 def choose_keys(classes: list[str]) -> dict[str, str]:

@@ -1,0 +1,143 @@
+"""The next query to label, by API."""
+
+import io
+from datetime import datetime, timedelta
+
+import pytest
+from PIL import Image
+
+from tests.api.problems import assert_problem
+from tracker.services.keys import create_key
+
+FIELDS = {
+    "id",
+    "detector",
+    "question",
+    "classes",
+    "key",
+    "input",
+    "asked_at",
+    "metadata",
+    "image_url",
+    "image",
+    "reserved_until",
+}
+NEXT = "/detectors/door/next"
+
+
+@pytest.fixture
+def three(api, door):
+    """Three queries that have no label."""
+    bodies = [{"predicted": "YES", "key": f"frame-{number}"} for number in range(3)]
+    return [api.post("/detectors/door/queries", body).json["id"] for body in bodies]
+
+
+def test_the_next_query_comes_without_what_was_said_of_it(api, door, clock):
+    body = {
+        "predicted": "YES",
+        "confidence": 0.875,
+        "version": "v3",
+        "key": "frame-1",
+        "input": "frame-1.jpg",
+        "asked_at": "2026-01-02T03:04:05.678901Z",
+        "metadata": {"camera": 2},
+        "image_url": "https://example.org/a.png",
+    }
+    query = api.post("/detectors/door/queries", body).json
+    got = api.get(NEXT, role="labeler")
+    assert got.status_code == 200
+    assert got.headers["Cache-Control"] == "no-store"
+    assert got.json.keys() == FIELDS
+    for name in FIELDS & query.keys():
+        assert got.json[name] == query[name]
+    assert got.json["question"] == door["question"]
+    assert got.json["classes"] == door["classes"]
+    until = datetime.fromisoformat(got.json["reserved_until"])
+    assert timedelta(0) <= clock() - (until - timedelta(minutes=5)) < timedelta(1)
+
+
+def test_its_image_has_an_address(api, door):
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), "teal").save(buffer, "PNG")
+    buffer.seek(0)
+    parts = {"query": '{"predicted": "YES"}', "image": (buffer, "a.png")}
+    made = api.send_parts("/detectors/door/queries", parts)
+    assert made.status_code == 201
+    got = api.get(NEXT).json
+    assert got["image"] == made.json["image"]
+    assert api.get(got["image"]).status_code == 200
+
+
+def test_each_query_comes_once_and_then_nothing(api, three):
+    seen = []
+    for _ in three:
+        query = api.get(NEXT, role="labeler").json["id"]
+        assert api.get(NEXT, role="labeler").json["id"] == query
+        seen.append(query)
+        body = {"label": "NO", "sampling": "random"}
+        api.post(f"/queries/{query}/labels", body, role="labeler")
+    assert sorted(seen) == sorted(three)
+    last = api.get(NEXT, role="labeler")
+    assert (last.status_code, last.data) == (204, b"")
+    assert last.headers["Cache-Control"] == "no-store"
+
+
+def test_labelers_are_told_apart_by_their_key_or_by_name(api, three):
+    given = {
+        api.get(NEXT, role="labeler").json["id"],
+        api.get(NEXT, role="editor").json["id"],
+        api.get(f"{NEXT}?labeler=alice", role="labeler").json["id"],
+    }
+    assert given == set(three)
+    assert api.get(f"{NEXT}?labeler=bob").status_code == 204
+    again = api.get(f"{NEXT}?labeler=editor-key", role="labeler")
+    assert again.json["id"] == api.get(NEXT, role="editor").json["id"]
+
+
+def test_a_skipped_query_goes_to_others(api, three):
+    first = api.get(NEXT).json["id"]
+    second = api.get(f"{NEXT}?skip={first}").json["id"]
+    third = api.get(f"{NEXT}?skip={second}").json["id"]
+    assert {first, second, third} == set(three)
+    others = {api.get(f"{NEXT}?labeler={name}").json["id"] for name in ("al", "bo")}
+    assert others == {first, second}
+    # Nothing else is left.
+    assert api.get(f"{NEXT}?skip={third}").json["id"] == third
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("skip", "iq_404"),
+        ("skip", "lab_1"),
+        ("skip", ""),
+        ("labeler", ""),
+        ("labeler", "%00"),
+        ("labeler", "a" * 101),
+        ("limit", "1"),
+    ],
+)
+def test_a_wrong_parameter_is_named(api, three, tables, parameter, value):
+    before = tables()
+    problem = assert_problem(api.get(f"{NEXT}?{parameter}={value}"), 400)
+    assert [error["field"] for error in problem["errors"]] == [parameter]
+    assert tables() == before
+
+
+def test_a_query_of_another_detector_is_not_skipped(api, three):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    assert_problem(api.get(f"/detectors/gate/next?skip={three[0]}"), 400)
+
+
+def test_an_archived_detector_gives_nothing_to_label(api, door, three):
+    api.delete("/detectors/door")
+    assert_problem(api.get(f"/detectors/{door['id']}/next"), 409)
+
+
+def test_a_key_named_by_any_letters_reserves(api, three, database, clock):
+    with database.write() as session:
+        text = create_key(session, "Zoë 💡", "labeler", created_at=clock())
+    headers = {"Authorization": f"Bearer {text}"}
+    first = api.get(NEXT, role=None, headers=headers)
+    assert first.status_code == 200
+    assert api.get(NEXT, role=None, headers=headers).json["id"] == first.json["id"]

@@ -1,0 +1,211 @@
+"""Reservations: who is about to label which query, and what was set aside."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, ForeignKey, Index, delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.queries import Query
+
+# So many are cleared away at once at most, lest one request pay for all others.
+_MOST_EXPIRED = 100
+_IN_PLACE = {"synchronize_session": False}
+
+
+class Reservation(Base):
+    """A query that one labeler was given, and for a while nobody else is."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (Index(None, "labeler"), Index(None, "until"))
+
+    # The key decides who got a query, not a SELECT beforehand: two requests may
+    # both find it free.
+    query_id: Mapped[int] = mapped_column(
+        ForeignKey(Query.id), primary_key=True, autoincrement=False
+    )
+    labeler: Mapped[str] = mapped_column(Name)
+    until: Mapped[datetime]
+    # A labeler's queries come in this order.
+    place: Mapped[int] = mapped_column(BigId)
+
+
+class Skip(Base):
+    """A query that one labeler set aside; others may still be given it."""
+
+    __tablename__ = "skips"
+    __table_args__ = (Index(None, "labeler"),)
+
+    query_id: Mapped[int] = mapped_column(ForeignKey(Query.id), primary_key=True)
+    labeler: Mapped[str] = mapped_column(Name, primary_key=True)
+    skipped_at: Mapped[datetime]
+
+
+def lock_labeler(session: Session, detector_id: int, labeler: str) -> None:
+    """Let no other request of this labeler reserve before this transaction ends.
+
+    Without it two requests at once would be given two queries, and the one that
+    is shown last would not be the one that comes again.  SQLite has one writer at
+    a time anyway.
+    """
+    if session.get_bind().dialect.name != "sqlite":
+        number = func.hashtextextended(labeler, detector_id)
+        session.execute(select(func.pg_advisory_xact_lock(number)))
+
+
+def list_reserved(
+    session: Session, detector_id: int, labeler: str, *, at: datetime
+) -> list[Query]:
+    """Return the unlabelled queries that *labeler* has reserved, in their order."""
+    statement = (
+        select(Reservation.query_id)
+        .where(
+            Reservation.labeler == labeler,
+            Reservation.until > at,
+            _waits(Reservation.query_id, detector_id),
+        )
+        .order_by(Reservation.place, Reservation.query_id)
+    )
+    return [session.get_one(Query, number) for number in session.scalars(statement)]
+
+
+def _waits(
+    query_id: InstrumentedAttribute[int], detector_id: int
+) -> ColumnElement[bool]:
+    """Return the condition that a query of the detector waits for its label."""
+    # Of a join SQLite would read every unlabelled query first, to look for each
+    # whether it is among these few.
+    return (
+        select(Query.id)
+        .where(
+            Query.id == query_id,
+            Query.detector_id == detector_id,
+            Query.label.is_(None),
+        )
+        .exists()
+    )
+
+
+def _is_reserved(
+    query_id: InstrumentedAttribute[int], at: datetime
+) -> ColumnElement[bool]:
+    return (
+        select(Reservation.query_id)
+        .where(Reservation.query_id == query_id, Reservation.until > at)
+        .exists()
+    )
+
+
+def reserve_query(
+    session: Session, query_id: int, labeler: str, *, at: datetime, until: datetime
+) -> bool:
+    """Reserve a query behind the others of *labeler*; False if it is another's."""
+    last = select(func.max(Reservation.place)).where(Reservation.labeler == labeler)
+    values = {
+        "labeler": labeler,
+        "until": until,
+        "place": (session.scalar(last) or 0) + 1,
+    }
+    statement = _insert(session, Reservation).values(query_id=query_id, **values)
+    statement = statement.on_conflict_do_update(
+        index_elements=["query_id"], set_=values, where=Reservation.until <= at
+    )
+    taken = session.execute(statement.returning(Reservation.query_id))
+    return taken.one_or_none() is not None
+
+
+def _insert(session: Session, rows_of: type[Base]) -> Any:
+    is_sqlite = session.get_bind().dialect.name == "sqlite"
+    return (sqlite if is_sqlite else postgresql).insert(rows_of)
+
+
+def renew(session: Session, query_ids: Sequence[int], *, until: datetime) -> None:
+    """Prolong the reservations of these queries."""
+    statement = update(Reservation).where(Reservation.query_id.in_(query_ids))
+    session.execute(statement.values(until=until), execution_options=_IN_PLACE)
+
+
+def delete_expired(session: Session, *, at: datetime) -> None:
+    """Delete some reservations that ended, leaving out what others delete just now."""
+    ended = (
+        select(Reservation.query_id)
+        .where(Reservation.until <= at)
+        .order_by(Reservation.until)
+        .limit(_MOST_EXPIRED)
+        .with_for_update(skip_locked=True)
+    )
+    statement = delete(Reservation).where(Reservation.query_id.in_(ended))
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+def delete_of_query(session: Session, query_id: int) -> None:
+    """Delete whatever kept a query from being given to anybody."""
+    for rows_of in (Reservation, Skip):
+        statement = delete(rows_of).where(rows_of.query_id == query_id)
+        session.execute(statement, execution_options=_IN_PLACE)
+
+
+def set_aside(
+    session: Session, query_id: int, labeler: str, *, skipped_at: datetime
+) -> None:
+    """End the reservation of *labeler*, and offer the query to others first."""
+    own = delete(Reservation).where(
+        Reservation.query_id == query_id, Reservation.labeler == labeler
+    )
+    session.execute(own, execution_options=_IN_PLACE)
+    statement = _insert(session, Skip).values(
+        query_id=query_id, labeler=labeler, skipped_at=skipped_at
+    )
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=["query_id", "labeler"], set_={"skipped_at": skipped_at}
+        )
+    )
+
+
+def find_free_query(
+    session: Session, detector_id: int, labeler: str, *, at: datetime, from_id: int
+) -> Query | None:
+    """Return the free query with the smallest id from *from_id* on.
+
+    Free is what has no label, nobody has reserved, and *labeler* did not skip.
+    """
+    is_skipped = (
+        select(Skip.query_id)
+        .where(Skip.query_id == Query.id, Skip.labeler == labeler)
+        .exists()
+    )
+    statement = (
+        select(Query)
+        .where(
+            Query.detector_id == detector_id,
+            Query.label.is_(None),
+            Query.id >= from_id,
+            ~_is_reserved(Query.id, at),
+            ~is_skipped,
+        )
+        .order_by(Query.id)
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def find_skipped_query(
+    session: Session, detector_id: int, labeler: str, *, at: datetime
+) -> Query | None:
+    """Return what *labeler* skipped longest ago and nobody has reserved."""
+    statement = (
+        select(Skip.query_id)
+        .where(
+            Skip.labeler == labeler,
+            _waits(Skip.query_id, detector_id),
+            ~_is_reserved(Skip.query_id, at),
+        )
+        .order_by(Skip.skipped_at, Skip.query_id)
+        .limit(1)
+    )
+    number = session.scalars(statement).one_or_none()
+    return None if number is None else session.get_one(Query, number)
