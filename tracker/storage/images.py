@@ -32,7 +32,7 @@ class ImageStore:
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -46,7 +46,8 @@ class ImageStore:
         return self._folder / name[:2] / name
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in *folder* are on the disk."""
     # The new name is on the disk only once its folder is.
     handle = os.open(folder, os.O_RDONLY)
     try:
