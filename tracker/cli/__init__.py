@@ -28,6 +28,7 @@ _COMMANDS = {
     "keys": "api_keys.keys",
     "backup": "backup.backup",
     "restore": "backup.restore",
+    "doctor": "doctor.doctor",
 }
 
 

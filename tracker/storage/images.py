@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -41,6 +42,14 @@ class ImageStore:
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
         return self._path(name).read_bytes()
+
+    def has(self, name: str) -> bool:
+        """Whether the image *name* is there."""
+        return self._path(name).is_file()
+
+    def iter_names(self) -> Iterator[str]:
+        """Yield the name of every file, whether or not a query points at it."""
+        return (path.name for path in self._folder.rglob("*") if path.is_file())
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
