@@ -1,8 +1,10 @@
 """A backup of either database fills either, and nothing but a whole one does."""
 
+import errno
 import hashlib
 import io
 import json
+import os
 import stat
 import threading
 import zipfile
@@ -20,6 +22,7 @@ from tests.conftest import DATABASES, START, Clock
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.recompute import Recomputer
+from tracker.services.backup import create_backup
 from tracker.services.detectors import archive_detector
 from tracker.services.keys import create_key
 from tracker.services.queries import NewQuery, log_query
@@ -392,6 +395,40 @@ def test_an_existing_file_is_replaced_only_when_asked_for(
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(shell.folder.glob(".backup*")) == []
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = file.read_bytes()
+    names = sorted(path.name for path in shell.folder.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        said = shell("backup", str(file), "--overwrite", status=1).stderr
+
+    assert "No space left on device" in said
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in shell.folder.iterdir()) == names
+
+
+def test_a_disk_that_fills_up_on_the_way_leaves_nothing(shell: Shell) -> None:
+    def fail(doing: str, _number: int) -> None:
+        if doing == "Writing labels":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with opened(shell) as database:
+        with (
+            pytest.raises(OSError, match="No space left"),
+            create_backup(shell.folder / "x.zip", fail) as writer,
+            database.read() as session,
+        ):
+            writer.add_tables(session)
+        assert list(shell.folder.glob("*x.zip*")) == []
+        with database.write() as session:
+            create_key(session, "later", "viewer", created_at=START)
 
 
 def test_a_folder_that_is_not_there_is_named(shell: Shell) -> None:

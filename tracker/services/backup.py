@@ -10,7 +10,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -81,8 +81,11 @@ class BackupWriter:
     def _add_table(self, session: Session, table: Table) -> TableEntry:
         digest = hashlib.sha256()
         written = 0
-        rows = storage.iter_table(session, table)
-        with self._archive.open(member_of(table.name), "w", force_zip64=True) as member:
+        with (
+            # Before the session: on a full disk the cursor would outlive it.
+            closing(storage.iter_table(session, table)) as rows,
+            self._archive.open(member_of(table.name), "w", force_zip64=True) as member,
+        ):
             while chunk := list(islice(rows, _ROWS)):
                 lines = "".join(f"{_encode(tuple(row))}\n" for row in chunk).encode()
                 member.write(lines)
