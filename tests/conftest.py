@@ -109,22 +109,39 @@ def postgres_template(postgres_server_url: str) -> str:
     return name
 
 
+@pytest.fixture
+def new_database_url(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[str], str]]:
+    """Makes a fresh, migrated database of the kind that is named; gives its URL."""
+    made: list[str] = []
+
+    def make(kind: str) -> str:
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        if kind == "sqlite":
+            path = tmp_path / f"{name}.db"
+            shutil.copy(request.getfixturevalue("sqlite_template"), path)
+            return f"sqlite:///{path}"
+        server = request.getfixturevalue("postgres_server_url")
+        template = request.getfixturevalue("postgres_template")
+        _administer(
+            server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+        )
+        made.append(name)
+        return _renamed(server, name)
+
+    yield make
+    for name in made:
+        server = request.getfixturevalue("postgres_server_url")
+        _administer(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture(params=DATABASES)
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_url(
+    request: pytest.FixtureRequest, new_database_url: Callable[[str], str]
+) -> str:
     """The URL of a fresh, migrated database; every test runs on both kinds."""
-    if request.param == "sqlite":
-        path = tmp_path / "tracker.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield f"sqlite:///{path}"
-        return
-    server = request.getfixturevalue("postgres_server_url")
-    template = request.getfixturevalue("postgres_template")
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    _administer(
-        server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
-    )
-    yield _renamed(server, name)
-    _administer(server, f"DROP DATABASE {name} WITH (FORCE)")
+    return new_database_url(request.param)
 
 
 @pytest.fixture

@@ -26,6 +26,9 @@ _COMMANDS = {
     "recompute": "recompute.recompute",
     "studies": "studies.studies",
     "keys": "api_keys.keys",
+    "backup": "backup.backup",
+    "restore": "backup.restore",
+    "doctor": "doctor.doctor",
 }
 
 

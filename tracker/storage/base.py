@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Connection,
     DateTime,
@@ -105,7 +106,10 @@ def insert_rows(
     columns: list[Sequence[Any]] = list(zip(*map(in_order, rows), strict=True))
     for place, column in enumerate(table.c):
         process = column.type.dialect_impl(dialect).bind_processor(dialect)
-        if process is not None:
+        if process is not None and isinstance(column.type, JSON):
+            # A list is equal to others and yet cannot be looked up.
+            columns[place] = [process(value) for value in columns[place]]
+        elif process is not None:
             prepared = {value: process(value) for value in set(columns[place])}
             columns[place] = [prepared[value] for value in columns[place]]
     names = ", ".join(dialect.identifier_preparer.format_column(c) for c in table.c)

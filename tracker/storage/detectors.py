@@ -91,11 +91,12 @@ def list_detectors(
     name: str | None = None,
     after: int | None = None,
     limit: int | None = None,
+    has_archived: bool = False,
 ) -> Sequence[Detector]:
-    """Return the detectors that are not archived, the oldest first."""
-    statement = (
-        select(Detector).where(Detector.archived_at.is_(None)).order_by(Detector.id)
-    )
+    """Return the detectors, the oldest first; the archived ones only if wanted."""
+    statement = select(Detector).order_by(Detector.id)
+    if not has_archived:
+        statement = statement.where(Detector.archived_at.is_(None))
     if name is not None:
         statement = statement.where(Detector.name == name)
     if after is not None:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -32,7 +33,7 @@ class ImageStore:
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -42,11 +43,20 @@ class ImageStore:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
         return self._path(name).read_bytes()
 
+    def has(self, name: str) -> bool:
+        """Whether the image *name* is there."""
+        return self._path(name).is_file()
+
+    def iter_names(self) -> Iterator[str]:
+        """Yield the name of every file, whether or not a query points at it."""
+        return (path.name for path in self._folder.rglob("*") if path.is_file())
+
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in *folder* are on the disk."""
     # The new name is on the disk only once its folder is.
     handle = os.open(folder, os.O_RDONLY)
     try:

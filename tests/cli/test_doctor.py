@@ -1,0 +1,69 @@
+"""The doctor finds what is wrong, names it, and changes nothing."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.cli.test_backup import fill, images_of, opened, picture
+from tests.cli.test_commands import Shell
+from tracker.storage import schema
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path: Path) -> Shell:
+    shell = Shell(database_url, tmp_path)
+    fill(shell)
+    return shell
+
+
+def change(shell: Shell, statement: str) -> None:
+    with opened(shell) as database, database.write() as session:
+        session.execute(text(statement))
+
+
+def test_nothing_is_wrong_with_what_the_program_wrote(shell: Shell) -> None:
+    assert "Nothing is wrong" in shell("doctor").stdout
+    shell("recompute")
+    assert "Nothing is wrong" in shell("doctor").stdout
+
+
+def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) -> None:
+    change(shell, "UPDATE counts SET number = 59 WHERE label = 'ÑO' AND number = 60")
+
+    said = shell("doctor", status=1)
+
+    assert (
+        "59 queries with label ÑO and prediction YES are counted, a recount finds 60"
+        in said.stdout
+    )
+    assert "snapshot says 0 of 60 correct for ÑO, the counts 0 of 59" in said.stdout
+    assert "What mends it: the labels are the evidence" in said.stdout
+    assert "2 things are wrong" in said.stderr
+
+
+def test_an_archived_detector_is_checked_too(shell: Shell) -> None:
+    change(shell, "UPDATE counts SET number = 7 WHERE label = 'NO'")
+
+    assert "old, version default" in shell("doctor", status=1).stdout
+
+
+def test_a_missing_image_is_wrong_and_one_too_many_is_not(shell: Shell) -> None:
+    images_of(shell).put(picture(77), "png")
+    assert "1 images belong to no query" in shell("doctor").stdout
+    folder = Path(shell.environ["TRACKER_DATA_DIR"]) / "images"
+    for path in folder.rglob("*.png"):
+        path.unlink()
+
+    said = shell("doctor", status=1)
+
+    assert said.stdout.count("is missing") == 2
+    assert "copy it from a backup" in said.stdout
+
+
+def test_another_revision_is_named_and_left_as_it_is(shell: Shell) -> None:
+    with opened(shell) as database:
+        schema.downgrade(database, "0002")
+
+        assert "at revision 0002" in shell("doctor", status=1).stderr
+        assert schema.current_revision(database) == "0002"

@@ -1,0 +1,116 @@
+"""The commands backup and restore."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from tracker.cli.setup import connected, load_settings, now
+from tracker.services.backup import Manifest, OnProgress, create_backup
+from tracker.services.restore import check_is_empty, open_backup
+from tracker.storage.images import ImageStore
+
+_MOST_SHOWN = 20
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
+def backup(file: Path, *, overwrite: bool) -> None:
+    """Write everything into FILE, while the service goes on.
+
+    FILE holds every label that was acknowledged before the command began, and
+    all images.  It can be restored into SQLite and into PostgreSQL, whichever of
+    them it is from.
+    """
+    if file.exists() and not overwrite:
+        raise click.ClickException(
+            f"{file} exists already; --overwrite replaces it, once the new one is whole"
+        )
+    settings = load_settings()
+    begun = now()
+    with (
+        _named_trouble(file),
+        connected(settings) as database,
+        _shown() as on_progress,
+        create_backup(file, on_progress) as writer,
+    ):
+        with database.read() as session:
+            writer.add_tables(session)
+        missing = writer.add_images(ImageStore(settings.image_dir))
+        manifest = writer.add_manifest(created_at=begun)
+    for name in missing[:_MOST_SHOWN]:
+        click.echo(f"The image {name} is missing, and so it is here.", err=True)
+    click.echo(
+        f"{file} holds {_described(manifest)}, "
+        f"{file.stat().st_size / 1e6:,.1f} MB in all."
+    )
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def restore(file: Path) -> None:
+    """Fill an empty database with the backup FILE.
+
+    FILE is checked to the last byte first.  Then everything is written or
+    nothing, and a database that holds anything already is refused.
+    """
+    settings = load_settings()
+    with (
+        _named_trouble(file),
+        _shown() as on_progress,
+        open_backup(file, on_progress) as reader,
+        connected(settings) as database,
+    ):
+        with database.read() as session:
+            check_is_empty(session)
+        # Before the rows that name them, and not within the transaction: the
+        # database would give up on one that waits for many files.
+        reader.write_images(ImageStore(settings.image_dir))
+        with database.write() as session:
+            reader.write_tables(session)
+    click.echo(
+        f"The database holds {_described(reader.manifest)}. "
+        "tracker recompute --all checks them against a recount."
+    )
+
+
+def _described(manifest: Manifest) -> str:
+    rows = {entry.name: entry.rows for entry in manifest.tables}
+    return (
+        f"{rows['detectors']:,} detectors, {rows['queries']:,} queries, "
+        f"{rows['labels']:,} labels, {rows['snapshots']:,} snapshots and "
+        f"{manifest.images:,} images"
+    )
+
+
+@contextmanager
+def _shown() -> Iterator[OnProgress]:
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.completed:,}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task("Beginning", total=None)
+        done: dict[str, int] = {}
+
+        def on_progress(doing: str, number: int) -> None:
+            done[doing] = done.get(doing, 0) + number
+            progress.update(task, completed=done[doing], description=doing)
+
+        yield on_progress
+
+
+@contextmanager
+def _named_trouble(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise click.ClickException(
+            f"{error.filename or file}: {error.strerror or error}"
+        ) from error

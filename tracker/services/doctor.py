@@ -1,0 +1,92 @@
+"""What may be wrong with stored data, in plain words, and what mends it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from tracker.services.fields import UNCLEAR
+from tracker.services.recount import compare_with_recount
+from tracker.storage.backup import iter_image_names
+from tracker.storage.counts import load_counts
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.images import ImageStore
+from tracker.storage.snapshots import find_newest_snapshot, list_intervals_of
+
+_MEND_COUNTS = (
+    "the labels are the evidence and are whole: restore a backup in which the counts "
+    "agree, or export the labels and import them into a new detector"
+)
+_MEND_SNAPSHOT = (
+    "once the counts agree with a recount, the next scored label adds a snapshot that "
+    "is right; the history keeps the wrong one"
+)
+_MEND_IMAGE = "copy it from a backup, whose folder images holds it under that name"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that should not be so."""
+
+    what: str
+    remedy: str
+
+
+def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
+    """Yield what is wrong with the counts of *detector* and its newest snapshots."""
+    for wrong in compare_with_recount(session, detector):
+        cell = wrong.cell
+        yield Problem(
+            f"{detector.name}, version {wrong.version}: {wrong.running:,} queries "
+            f"with label {cell.label} and prediction {cell.predicted} are counted, a "
+            f"recount finds {wrong.recounted:,}",
+            _MEND_COUNTS,
+        )
+    yield from _check_snapshots(session, detector)
+
+
+def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
+    versions = list_versions(session, detector.id)
+    # Labels that wait for the job are in no snapshot yet, and not in these either.
+    counts = load_counts(session, [version.id for version in versions])
+    for version in versions:
+        scored = {name: [0, 0] for name in detector.classes}
+        for cell, number in counts[version.id].items():
+            if cell.label != UNCLEAR and not cell.is_targeted:
+                scored[cell.label][0] += number if cell.label == cell.predicted else 0
+                scored[cell.label][1] += number
+        snapshot = find_newest_snapshot(session, version.id)
+        stored = {name: [0, 0] for name in detector.classes}
+        if snapshot is not None:
+            rows = list_intervals_of(session, [snapshot.id], method="exact")
+            for row in rows:
+                if row.position:
+                    name = detector.classes[row.position - 1]
+                    stored[name] = [row.correct, row.labelled]
+        for name in detector.classes:
+            if stored[name] != scored[name]:
+                yield Problem(
+                    f"{detector.name}, version {version.name}: the newest snapshot "
+                    f"says {_of(stored[name])} correct for {name}, the counts "
+                    f"{_of(scored[name])}",
+                    _MEND_SNAPSHOT,
+                )
+
+
+def _of(pair: list[int]) -> str:
+    correct, labelled = pair
+    return f"{correct:,} of {labelled:,}"
+
+
+def check_images(session: Session, images: ImageStore) -> Iterator[Problem]:
+    """Yield the images that queries point at and that are not there."""
+    for name in iter_image_names(session):
+        if not images.has(name):
+            yield Problem(
+                f"the image {name}, which a query points at, is missing", _MEND_IMAGE
+            )
+
+
+def count_unnamed_images(session: Session, images: ImageStore) -> int:
+    """Count the files that no query points at; they do no harm."""
+    return len(set(images.iter_names()) - set(iter_image_names(session)))
