@@ -27,6 +27,7 @@ from tracker.services.detectors import archive_detector
 from tracker.services.keys import create_key
 from tracker.services.queries import NewQuery, log_query
 from tracker.services.recount import compare_with_recount
+from tracker.services.reservations import skip
 from tracker.storage import backup as storage
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
@@ -98,6 +99,9 @@ def fill(shell: Shell) -> None:
             create_key(session, "camera", "editor", created_at=START)
         Recomputer(database, "test", clock).run()
         bench.log("YES", "YES")
+        later = bench.log("YES")
+        with database.write() as session:
+            skip(session, later, labeler="alice", skipped_at=clock())
     shell("studies", "add", "dö or", str(IRIS), "--name", "t", "--kind", "bootstrap")
 
 
@@ -391,7 +395,7 @@ def test_an_existing_file_is_replaced_only_when_asked_for(
     assert file.read_text() == "mine"
     said = shell("backup", str(file), "--overwrite").stdout
 
-    assert "2 detectors, 68 queries, 68 labels" in said
+    assert "2 detectors, 69 queries, 68 labels" in said
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(shell.folder.glob(".backup*")) == []

@@ -10,18 +10,15 @@ from tracker.storage import schema
 from tracker.storage.base import Base, insert_rows, stream
 from tracker.storage.job_runs import Heartbeat
 from tracker.storage.queries import Query
+from tracker.storage.reservations import Reservation
+
+# What speaks of the processes that run and the people who label just now.
+_PASSING = (Heartbeat.__table__, Reservation.__table__)
 
 
 def list_tables() -> list[Table]:
-    """Return every table that is kept, each after those that it points at.
-
-    Heartbeats are left out: they speak of processes that run now.
-    """
-    return [
-        table
-        for table in schema.metadata.sorted_tables
-        if table is not Heartbeat.__table__
-    ]
+    """Return every table that is kept, each after those that it points at."""
+    return [table for table in schema.metadata.sorted_tables if table not in _PASSING]
 
 
 def iter_table(session: Session, table: Table) -> Generator[Any]:
