@@ -12,15 +12,19 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Playwright
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import create_engine, make_url, select, text
 
 from tracker.app import create_app
 from tracker.jobs.recompute import Recomputer
+from tracker.services.accounts import create_account
 from tracker.services.fields import ROLES
 from tracker.services.keys import create_key
+from tracker.services.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage import schema
+from tracker.storage.accounts import find_account
 from tracker.storage.database import Database, open_database
 
 DATABASES = ("sqlite", "postgresql")
@@ -172,6 +176,26 @@ def app(settings: Settings, database: Database, clock: Clock) -> Flask:
     return made
 
 
+def signed_in(
+    app: Flask, name: str, role: str, *, sees_all: bool = True
+) -> FlaskClient:
+    """Return a browser in which the account of that name is signed in.
+
+    The account is made with this role if there is none of that name.
+    """
+    context = app.extensions["tracker"]
+    with context.database.write() as session:
+        account = find_account(session, name) or create_account(
+            session, name, role, created_at=START, has_all_detectors=sees_all
+        )
+        link = create_link(session, account, created_at=context.clock())
+    client = app.test_client()
+    assert client.get("/sign-in", query_string={"token": link}).status_code == 303
+    # What is said once after signing in is said here.
+    assert client.get("/account").status_code == 200
+    return client
+
+
 @pytest.fixture
 def keys(database: Database) -> dict[str, str]:
     """An API key of each role."""
@@ -180,6 +204,20 @@ def keys(database: Database) -> dict[str, str]:
             role: create_key(session, f"{role}-key", role, created_at=START)
             for role in ROLES
         }
+
+
+@pytest.fixture
+def tables(database: Database) -> Callable[[], dict[str, list[Any]]]:
+    """Read every row of every table, to tell whether anything was written."""
+
+    def read() -> dict[str, list[Any]]:
+        with database.read() as session:
+            return {
+                table.name: sorted(map(repr, session.execute(select(table))))
+                for table in schema.metadata.sorted_tables
+            }
+
+    return read
 
 
 @pytest.fixture

@@ -58,6 +58,15 @@ class Deployment:
         value = value.replace("/run/secrets/", f"{self.folder}/")
         return re.sub(r"\b(web|127\.0\.0\.1):8000\b", f"127.0.0.1:{self.port}", value)
 
+    def command_line(self, service: str, *words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "tracker", *words],
+            env=self.environ(service),
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
     def environ(self, service: str) -> dict[str, str]:
         [image] = [line for line in instructions("ENV") if "TRACKER_" in line]
         variables = dict(re.findall(r"(TRACKER_\w+)=(\S+)", image))
@@ -134,6 +143,12 @@ def test_the_services_migrate_answer_recompute_and_stop(deployment: Deployment) 
     assert migrate.popen.wait(60) == 0
     assert not deployment.is_healthy("web")
 
+    refused = deployment.start("web")
+    assert refused.popen.wait(60) == 1
+    refused.kill()
+    made = ["accounts", "create", "admin", "--role", "admin"]
+    link = deployment.command_line("migrate", *made)
+    assert link.startswith("https://localhost/sign-in?token=")
     web = deployment.start("web")
     wait_until(lambda: deployment.is_healthy("web"))
     assert not deployment.is_healthy("worker")
@@ -141,13 +156,7 @@ def test_the_services_migrate_answer_recompute_and_stop(deployment: Deployment) 
     wait_until(lambda: deployment.is_healthy("worker"))
 
     create = ["keys", "create", "camera", "--role", "editor"]
-    key = subprocess.run(
-        [sys.executable, "-m", "tracker", *create],
-        env=deployment.environ("web"),
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    key = deployment.command_line("web", *create)
     deployment.call("/detectors", key, {"name": "door", "question": "Closed?"})
     for number in range(3):
         query = {"key": f"q{number}", "predicted": "YES", "label": "YES"}
@@ -185,6 +194,7 @@ def test_every_service_comes_back_and_says_whether_it_is_well() -> None:
     assert restarts == {
         "database": "unless-stopped",
         "migrate": "on-failure:5",
+        "proxy": "unless-stopped",
         "web": "unless-stopped",
         "worker": "unless-stopped",
     }
@@ -195,7 +205,7 @@ def test_every_service_comes_back_and_says_whether_it_is_well() -> None:
     }
 
 
-def test_ports_are_published_on_this_machine_only() -> None:
+def test_only_the_proxy_has_ports() -> None:
     published = {
         name: [interpolated(port) for port in service.get("ports", [])]
         for name, service in SERVICES.items()
@@ -203,7 +213,8 @@ def test_ports_are_published_on_this_machine_only() -> None:
     assert published == {
         "database": [],
         "migrate": [],
-        "web": ["127.0.0.1:8000:8000"],
+        "proxy": ["80:80", "443:443"],
+        "web": [],
         "worker": [],
     }
 
@@ -216,8 +227,8 @@ def test_every_variable_is_a_setting(service: str, tmp_path: Path) -> None:
     assert settings.database == "sqlite:////data/tracker.db"
     assert settings.load_secret_key() == "5ecret" * 8
     assert settings.data_dir == tmp_path / "data"
-    assert settings.trust_network is (service == "web")
-    assert settings.trusted_hosts == ()
+    assert settings.public_url == "https://localhost"
+    assert settings.proxies == 1
 
 
 def secrets_named_in(compose: dict[str, Any]) -> list[str]:
@@ -236,10 +247,11 @@ def test_what_must_last_lies_on_a_volume() -> None:
     assert mounts == {
         "database": ["database:/var/lib/postgresql/data"],
         "migrate": [],
+        "proxy": ["certificates:/data"],
         "web": ["data:/data"],
         "worker": [],
     }
-    assert COMPOSE["volumes"].keys() == {"data", "database"}
+    assert COMPOSE["volumes"].keys() == {"certificates", "data", "database"}
     assert any("TRACKER_DATA_DIR=/data" in line for line in instructions("ENV"))
 
 
@@ -256,10 +268,10 @@ def test_every_secret_that_is_read_is_a_file_that_git_never_sees() -> None:
     for name, service in SERVICES.items():
         read = {
             Path(value).name
-            for value in service["environment"].values()
+            for value in service.get("environment", {}).values()
             if str(value).startswith("/run/secrets/")
         }
-        assert read == set(service["secrets"]), name
+        assert read == set(service.get("secrets", [])), name
         assert read <= declared.keys()
     assert {Path(described["file"]).parent.name for described in declared.values()} == {
         "secrets"

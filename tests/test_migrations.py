@@ -41,6 +41,21 @@ ROWS = (
     "INSERT INTO reservations (query_id, labeler, until, place)"
     f" VALUES (1, 'alice', '{NOW}', 1)",
     f"INSERT INTO skips (query_id, labeler, skipped_at) VALUES (1, 'bob', '{NOW}')",
+    "INSERT INTO accounts (id, name, role, has_all_detectors, created_at)"
+    f" VALUES (1, 'dora', 'labeler', '0', '{NOW}')",
+    "INSERT INTO account_detectors (account_id, detector_id) VALUES (1, 1)",
+    "INSERT INTO api_keys (id, name, role, digest, created_at)"
+    f" VALUES (1, 'camera', 'editor', 'abc', '{NOW}')",
+    "INSERT INTO api_key_detectors (api_key_id, detector_id) VALUES (1, 1)",
+    "INSERT INTO sign_ins (account_id, digest, created_at, seen_at, address, browser)"
+    f" VALUES (1, 'def', '{NOW}', '{NOW}', '::1', 'Firefox')",
+    "INSERT INTO sign_in_links (digest, account_id, expires_at)"
+    f" VALUES ('ghi', 1, '{NOW}')",
+    "INSERT INTO sign_in_tries (account, address, tried_at)"
+    f" VALUES ('jkl', '::1', '{NOW}')",
+    "INSERT INTO audit_events (happened_at, actor, actor_kind, action, subject,"
+    " details, address)"
+    f" VALUES ('{NOW}', 'dora', 'account', 'signed in', 'dora', '{{}}', '::1')",
 )
 
 
@@ -89,6 +104,7 @@ COLUMNS = {
     "snapshot_intervals": "low",
     "studies": "note",
     "study_rounds": "accuracy",
+    "audit_events": "subject",
 }
 
 

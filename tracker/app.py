@@ -8,11 +8,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, render_template, request
+from flask import Flask, Response, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 from sqlalchemy.exc import DBAPIError
 from werkzeug.exceptions import HTTPException, SecurityError
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tracker import api, web
 from tracker.errors import (
@@ -37,6 +39,7 @@ from tracker.http import (
     problem,
 )
 from tracker.jobs.recompute import recompute_detector, utc_now
+from tracker.services.sign_ins import LONGEST
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
@@ -52,6 +55,7 @@ _TITLES = {
     UnsupportedMediaTypeError: (415, "The media type is not read here"),
     UnavailableError: (503, "The database does not answer"),
 }
+_SIGN_IN = "pages.show_sign_in"
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
 
 
@@ -74,7 +78,12 @@ def create_app(
         SECRET_KEY=settings.load_secret_key(),
         MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
         TRUSTED_HOSTS=settings.allowed_hosts,
+        # A browser keeps a cookie of this prefix to one host, and to HTTPS.
+        SESSION_COOKIE_NAME="__Host-tracker" if settings.is_https else "tracker",
+        SESSION_COOKIE_SECURE=settings.is_https,
         SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,
+        PERMANENT_SESSION_LIFETIME=LONGEST,
         SEND_FILE_MAX_AGE_DEFAULT=timedelta(days=365),
         WTF_CSRF_TIME_LIMIT=None,
     )
@@ -87,8 +96,11 @@ def create_app(
         clock=clock,
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
+    if settings.proxies:
+        trusted = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)
+        app.wsgi_app = trusted  # type: ignore[method-assign]
     app.before_request(authorize)
-    app.after_request(partial(_add_headers, content_security_policy(settings)))
+    app.after_request(partial(_add_headers, _private_headers(settings)))
     app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
     csrf = CSRFProtect(app)
     api.register(app, csrf)
@@ -107,12 +119,22 @@ def content_security_policy(settings: Settings) -> str:
     )
 
 
-def _add_headers(policy: str, response: Response) -> Response:
-    response.headers.setdefault("Content-Security-Policy", policy)
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("Referrer-Policy", "same-origin")
-    response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
-    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+def _private_headers(settings: Settings) -> dict[str, str]:
+    headers = {
+        "Content-Security-Policy": content_security_policy(settings),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if settings.is_https:
+        headers["Strict-Transport-Security"] = "max-age=31536000"
+    return headers
+
+
+def _add_headers(headers: dict[str, str], response: Response) -> Response:
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
     if request.endpoint != "static":
         response.headers.setdefault("Cache-Control", "no-store")
     return response
@@ -137,7 +159,9 @@ def _register_error_handlers(app: Flask) -> None:
     app.register_error_handler(Exception, _on_bug)
 
 
-def _on_tracker_error(error: TrackerError) -> Response:
+def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
+    if isinstance(error, UnauthorizedError) and not is_api_request():
+        return _send_to_sign_in()
     if isinstance(error, InvalidInputError):
         # What is wrong in an address is a 400, what is wrong in a body a 422.
         is_read = request.method in {"GET", "HEAD"}
@@ -149,6 +173,18 @@ def _on_tracker_error(error: TrackerError) -> Response:
         if isinstance(error, kind):
             return _answer(status, title, str(error))
     return _on_bug(error)
+
+
+def _send_to_sign_in() -> ResponseReturnValue:
+    if request.path == "/metrics":
+        return Response("Sign in, or send an API key.\n", 401, _HEADERS[401])
+    is_read = request.method in {"GET", "HEAD"}
+    if "HX-Request" in request.headers:
+        # A part of a page cannot show the form; the whole page goes there.
+        return Response(status=401, headers={"HX-Redirect": url_for(_SIGN_IN)})
+    path = request.full_path.rstrip("?") if is_read else None
+    is_first_page = path == url_for("pages.show_detectors")
+    return redirect(url_for(_SIGN_IN, next=None if is_first_page else path), 303)
 
 
 def _on_http_error(error: HTTPException) -> Response:

@@ -8,25 +8,33 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 # This module alone keeps things for the length of a request.
-from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251
+from flask import Flask, Response, current_app, g, request  # noqa: TID251
+from flask import session as cookie
 from flask.json.provider import JSONProvider
+from sqlalchemy.orm import Session
 
 from tracker.errors import FieldError, InvalidInputError, TrackerError
+from tracker.services.access import Actor, actor_of_account, actor_of_key, check_sees
+from tracker.services.audit import NOBODY, record
 from tracker.services.fields import ROLES
 from tracker.services.keys import find_valid_key
 from tracker.services.rows import load_json
+from tracker.services.sign_ins import Origin, find_signed_in, is_to_be_noted
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
+from tracker.storage.sign_ins import touch_sign_in
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
+# Where a signed cookie keeps what shows that its browser is signed in.
+SIGN_IN = "sign_in"
 _DRAW = secrets.SystemRandom()
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
 class UnauthorizedError(TrackerError):
-    """There is no valid API key."""
+    """Nobody is signed in, or there is no valid API key."""
 
 
 class ForbiddenError(TrackerError):
@@ -39,23 +47,6 @@ class BadRequestError(TrackerError):
 
 class BadParametersError(InvalidInputError):
     """What stands behind the question mark of an address is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Who asks, and what they may do."""
-
-    name: str
-    role: str
-
-    def may(self, role: str) -> bool:
-        """Return whether this account has *role* or a stronger one."""
-        return ROLES.index(self.role) >= ROLES.index(role)
-
-
-# Without accounts everybody who reaches a page is its owner; that is why the
-# server listens on loopback only.
-LOCAL_VISITOR = Account("web", "admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +110,46 @@ def required_role(app: Flask, endpoint: str) -> str | None:
     return role if isinstance(role, str) else None
 
 
-def account() -> Account:
+def account() -> Actor:
     """Return who asks."""
     found = g.account
-    assert isinstance(found, Account)
+    assert isinstance(found, Actor)
     return found
+
+
+def find_visitor() -> Actor | None:
+    """Return who asks; None where everybody may, and it was not looked up."""
+    found = g.get("account")
+    assert found is None or isinstance(found, Actor)
+    return found
+
+
+def origin() -> Origin:
+    """Return where this request came from."""
+    return Origin(request.remote_addr or "", request.headers.get("User-Agent", ""))
+
+
+def audit(
+    session: Session,
+    action: str,
+    subject: str,
+    *,
+    actor: Actor | None = None,
+    **details: Any,
+) -> None:
+    """Log what is being done by whoever asks, in the same transaction.
+
+    *actor* is who turned out to be asking, where they have only just signed in.
+    """
+    record(
+        session,
+        actor or find_visitor() or NOBODY,
+        action,
+        subject,
+        happened_at=now(),
+        address=origin().address,
+        **details,
+    )
 
 
 def is_api_request() -> bool:
@@ -138,24 +164,60 @@ def authorize() -> None:
     role = required_role(current_app, request.endpoint)
     if role == PUBLIC:
         return
-    g.account = _account_of_key(request) if is_api_request() else LOCAL_VISITOR
+    g.account = _find_key() if _shows_a_key() else _find_signed_in()
     if role is None:
         raise ForbiddenError("this address declares nobody who may use it")
     if not g.account.may(role):
+        with database().write() as session:
+            audit(session, "refused", f"{request.method} {request.path}"[:200])
         raise ForbiddenError(
             f"the role {g.account.role} may not do this; it takes {role}"
         )
+    if g.account.detectors is not None and request.view_args:
+        with database().read() as session:
+            check_sees(session, g.account, *_first_of_path())
 
 
-def _account_of_key(asked: Request) -> Account:
-    scheme, _, text = asked.headers.get("Authorization", "").partition(" ")
+def _shows_a_key() -> bool:
+    # A program that collects metrics has a key; people may look at them too.
+    is_collected = request.path == "/metrics" and "Authorization" in request.headers
+    return is_api_request() or is_collected
+
+
+def _find_key() -> Actor:
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise UnauthorizedError("send the header Authorization: Bearer KEY")
     with database().read() as session:
         key = find_valid_key(session, text.strip())
         if key is None:
             raise UnauthorizedError("the API key is unknown or revoked")
-        return Account(key.name, key.role)
+        return actor_of_key(session, key)
+
+
+def _find_signed_in() -> Actor:
+    token = cookie.get(SIGN_IN)
+    if not isinstance(token, str):
+        raise UnauthorizedError("sign in first")
+    with database().read() as session:
+        found = find_signed_in(session, token, at=now())
+        if found is None:
+            raise UnauthorizedError("sign in again")
+        browser, signed_in = found
+        actor = actor_of_account(session, signed_in)
+    if is_to_be_noted(browser, at=now()):
+        with database().write() as session:
+            touch_sign_in(session, browser.id, seen_at=now())
+    return actor
+
+
+def _first_of_path() -> tuple[str, str]:
+    """Return the first noun of the path and what it names: "detectors", "door"."""
+    rule = request.url_rule
+    assert rule is not None
+    assert request.view_args
+    noun = rule.rule.partition("<")[0].rstrip("/").rpartition("/")[2]
+    return noun, str(next(iter(request.view_args.values())))
 
 
 class StrictJSONProvider(JSONProvider):

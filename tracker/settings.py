@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from tracker.errors import ConfigurationError
 
@@ -24,6 +32,17 @@ def _split_words(value: object) -> object:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+
+
+def _check_public_url(value: str) -> str:
+    parts = urlsplit(value)
+    is_origin = parts.scheme in {"http", "https"} and parts.hostname
+    if value and (not is_origin or value != f"{parts.scheme}://{parts.netloc}"):
+        raise ValueError("it must be like https://tracker.example.org, without a path")
+    return value
+
+
+PublicUrl = Annotated[str, AfterValidator(_check_public_url)]
 
 
 class Settings(BaseModel):
@@ -51,10 +70,17 @@ class Settings(BaseModel):
         le=3600.0,
         description="Seconds between two runs of the job that recomputes intervals.",
     )
-    trust_network: bool = Field(
-        default=False,
-        description="1 says that something in front keeps strangers out, and lets "
-        "the server listen beyond loopback.",
+    public_url: PublicUrl = Field(
+        default="",
+        description="Where browsers find the server, such as "
+        "https://tracker.example.org; with https, cookies go over nothing else.",
+    )
+    proxies: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        description="Reverse proxies in front, each of which adds to "
+        "X-Forwarded-For; without any that header is not believed.",
     )
     trusted_hosts: Words = Field(
         default=(),
@@ -123,7 +149,13 @@ class Settings(BaseModel):
     @property
     def allowed_hosts(self) -> list[str]:
         """Return every name under which the server may be addressed."""
-        return [*_LOOPBACK_HOSTS, *self.trusted_hosts]
+        own = urlsplit(self.public_url).hostname
+        return [*_LOOPBACK_HOSTS, *([own] if own else []), *self.trusted_hosts]
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers reach the server over HTTPS."""
+        return self.public_url.startswith("https://")
 
     def load_secret_key(self) -> str:
         """Return the secret key, made and stored at the first start.

@@ -1,17 +1,12 @@
 """What the tests of the API share: a caller, a detector, and the tables."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
 from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import TestResponse, encode_multipart
-
-from tracker.storage import schema
-from tracker.storage.database import Database
 
 
 class Api:
@@ -99,17 +94,3 @@ def door(api: Api) -> dict[str, Any]:
     response = api.post("/detectors", {"name": "door", "question": "Is it closed?"})
     assert response.status_code == 201
     return dict(response.json)
-
-
-@pytest.fixture
-def tables(database: Database) -> Callable[[], dict[str, list[Any]]]:
-    """Read every row of every table, to tell whether anything was written."""
-
-    def read() -> dict[str, list[Any]]:
-        with database.read() as session:
-            return {
-                table.name: sorted(map(repr, session.execute(select(table))))
-                for table in schema.metadata.sorted_tables
-            }
-
-    return read

@@ -63,6 +63,7 @@ def test_every_call_declares_the_role_that_is_agreed(app):
 
 def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
     before = tables()
+    refused = 0
     for method, path, address, role in list_calls(app):
         if role == PUBLIC:
             assert api.call(method, address, role=None).status_code == 200, path
@@ -73,9 +74,13 @@ def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
             if ROLES.index(other) < ROLES.index(role):
                 problem = assert_problem(answer, 403)
                 assert role in problem["detail"]
+                refused += 1
             else:
                 assert answer.status_code not in {401, 403}, (other, method, path)
-    assert tables() == before
+    after = tables()
+    assert len(after.pop("audit_events")) == refused == 17
+    assert before.pop("audit_events") == []
+    assert after == before
 
 
 @pytest.mark.parametrize(

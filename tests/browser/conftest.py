@@ -16,13 +16,16 @@ from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
 from tracker.jobs.recompute import Recomputer, utc_now
+from tracker.services.accounts import create_account
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports import import_rows
 from tracker.services.queries import NewQuery, log_query
 from tracker.services.rows import Row
+from tracker.services.sign_ins import create_link
 from tracker.services.studies import add_study, parse_study
 from tracker.settings import Settings
+from tracker.storage.accounts import find_account
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
@@ -46,6 +49,15 @@ class Site:
     url: str
     database: Database
     digits: dict[str, str] = field(default_factory=dict)
+
+    def link(self, name: str = "web", role: str = "admin") -> str:
+        """Return the address of a link that signs in once as *name*."""
+        with self.database.write() as session:
+            account = find_account(session, name) or create_account(
+                session, name, role, created_at=utc_now(), has_all_detectors=True
+            )
+            token = create_link(session, account, created_at=utc_now())
+        return f"{self.url}/sign-in?token={token}"
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +214,9 @@ def open_page(chromium: Browser, site: Site) -> Iterator[Any]:
         contexts.append(context)
         context.set_default_timeout(15_000)
         context.add_init_script(_LISTEN)
+        # The second page takes the greeting of a first visit away.
+        assert context.request.get(site.link()).ok
+        assert context.request.get(f"{site.url}/account").ok
         watch = Watch(context.new_page(), site.url)
         watch.page.goto(site.url + path)
         return watch

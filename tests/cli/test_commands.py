@@ -219,9 +219,12 @@ def test_wrong_words_fail_and_say_what_would_be_right(shell: Shell) -> None:
 
 def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> None:
     for command in ("serve", "web"):
-        result = shell(command, "--host", "0.0.0.0", status=1)
-
-        assert "TRACKER_TRUST_NETWORK=1" in result.stderr
+        without_key = shell(command, "--host", "0.0.0.0", status=1)
+        assert "TRACKER_SECRET_KEY must be set" in without_key.stderr
+    shell.environ["TRACKER_SECRET_KEY"] = "0123456789abcdef" * 2
+    for command in ("serve", "web"):
+        without_account = shell(command, "--host", "0.0.0.0", status=1)
+        assert "tracker accounts create NAME" in without_account.stderr
 
 
 def test_a_database_of_another_revision_is_refused(shell: Shell) -> None:

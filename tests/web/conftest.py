@@ -9,7 +9,7 @@ from flask import Flask
 from PIL import Image
 from werkzeug.test import TestResponse
 
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, signed_in
 from tests.web.reading import Page, read
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports import import_rows
@@ -25,9 +25,9 @@ PUBLISHED += [("NO", "NO")] * 41 + [("YES", "NO")] * 3
 class Visitor:
     """Asks for pages as a browser does, with the token of a form when it posts."""
 
-    def __init__(self, app: Flask) -> None:
-        self.client = app.test_client()
-        self._token = ""
+    def __init__(self, app: Flask, name: str = "web", role: str = "admin") -> None:
+        self.client = signed_in(app, name, role)
+        self.token = self.get("/account").form("/sign-out")["csrf_token"]
 
     def get(self, path: str, **options: Any) -> Page:
         return read(self.client.get(path, **options))
@@ -36,10 +36,7 @@ class Visitor:
         return read(self.send(path, fields))
 
     def send(self, path: str, fields: dict[str, Any] | None = None) -> TestResponse:
-        if not self._token:
-            form = self.get("/detectors/new").form("/detectors/new")
-            self._token = form["csrf_token"]
-        data = {"csrf_token": self._token, **(fields or {})}
+        data = {"csrf_token": self.token, **(fields or {})}
         return self.client.post(path, data=data)
 
 
@@ -81,6 +78,7 @@ class Shelf:
 
 @pytest.fixture
 def visitor(app: Flask) -> Visitor:
+    """An admin who is signed in."""
     return Visitor(app)
 
 

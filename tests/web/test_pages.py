@@ -57,6 +57,8 @@ def test_every_page_declares_who_may_see_it(app: Flask) -> None:
     assert {e for e, role in roles.items() if role == PUBLIC} == {
         "pages.alive",
         "pages.ready",
+        "pages.show_sign_in",
+        "pages.sign_in_by_password",
     }
     for endpoint in ("pages.show_settings", "pages.make_key", "pages.revoke"):
         assert roles[endpoint] == "admin"

@@ -10,8 +10,9 @@ from tracker.api.dumps import dump_detector
 from tracker.api.pages import dump_page
 from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import database, now, requires
+from tracker.http import account, audit, database, now, requires
 from tracker.services import detectors as services
+from tracker.services.access import grant
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
@@ -36,6 +37,8 @@ def create_detector(body: NewDetector) -> tuple[dict[str, Any], int]:
     """Make a detector."""
     with database().write() as session:
         detector = services.create_detector(session, body, created_at=now())
+        grant(session, account(), detector.id)
+        audit(session, "detector made", detector.name)
         return dump_detector(session, detector), 201
 
 
@@ -46,7 +49,11 @@ def list_detectors(query: DetectorList) -> dict[str, Any]:
     with database().read() as session:
         return dump_page(
             storage.list_detectors(
-                session, name=query.name, after=query.after, limit=query.limit + 1
+                session,
+                name=query.name,
+                after=query.after,
+                limit=query.limit + 1,
+                among=account().detectors,
             ),
             query.limit,
             lambda detector: dump_detector(session, detector),
@@ -74,6 +81,7 @@ def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
     with database().write() as session:
         detector = services.get_open_detector(session, path.id)
         services.change_detector(session, detector, body)
+        audit(session, "detector changed", detector.name)
         return dump_detector(session, detector)
 
 
@@ -86,6 +94,7 @@ def archive_detector(path: DetectorPath) -> Response:
     with database().write() as session:
         detector = services.get_detector(session, path.id)
         services.archive_detector(detector, archived_at=now())
+        audit(session, "detector archived", detector.name)
     response = Response(status=204)
     del response.headers["Content-Type"]
     return response

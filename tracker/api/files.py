@@ -5,6 +5,7 @@ from itertools import chain
 
 from flask import Response
 
+from tracker.http import audit, database
 from tracker.services.exports import MEDIA_TYPES, Rows, write_rows
 
 
@@ -15,6 +16,8 @@ def send_rows(
     pieces = write_rows(format_name, columns, rows)
     # What is wrong must come up before the answer has begun.
     first = next(pieces, b"")
+    with database().write() as session:
+        audit(session, "exported", file_name)
     response = Response(chain([first], pieces), content_type=MEDIA_TYPES[format_name])
     response.headers["Content-Disposition"] = f'attachment; filename="{file_name}"'
     return response

@@ -10,7 +10,7 @@ from tracker.api.dumps import dump_report
 from tracker.api.parameters import DetectorPath, Parameters
 from tracker.api.routes import answers, build_routes
 from tracker.api.uploads import IMPORT_BODY, receive_rows
-from tracker.http import account, database, now, requires
+from tracker.http import account, audit, database, now, requires
 from tracker.services.detectors import get_open_detector
 from tracker.services.import_reports import ImportReport
 from tracker.services.imports import import_rows
@@ -42,9 +42,11 @@ def import_file(path: DetectorPath, query: ImportChoice) -> dict[str, Any]:
     with receive_rows() as upload:
 
         def add(session: Session) -> ImportReport:
+            detector = get_open_detector(session, path.id)
+            audit(session, "imported", detector.name, sha256=upload.digest)
             return import_rows(
                 session,
-                get_open_detector(session, path.id),
+                detector,
                 upload.open_rows(),
                 digest=upload.digest,
                 labeler=account().name,

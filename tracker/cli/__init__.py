@@ -25,6 +25,7 @@ _COMMANDS = {
     "coverage": "calculator.coverage",
     "recompute": "recompute.recompute",
     "studies": "studies.studies",
+    "accounts": "accounts.accounts",
     "keys": "api_keys.keys",
     "backup": "backup.backup",
     "restore": "backup.restore",

@@ -3,7 +3,13 @@
 import click
 from rich.table import Table
 
-from tracker.cli.setup import connected, load_settings, now, print_table
+from tracker.cli.setup import (
+    audit_command,
+    connected,
+    load_settings,
+    now,
+    print_table,
+)
 from tracker.services.fields import ROLES, dump_instant
 from tracker.services.keys import create_key, revoke_key
 from tracker.storage.api_keys import list_keys
@@ -17,10 +23,19 @@ def keys() -> None:
 @keys.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True)
-def create(name: str, role: str) -> None:
+@click.option(
+    "--detector",
+    "detectors",
+    multiple=True,
+    help="The one it is for; may be given several times. Without it, all.",
+)
+def create(name: str, role: str, detectors: tuple[str, ...]) -> None:
     """Make an API key and print it; it can never be shown again."""
     with connected(load_settings()) as database, database.write() as session:
-        text = create_key(session, name, role, created_at=now())
+        text = create_key(
+            session, name, role, created_at=now(), detectors=detectors or None
+        )
+        audit_command(session, "key made", name, role=role, detectors=list(detectors))
     click.echo(text)
 
 
@@ -46,4 +61,5 @@ def revoke(name: str, *, yes: bool) -> None:
         )
     with connected(load_settings()) as database, database.write() as session:
         revoke_key(session, name, revoked_at=now())
+        audit_command(session, "key revoked", name)
     click.echo(f"The key {name} is revoked.")

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from tracker.cli.serve import prepare, run
+from tracker.cli.serve import announce, prepare, run
 from tracker.cli.setup import configure_logging, now
 from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_digits
 from tracker.services.detectors import NewDetector, create_detector
@@ -48,7 +48,7 @@ def demo(host: str, port: int) -> None:
     with tempfile.TemporaryDirectory(prefix="tracker-demo-") as folder:
         settings = Settings(data_dir=Path(folder), recompute_seconds=1.0)
         configure_logging(settings)
-        prepare(settings, host, port)
+        link = prepare(settings, host, port)
         database = open_database(settings.database)
         begun = now()
         with database.write() as session:
@@ -62,8 +62,10 @@ def demo(host: str, port: int) -> None:
             "TRACKER_LOG_LEVEL": "warning",
         }
 
-        def ready(url: str) -> None:
-            click.echo(f"\nTracker is at {url}  (Ctrl-C ends the demo)\n")
+        def ready(url: str, link: str | None) -> None:
+            click.echo()
+            announce(url, link)
+            click.echo("Ctrl-C ends the demo.\n")
             click.echo("Labels are arriving; watch the intervals tighten. By API:")
             click.echo(
                 f'  curl -H "Authorization: Bearer {key}" '
@@ -71,7 +73,7 @@ def demo(host: str, port: int) -> None:
             )
 
         feeder = Feeder(database, waiting)
-        status = run(host, port, environ, on_ready=ready, each_tick=feeder.tick)
+        status = run(host, port, environ, link, on_ready=ready, each_tick=feeder.tick)
         database.close()
     sys.exit(status)
 

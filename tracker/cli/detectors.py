@@ -3,7 +3,7 @@
 import click
 from rich.table import Table
 
-from tracker.cli.setup import connected, load_settings, now, print_table
+from tracker.cli.setup import audit_command, connected, load_settings, now, print_table
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates import get_estimate
 from tracker.services.fields import parse_input
@@ -42,6 +42,7 @@ def create(
     )
     with connected(load_settings()) as database, database.write() as session:
         detector = create_detector(session, new, created_at=now())
+        audit_command(session, "detector made", name)
         click.echo(dump_id("det", detector.id))
 
 

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import audit_command, connected, load_settings, now
 from tracker.services.detectors import get_open_detector
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
@@ -91,9 +91,11 @@ def _import(  # noqa: PLR0913 - all that one import needs.
             task = progress.add_task(file.name, total=file.stat().st_size, rows=0)
             stream.seek(0)
             buffered = io.BufferedReader(stream.raw, 2**20)
+            found = get_open_detector(session, detector)
+            audit_command(session, "imported", found.name, sha256=digest)
             report = import_rows(
                 session,
-                get_open_detector(session, detector),
+                found,
                 reader(buffered),
                 digest=digest,
                 labeler=labeler,

@@ -11,11 +11,21 @@ from collections.abc import Callable, Mapping
 import click
 
 from tracker.cli.processes import Supervisor
-from tracker.cli.setup import check_host, configure_logging, load_settings
+from tracker.cli.setup import (
+    audit_command,
+    check_host,
+    configure_logging,
+    is_loopback,
+    load_settings,
+    now,
+)
 from tracker.errors import ConfigurationError
+from tracker.services.accounts import create_account, find_admin_without_password
+from tracker.services.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage import schema
-from tracker.storage.database import open_database
+from tracker.storage.accounts import list_accounts
+from tracker.storage.database import Database, open_database
 
 _START_SECONDS = 60.0
 
@@ -27,13 +37,28 @@ def serve(host: str, port: int) -> None:
     """Run all of Tracker: the database upgraded, web server and worker started."""
     settings = load_settings()
     configure_logging(settings)
-    prepare(settings, host, port)
-    sys.exit(run(host, port, os.environ))  # noqa: TID251 - handed on to the children.
+    link = prepare(settings, host, port)
+    sys.exit(run(host, port, os.environ, link))  # noqa: TID251 - for the children.
 
 
-def prepare(settings: Settings, host: str, port: int) -> None:
-    """Check that serving is possible, and upgrade the database."""
-    address = check_host(settings, host)
+def prepare(settings: Settings, host: str, port: int) -> str | None:
+    """Check that serving is possible, and upgrade the database.
+
+    Returns what a link shows that signs in as the admin, where an admin could not
+    sign in otherwise and whoever reads it sits at this machine.
+    """
+    database = open_database(settings.database)
+    try:
+        schema.upgrade(database)
+        address = check_host(settings, host)
+        _check_port(host, address, port)
+        settings.load_secret_key()
+        return _make_link(database) if is_loopback(address) else None
+    finally:
+        database.close()
+
+
+def _check_port(host: str, address: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,18 +69,34 @@ def prepare(settings: Settings, host: str, port: int) -> None:
                 f"--port {port} cannot be had on {host} ({error.strerror}); "
                 "choose another"
             ) from error
-    database = open_database(settings.database)
-    schema.upgrade(database)
-    database.close()
-    settings.load_secret_key()
 
 
-def run(
+def _make_link(database: Database) -> str | None:
+    with database.write() as session:
+        if not list_accounts(session):
+            create_account(session, "admin", "admin", created_at=now())
+            audit_command(session, "account made", "admin", role="admin")
+        admin = find_admin_without_password(session)
+        return None if admin is None else create_link(session, admin, created_at=now())
+
+
+def announce(url: str, link: str | None) -> None:
+    """Print where Tracker is, and the link if there is one."""
+    click.echo(f"Tracker is at {url}")
+    if link is not None:
+        click.echo(
+            "Sign in as admin by this link; it works once and for an hour:\n"
+            f"  {url}/sign-in?token={link}"
+        )
+
+
+def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
     host: str,
     port: int,
     environ: Mapping[str, str],
+    link: str | None,
     *,
-    on_ready: Callable[[str], None] = lambda url: click.echo(f"Tracker is at {url}"),
+    on_ready: Callable[[str, str | None], None] = announce,
     each_tick: Callable[[], None] = lambda: None,
 ) -> int:
     """Start web server and worker, and return the exit status when they have ended."""
@@ -73,7 +114,7 @@ def run(
             each_tick()
         elif _answers(url):
             state["is_ready"] = True
-            on_ready(url)
+            on_ready(url, link)
         elif time.monotonic() - state["begun"] > _START_SECONDS:
             raise ConfigurationError(
                 f"{url} does not answer after {_START_SECONDS:.0f} seconds"

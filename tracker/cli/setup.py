@@ -1,5 +1,6 @@
 """What each command does first: settings, logging, an opened database."""
 
+import getpass
 import ipaddress
 import logging
 import os
@@ -8,12 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError
+from tracker.services.access import Actor
+from tracker.services.accounts import has_open_account
+from tracker.services.audit import record
 from tracker.settings import Settings
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
@@ -95,10 +101,10 @@ def process_name() -> str:
 
 
 def check_host(settings: Settings, host: str) -> str:
-    """Return the address of *host*, which must be loopback.
+    """Return the address of *host*.
 
-    Raises ConfigurationError for any other, unless the settings say that
-    something in front keeps strangers out: there are no accounts to ask for.
+    Raises ConfigurationError where others on the network could reach it and there
+    is no account to ask them for, or no secret key of the operator's own choice.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
@@ -107,11 +113,36 @@ def check_host(settings: Settings, host: str) -> str:
             f"--host {host}: there is no such host ({error})"
         ) from error
     address = str(found)
-    if not (ipaddress.ip_address(address).is_loopback or settings.trust_network):
+    if is_loopback(address):
+        return address
+    if not settings.secret_key:
         raise ConfigurationError(
-            f"--host {host} would let others on the network in, and there are no "
-            "accounts to keep them out. Listen on 127.0.0.1, or set "
-            "TRACKER_TRUST_NETWORK=1 if something in front (a proxy, a container "
-            "network) does that."
+            f"--host {host} lets others on the network in, so TRACKER_SECRET_KEY must "
+            "be set, for example to the output of: openssl rand -hex 32"
         )
+    with connected(settings) as database, database.read() as session:
+        if not has_open_account(session):
+            raise ConfigurationError(
+                f"--host {host} lets others on the network in, and there is no account "
+                "to ask them for. Make one first: tracker accounts create NAME "
+                "--role admin"
+            )
     return address
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches *address*."""
+    return ipaddress.ip_address(address).is_loopback
+
+
+def audit_command(session: Session, action: str, subject: str, **details: Any) -> None:
+    """Log what is done at the command line, in the same transaction."""
+    record(
+        session,
+        Actor(getpass.getuser(), "admin", "command"),
+        action,
+        subject,
+        happened_at=now(),
+        address=socket.gethostname(),
+        **details,
+    )

@@ -28,8 +28,8 @@ def web(host: str, port: int, parent: int | None) -> None:
     """Serve the pages and the API."""
     settings = load_settings()
     configure_logging(settings)
-    address = check_host(settings, host)
     connect(settings).close()
+    address = check_host(settings, host)
     settings.load_secret_key()
     if parent is not None:
         watch_parent(parent, lambda: os.kill(os.getpid(), signal.SIGTERM))

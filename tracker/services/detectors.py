@@ -15,6 +15,7 @@ from tracker.services.fields import (
     Level,
     Question,
     is_storable,
+    missing,
     refuse,
     show,
 )
@@ -112,7 +113,7 @@ def get_detector(session: Session, id_or_name: str) -> Detector:
     else:
         detector = None
     if detector is None:
-        raise NotFoundError(f"there is no detector {show(id_or_name)}")
+        raise missing("detector", id_or_name)
     return detector
 
 

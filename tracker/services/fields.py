@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import FieldError, InvalidInputError, NotFoundError
 
 UNCLEAR = "UNCLEAR"
 BALANCED = "balanced"
@@ -269,6 +269,11 @@ Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+def missing(noun: str, reference: str) -> NotFoundError:
+    """Return the error for something that does not exist, or is not to be seen."""
+    return NotFoundError(f"there is no {noun} {show(reference)}")
 
 
 def refuse(field: str, value: object, message: str) -> NoReturn:

@@ -3,37 +3,57 @@
 import hashlib
 import secrets
 import string
+from collections.abc import Iterable
 from datetime import datetime
 
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.services.fields import ROLES, KeyName, describe_errors, refuse, show
+from tracker.errors import ConflictError, NotFoundError
+from tracker.services.accounts import check_name
+from tracker.services.detectors import get_detector
+from tracker.services.fields import ROLES, refuse, show
 from tracker.storage import api_keys as storage
+from tracker.storage.accounts import find_account
 from tracker.storage.api_keys import ApiKey
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 32
 
 
-def create_key(session: Session, name: str, role: str, *, created_at: datetime) -> str:
-    """Add a key and return its text, which nobody can ever read again."""
+def create_key(
+    session: Session,
+    name: str,
+    role: str,
+    *,
+    created_at: datetime,
+    detectors: Iterable[str] | None = None,
+) -> str:
+    """Add a key and return its text, which nobody can ever read again.
+
+    It is for the named *detectors* alone, or for all there are and will be.
+    """
     if role not in ROLES:
         refuse("role", role, f"it must be one of {', '.join(ROLES)}")
-    try:
-        TypeAdapter(KeyName).validate_python(name)
-    except ValidationError as error:
-        messages = [wrong.message for wrong in describe_errors(error)]
-        raise InvalidInputError.of("name", "; ".join(messages)) from error
+    check_name(name)
+    if find_account(session, name) is not None:
+        raise ConflictError(f"there is an account named {show(name)}; choose another")
     text = "trk_" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
-    key = ApiKey(name=name, role=role, digest=_digest(text), created_at=created_at)
+    key = ApiKey(
+        name=name,
+        role=role,
+        digest=_digest(text),
+        has_all_detectors=detectors is None,
+        created_at=created_at,
+    )
     session.add(key)
     try:
         session.flush()
     except IntegrityError as error:
         raise ConflictError(f"there is a key named {show(name)} already") from error
+    for reference in detectors or ():
+        detector_id = get_detector(session, reference).id
+        storage.add_key_detector_id(session, key.id, detector_id)
     return text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, NotFoundError
+from tracker.errors import ConflictError
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
     ImageUrl,
@@ -20,6 +20,7 @@ from tracker.services.fields import (
     Sampling,
     VersionName,
     dump_metadata,
+    missing,
     show,
 )
 from tracker.storage import queries as storage
@@ -200,7 +201,7 @@ def get_query(session: Session, query_id: str) -> Query:
     number = parse_id("iq", query_id)
     query = None if number is None else storage.find_query(session, number)
     if query is None:
-        raise NotFoundError(f"there is no query {show(query_id)}")
+        raise missing("query", query_id)
     return query
 
 

@@ -10,13 +10,14 @@ from typing import Any, BinaryIO, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
+from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.services.fields import (
     Input,
     Note,
     Probability,
     StudyName,
     VersionName,
+    missing,
     parse_input,
     show,
 )
@@ -238,5 +239,5 @@ def get_study(session: Session, reference: str) -> Study:
     study_id = parse_id("stu", reference)
     study = None if study_id is None else storage.find_study(session, study_id)
     if study is None:
-        raise NotFoundError(f"there is no study {show(reference)}")
+        raise missing("study", reference)
     return study

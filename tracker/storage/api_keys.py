@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, Text, select
+from sqlalchemy import CheckConstraint, ForeignKey, Text, select, true
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
@@ -25,8 +25,22 @@ class ApiKey(Base):
     role: Mapped[str] = mapped_column(Text)
     # SHA-256; a key has 190 random bits, so nothing slower is needed.
     digest: Mapped[str] = mapped_column(Text, unique=True)
+    has_all_detectors: Mapped[bool] = mapped_column(server_default=true())
     created_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
+
+
+class ApiKeyDetector(Base):
+    """A detector that an API key is for, where it is not for all of them."""
+
+    __tablename__ = "api_key_detectors"
+
+    api_key_id: Mapped[int] = mapped_column(
+        ForeignKey("api_keys.id"), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+    )
 
 
 def find_key_by_digest(session: Session, digest: str) -> ApiKey | None:
@@ -42,3 +56,19 @@ def find_key_by_name(session: Session, name: str) -> ApiKey | None:
 def list_keys(session: Session) -> Sequence[ApiKey]:
     """Return every key, the oldest first."""
     return session.scalars(select(ApiKey).order_by(ApiKey.id)).all()
+
+
+def list_key_detector_ids(session: Session, key_id: int) -> Sequence[int]:
+    """Return the detectors that a key is for."""
+    statement = (
+        select(ApiKeyDetector.detector_id)
+        .where(ApiKeyDetector.api_key_id == key_id)
+        .order_by(ApiKeyDetector.detector_id)
+    )
+    return session.scalars(statement).all()
+
+
+def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None:
+    """Let a key be for one detector more."""
+    session.add(ApiKeyDetector(api_key_id=key_id, detector_id=detector_id))
+    session.flush()

@@ -11,9 +11,13 @@ from tracker.storage.base import Base, insert_rows, stream
 from tracker.storage.job_runs import Heartbeat
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation
+from tracker.storage.sign_ins import SignIn, SignInLink, SignInTry
 
-# What speaks of the processes that run and the people who label just now.
-_PASSING = (Heartbeat.__table__, Reservation.__table__)
+# What speaks of processes that run and people who are there just now.
+_PASSING = tuple(
+    rows_of.__table__
+    for rows_of in (Heartbeat, Reservation, SignIn, SignInLink, SignInTry)
+)
 
 
 def list_tables() -> list[Table]:

@@ -1,6 +1,6 @@
 """Detectors and their versions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from sqlalchemy import (
@@ -85,16 +85,22 @@ def find_detector_by_name(session: Session, name: str) -> Detector | None:
     return session.scalars(statement).one_or_none()
 
 
-def list_detectors(
+def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
     session: Session,
     *,
     name: str | None = None,
     after: int | None = None,
     limit: int | None = None,
     has_archived: bool = False,
+    among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    """Return the detectors, the oldest first; the archived ones only if wanted."""
+    """Return the detectors, the oldest first; the archived ones only if wanted.
+
+    *among* are the ids to choose from, None for all.
+    """
     statement = select(Detector).order_by(Detector.id)
+    if among is not None:
+        statement = statement.where(Detector.id.in_(among))
     if not has_archived:
         statement = statement.where(Detector.archived_at.is_(None))
     if name is not None:

@@ -8,7 +8,9 @@ from alembic.script import ScriptDirectory
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
 from tracker.storage import (  # noqa: F401
+    accounts,
     api_keys,
+    audit,
     counts,
     detectors,
     job_runs,
@@ -16,6 +18,7 @@ from tracker.storage import (  # noqa: F401
     pending,
     queries,
     reservations,
+    sign_ins,
     snapshots,
     studies,
 )

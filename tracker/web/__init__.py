@@ -4,6 +4,8 @@ from flask import Flask
 from jinja2 import StrictUndefined
 
 from tracker.web import (
+    accounts,
+    audit,
     comparison,
     detectors,
     health,
@@ -15,6 +17,7 @@ from tracker.web import (
     planning,
     queries,
     settings,
+    sign_in,
     studies,
     why,
 )
@@ -22,6 +25,8 @@ from tracker.web.blueprint import pages
 from tracker.web.sparklines import EXTENSION, Sparklines
 
 __all__ = [
+    "accounts",
+    "audit",
     "comparison",
     "detectors",
     "health",
@@ -34,6 +39,7 @@ __all__ = [
     "queries",
     "register",
     "settings",
+    "sign_in",
     "studies",
     "why",
 ]

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from flask import Blueprint, Response, make_response, render_template, request
+from flask import (
+    Blueprint,
+    Response,
+    current_app,
+    make_response,
+    render_template,
+    request,
+)
 
-from tracker.http import context, now
+from tracker.http import context, find_visitor, now, required_role
+from tracker.services.access import Actor
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query
@@ -60,6 +68,19 @@ def query_ref(query: Query) -> str:
 def study_ref(study: Study) -> str:
     """Return the public id of *study*."""
     return dump_id("stu", study.id)
+
+
+@pages.app_template_global()
+def visitor() -> Actor | None:
+    """Return who looks at this page, None if nobody is signed in or it is for all."""
+    return find_visitor()
+
+
+@pages.app_template_global()
+def may(endpoint: str) -> bool:
+    """Return whether whoever looks at this page may go to that one."""
+    found, role = find_visitor(), required_role(current_app, f"pages.{endpoint}")
+    return found is not None and role is not None and found.may(role)
 
 
 @pages.app_template_global()

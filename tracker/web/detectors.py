@@ -9,7 +9,8 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import database, now, requires
+from tracker.http import account, audit, database, now, requires
+from tracker.services.access import grant
 from tracker.services.detectors import (
     choose_versions,
     create_detector,
@@ -97,7 +98,9 @@ def show_detectors() -> ResponseReturnValue:
     """Show every detector with its balanced accuracy."""
     after = parse_id("det", request.args.get("after", ""))
     with database().read() as session:
-        found = list_detectors(session, after=after, limit=_PAGE + 1)
+        found = list_detectors(
+            session, after=after, limit=_PAGE + 1, among=account().detectors
+        )
         detectors, last = cut_page(found, _PAGE)
         rows = [build_row(session, detector) for detector in detectors]
         return render_template(
@@ -143,6 +146,8 @@ def make_detector() -> ResponseReturnValue:
         new = parse_new_detector(request.form)
         with database().write() as session:
             detector = create_detector(session, new, created_at=now())
+            grant(session, account(), detector.id)
+            audit(session, "detector made", detector.name)
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error)
         return render_template("detectors/new.html", form=form), 422

@@ -6,7 +6,7 @@ from flask import Response
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import database
+from tracker.http import audit, database
 from tracker.services.exports import MEDIA_TYPES, Rows, write_rows
 
 
@@ -27,12 +27,14 @@ def download(
             f"there is no such format; there are: {', '.join(MEDIA_TYPES)}"
         )
     opened = database()
+    name = f"tracker-{reference}-{what}.{suffix}"
+    with opened.write() as session:
+        audit(session, "exported", name)
 
     def stream() -> Iterator[bytes]:
         with opened.read() as session:
             yield from write_rows(suffix, columns, rows(session))
 
-    name = f"tracker-{reference}-{what}.{suffix}"
     return Response(
         stream(),
         content_type=MEDIA_TYPES[suffix],

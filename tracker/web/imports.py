@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, context, database, now, requires
+from tracker.http import account, audit, context, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
@@ -102,9 +102,11 @@ def _import(detector_id: str, file: FileStorage | None) -> ImportReport:
     def work(session: Session) -> ImportReport:
         # It may be tried twice: another request may bring the same new key.
         stream.seek(0)
+        detector = get_open_detector(session, detector_id)
+        audit(session, "imported", detector.name, sha256=digest)
         return import_rows(
             session,
-            get_open_detector(session, detector_id),
+            detector,
             reader(stream),
             digest=digest,
             labeler=account().name,

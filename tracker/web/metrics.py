@@ -16,7 +16,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tracker.http import database, now, requires
+from tracker.http import account, database, now, requires
+from tracker.services.access import Actor
 from tracker.services.estimates import STORED_METHODS
 from tracker.services.fields import BALANCED
 from tracker.storage.database import Database
@@ -47,22 +48,24 @@ def show_metrics() -> ResponseReturnValue:
     registry = CollectorRegistry(auto_describe=False)
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
         registry.register(collector)
-    registry.register(EstimateCollector(database(), now().timestamp()))
+    registry.register(EstimateCollector(database(), now().timestamp(), account()))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 class EstimateCollector(Collector):
     """Reads the newest snapshots at each scrape; nothing is computed or counted."""
 
-    def __init__(self, opened: Database, instant: float) -> None:
-        """Read from *opened*, at *instant*."""
+    def __init__(self, opened: Database, instant: float, actor: Actor) -> None:
+        """Read from *opened*, at *instant*, what *actor* may see."""
         self._database = opened
+        self._actor = actor
         self._instant = instant
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield a gauge for each number of an estimate."""
         with self._database.read() as session:
-            detectors = {found.id: found for found in list_detectors(session)}
+            found = list_detectors(session, among=self._actor.detectors)
+            detectors = {detector.id: detector for detector in found}
             rows = list_newest_intervals(session)
             waiting = len(list_pending_detectors(session))
             seen_at = find_last_heartbeat(session)

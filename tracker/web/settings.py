@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import context, database, now, requires
+from tracker.http import audit, context, database, now, requires
 from tracker.services.detectors import (
     archive_detector,
     change_detector,
@@ -18,7 +18,7 @@ from tracker.services.fields import ROLES
 from tracker.services.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.storage.api_keys import list_keys
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, list_detectors
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_change
 
@@ -52,7 +52,9 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
     try:
         change = parse_detector_change(request.form)
         with database().write() as session:
-            change_detector(session, get_open_detector(session, detector_id), change)
+            detector = get_open_detector(session, detector_id)
+            change_detector(session, detector, change)
+            audit(session, "detector changed", detector.name)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             detector = get_detector(session, detector_id)
@@ -65,7 +67,7 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
 
 
 @pages.post("/detectors/<detector_id>/archive")
-@requires("editor")
+@requires("admin")
 def archive(detector_id: str) -> ResponseReturnValue:
     """Archive a detector, once the visitor has said yes."""
     if request.form.get("sure") != "yes":
@@ -73,6 +75,7 @@ def archive(detector_id: str) -> ResponseReturnValue:
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         archive_detector(detector, archived_at=now())
+        audit(session, "detector archived", detector.name)
         flash(f"{detector.name} is archived.")
     return redirect(url_for("pages.show_detectors"), 303)
 
@@ -89,12 +92,19 @@ def show_settings() -> ResponseReturnValue:
 @requires("admin")
 def make_key() -> ResponseReturnValue:
     """Make an API key and show it, this once."""
-    name = request.form.get("name", "").strip()
+    typed = request.form
+    name = typed.get("name", "").strip()
+    has_all = typed.get("sees", "all") == "all"
     try:
         with database().write() as session:
             text = create_key(
-                session, name, request.form.get("role", ""), created_at=now()
+                session,
+                name,
+                typed.get("role", ""),
+                created_at=now(),
+                detectors=None if has_all else typed.getlist("detectors"),
             )
+            audit(session, "key made", name, role=typed.get("role"))
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             return _render(session, failed_form(request.form, error)), 422
@@ -108,7 +118,9 @@ def make_key() -> ResponseReturnValue:
 def revoke() -> ResponseReturnValue:
     """Make an API key useless from now on."""
     with database().write() as session:
-        revoke_key(session, request.form.get("name", ""), revoked_at=now())
+        name = request.form.get("name", "")
+        revoke_key(session, name, revoked_at=now())
+        audit(session, "key revoked", name)
     flash("The key is revoked.")
     return redirect(url_for("pages.show_settings"), 303)
 
@@ -123,6 +135,9 @@ def _render(
         form=form,
         new_key=key,
         new_name=name,
+        detectors=list_detectors(session),
+        chosen=request.form.getlist("detectors"),
+        sees_all=request.form.get("sees", "all") == "all",
         settings=describe_settings(),
     )
 

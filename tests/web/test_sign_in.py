@@ -1,0 +1,361 @@
+"""Signing in and out, and who is kept out."""
+
+import re
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import select, text, update
+
+from tests.conftest import START, Clock, signed_in
+from tests.web.conftest import Visitor
+from tests.web.reading import Page, read
+from tracker.app import create_app
+from tracker.services.accounts import (
+    create_account,
+    disable_account,
+    get_account,
+    set_password,
+)
+from tracker.services.sign_ins import create_link
+from tracker.settings import Settings
+from tracker.storage.accounts import Account
+from tracker.storage.audit import AuditEvent
+from tracker.storage.database import Database
+from tracker.storage.sign_ins import SignIn, SignInTry
+
+PASSWORD = "violin anchor tuesday"
+
+
+@pytest.fixture
+def maria(database: Database) -> str:
+    """An account with a password."""
+    with database.write() as session:
+        made = create_account(session, "maria", "viewer", created_at=START)
+        set_password(session, made, PASSWORD)
+    return "maria"
+
+
+def try_password(
+    client: FlaskClient, password: str, name: str = "maria", **typed: str
+) -> Page:
+    form = read(client.get("/sign-in")).form("/sign-in")
+    fields = {"name": name, "password": password, "csrf_token": form["csrf_token"]}
+    return read(client.post("/sign-in", data=fields | typed))
+
+
+def actions(database: Database) -> list[tuple[str, str, str]]:
+    with database.read() as session:
+        return [
+            (event.actor, event.action, event.subject)
+            for event in session.scalars(select(AuditEvent).order_by(AuditEvent.id))
+        ]
+
+
+def test_pages_are_for_those_who_signed_in(app: Flask, maria: str) -> None:
+    client = app.test_client()
+    sent = client.get("/detectors/new?x=1")
+    assert sent.status_code == 303
+    assert sent.headers["Location"] == "/sign-in?next=/detectors/new?x%3D1"
+    assert client.get("/").headers["Location"] == "/sign-in"
+    polled = client.get("/", headers={"HX-Request": "true"})
+    assert (polled.status_code, polled.headers["HX-Redirect"]) == (401, "/sign-in")
+    assert client.get("/metrics").status_code == 401
+    for public in ("/healthz", "/sign-in", "/static/tracker.css"):
+        with client.get(public) as answer:
+            assert answer.status_code == 200
+
+    entered = try_password(client, PASSWORD, next="/account")
+    assert entered.status == 303
+    assert entered.headers["Location"] == "/account"
+    assert "maria" in read(client.get("/account")).text
+
+
+def test_a_cookie_is_kept_from_scripts_and_other_sites(
+    app: Flask, settings: Settings, database: Database, clock: Clock, maria: str
+) -> None:
+    plain = try_password(app.test_client(), PASSWORD).headers["Set-Cookie"]
+    assert plain.startswith("tracker=")
+    assert "HttpOnly" in plain
+    assert "SameSite=Lax" in plain
+    assert "Secure" not in plain
+
+    secure = settings.model_copy(update={"public_url": "https://tracker.example.org"})
+    client = create_app(secure, database, clock=clock).test_client()
+    base = "https://tracker.example.org"
+    form = read(client.get("/sign-in", base_url=base)).form("/sign-in")
+    fields = {"name": maria, "password": PASSWORD, "csrf_token": form["csrf_token"]}
+    # A form of another site would come without this.
+    answer = client.post(
+        "/sign-in", data=fields, base_url=base, headers={"Referer": f"{base}/sign-in"}
+    )
+    [cookie] = answer.headers.getlist("Set-Cookie")
+    assert cookie.startswith("__Host-tracker=")
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+
+
+def test_an_old_cookie_is_dead_after_signing_out(
+    app: Flask, database: Database
+) -> None:
+    visitor = Visitor(app)
+    stolen = visitor.client.get_cookie("tracker")
+    assert stolen is not None
+    assert visitor.post("/sign-out").headers["Location"] == "/sign-in"
+    assert visitor.client.get_cookie("tracker") is None
+
+    thief = app.test_client()
+    thief.set_cookie("tracker", stolen.value)
+    assert thief.get("/account").headers["Location"] == "/sign-in?next=/account"
+    with database.read() as session:
+        assert session.scalars(select(SignIn)).all() == []
+    assert actions(database)[-1] == ("web", "signed out", "web")
+
+
+def test_signing_in_leaves_nothing_of_before_in_the_cookie(
+    app: Flask, maria: str
+) -> None:
+    client = app.test_client()
+    with client.session_transaction() as cookie:
+        cookie["planted"] = "by somebody else"
+    try_password(client, PASSWORD)
+    with client.session_transaction() as cookie:
+        assert set(cookie) == {"sign_in", "_permanent"}
+
+
+def test_out_at_once(app: Flask, database: Database, clock: Clock) -> None:
+    visitor, other = Visitor(app, "rosa", "editor"), Visitor(app, "rosa")
+    assert visitor.get("/").status == 200
+    with database.write() as session:
+        rosa = get_account(session, "rosa")
+        create_account(session, "boss", "admin", created_at=START)
+        disable_account(session, rosa, disabled_at=clock())
+    for browser in (visitor, other):
+        assert browser.client.get("/account").status_code == 303
+    with database.write() as session:
+        # Even if its row were still there.
+        get_account(session, "rosa").disabled_at = None
+    third = Visitor(app, "rosa")
+    with database.write() as session:
+        session.execute(update(Account).values(disabled_at=clock()))
+    assert third.client.get("/account").status_code == 303
+
+
+def test_a_role_that_is_taken_away_is_gone_at_once(
+    app: Flask, database: Database
+) -> None:
+    visitor = Visitor(app, "rosa", "editor")
+    assert visitor.get("/detectors/new").status == 200
+    with database.write() as session:
+        get_account(session, "rosa").role = "viewer"
+    assert visitor.get("/detectors/new").status == 403
+
+
+@pytest.mark.parametrize(
+    ("after", "is_in"),
+    [
+        ([timedelta(days=6)], True),
+        ([timedelta(days=8)], False),
+        ([timedelta(days=6)] * 4, True),
+        ([timedelta(days=6)] * 5 + [timedelta(minutes=1)], False),
+    ],
+)
+def test_a_browser_that_is_not_seen_is_signed_out(
+    app: Flask, clock: Clock, after: list[timedelta], is_in: bool
+) -> None:
+    visitor = Visitor(app)
+    for pause in after:
+        clock.at += pause
+        answer = visitor.client.get("/account")
+    assert (answer.status_code == 200) is is_in
+
+
+def test_a_link_signs_in_once_and_for_a_while(
+    app: Flask, database: Database, clock: Clock
+) -> None:
+    with database.write() as session:
+        made = create_account(session, "nora", "labeler", created_at=START)
+        used, late = (create_link(session, made, created_at=clock()) for _ in "ab")
+    first, second = app.test_client(), app.test_client()
+    assert first.get(f"/sign-in?token={used}&next=/account").headers["Location"] == (
+        "/account"
+    )
+    assert "choose a password under your name" in read(first.get("/account")).text
+    again = read(second.get(f"/sign-in?token={used}"))
+    assert again.status == 404
+    assert "used already" in again.text
+    clock.at += timedelta(hours=1)
+    assert second.get(f"/sign-in?token={late}").status_code == 404
+    assert second.get("/sign-in?token=").status_code == 404
+    assert second.get("/account").status_code == 303
+    assert ("nora", "signed in by a link", "nora") in actions(database)
+
+
+def test_two_who_open_a_link_at_once(app: Flask, database: Database) -> None:
+    with database.write() as session:
+        made = create_account(session, "nora", "labeler", created_at=START)
+        token = create_link(session, made, created_at=START + timedelta(minutes=1))
+
+    def open_it(_: int) -> int:
+        return app.test_client().get(f"/sign-in?token={token}").status_code
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(open_it, range(4))) == [303, 404, 404, 404]
+
+
+def test_wrong_name_and_wrong_password_look_the_same(
+    app: Flask, database: Database, maria: str
+) -> None:
+    with database.write() as session:
+        create_account(session, "nopassword", "viewer", created_at=START)
+    pages = [
+        try_password(app.test_client(), "wrong", name)
+        for name in ("maria", "nobody", "nopassword", "m" * 3_000, "a\0b")
+    ]
+    assert {page.status for page in pages} == {401}
+    texts = {re.sub(r'value="[^"]*"', "", page.html) for page in pages}
+    assert len({re.sub(r'data-now="[^"]*"', "", text) for text in texts}) == 1
+    assert "m" * 200 not in str(actions(database))
+
+
+def test_wrong_name_and_wrong_password_take_the_same_time(
+    app: Flask, database: Database, maria: str
+) -> None:
+    client = app.test_client()
+    seconds: dict[str, list[float]] = {"maria": [], "nobody": []}
+    for _ in range(12):
+        for name, taken in seconds.items():
+            with database.write() as session:
+                session.execute(text("DELETE FROM sign_in_tries"))
+            begun = time.perf_counter()
+            try_password(client, "wrong", name)
+            taken.append(time.perf_counter() - begun)
+    known, unknown = (statistics.median(taken) for taken in seconds.values())
+    # To hash takes the most of it, so one that was not hashed would take a tenth.
+    assert 0.5 < known / unknown < 2
+
+
+def test_five_wrong_passwords_close_an_account_for_a_while(
+    app: Flask, database: Database, clock: Clock, maria: str
+) -> None:
+    clients = [app.test_client() for _ in range(7)]
+    found = [try_password(client, "wrong").status for client in clients]
+    assert found == [401] * 5 + [429] * 2
+    closed = try_password(clients[0], PASSWORD)
+    assert closed.status == 429
+    assert 0 < int(closed.headers["Retry-After"]) <= 15 * 60
+    assert "too many tries" in closed.text.lower()
+    # What was refused is not counted, so nobody is kept out for ever.
+    with database.read() as session:
+        assert len(session.scalars(select(SignInTry)).all()) == 5
+    clock.at += timedelta(minutes=15)
+    assert try_password(clients[0], PASSWORD).status == 303
+    with database.read() as session:
+        assert session.scalars(select(SignInTry)).all() == []
+
+
+def test_twenty_wrong_passwords_close_an_address(
+    app: Flask, database: Database, maria: str
+) -> None:
+    client = app.test_client()
+    found = [try_password(client, "wrong", f"n{number}").status for number in range(21)]
+    assert found == [401] * 20 + [429]
+    # An address that somebody claims to come from is not believed.
+    form = read(client.get("/sign-in")).form("/sign-in")
+    fields = {"name": "maria", "password": PASSWORD, "csrf_token": form["csrf_token"]}
+    claimed = client.post(
+        "/sign-in", data=fields, headers={"X-Forwarded-For": "203.0.113.9"}
+    )
+    assert claimed.status_code == 429
+    elsewhere = client.post(
+        "/sign-in", data=fields, environ_base={"REMOTE_ADDR": "203.0.113.9"}
+    )
+    assert elsewhere.status_code == 303
+
+
+def test_behind_a_proxy_the_address_is_what_it_saw(
+    settings: Settings, database: Database, clock: Clock, maria: str
+) -> None:
+    behind = settings.model_copy(update={"proxies": 1})
+    client = create_app(behind, database, clock=clock).test_client()
+    form = read(client.get("/sign-in")).form("/sign-in")
+    fields = {"name": maria, "password": PASSWORD, "csrf_token": form["csrf_token"]}
+    client.post(
+        "/sign-in",
+        data=fields,
+        headers={"X-Forwarded-For": "198.51.100.1, 203.0.113.9"},
+    )
+    with database.read() as session:
+        assert session.scalars(select(SignIn.address)).all() == ["203.0.113.9"]
+
+
+def test_tries_are_counted_by_all_at_once(app: Flask, maria: str) -> None:
+    def attempt(_: int) -> int:
+        return try_password(app.test_client(), "wrong").status
+
+    with ThreadPoolExecutor(8) as pool:
+        found = sorted(pool.map(attempt, range(12)))
+    assert found == [401] * 5 + [429] * 7
+
+
+def test_a_sign_in_without_its_token_is_refused(app: Flask, maria: str) -> None:
+    fields = {"name": maria, "password": PASSWORD}
+    assert app.test_client().post("/sign-in", data=fields).status_code == 400
+    visitor = Visitor(app)
+    assert visitor.client.post("/sign-out").status_code == 400
+    # The token of one browser is worth nothing in another.
+    foreign = read(signed_in(app, "other", "admin").get("/account")).form("/sign-out")
+    sent = visitor.client.post("/sign-out", data=foreign)
+    assert sent.status_code == 400
+    assert visitor.client.get("/account").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "///evil.example",
+        "https:evil.example",
+        "https://evil.example",
+        "\x01https://evil.example",
+        "http:///evil.example",
+        "/a\r\nSet-Cookie: x=1",
+        "javascript:alert(1)",
+        "evil.example",
+        " /account",
+        "/" + "a" * 3_000,
+        "",
+    ],
+)
+def test_after_signing_in_one_stays_on_this_server(
+    app: Flask, maria: str, path: str
+) -> None:
+    entered = try_password(app.test_client(), PASSWORD, next=path)
+    assert entered.status == 303
+    assert entered.headers["Location"] == "/"
+
+
+def test_a_password_stands_nowhere(
+    app: Flask,
+    database: Database,
+    maria: str,
+    tables: Callable[[], dict[str, list[Any]]],
+) -> None:
+    try_password(app.test_client(), PASSWORD)
+    try_password(app.test_client(), "another violin", "maria")
+    with database.read() as session:
+        stored = session.scalars(select(Account.password_hash)).one()
+    assert stored is not None
+    assert stored.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    dump = str(tables())
+    assert PASSWORD not in dump
+    assert "another violin" not in dump
