@@ -8,6 +8,7 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -127,6 +128,8 @@ class Installed:
             [self.tracker, "serve", "--port", str(self.port)], self.environ, cwd=folder
         )
         assert self.process.line() == f"Tracker is at {self.url}\n"
+        assert "Sign in as admin" in self.process.line()
+        self.link = self.process.line().strip()
 
     @property
     def url(self) -> str:
@@ -168,6 +171,9 @@ def test_the_wheel_serves_pages_files_and_the_api(installed: Installed) -> None:
     )
 
     assert json.loads(made)["id"] == "det_1"
-    assert b"door" in fetch(f"{installed.url}/")
+    keeps_cookies = build_opener(HTTPCookieProcessor())
+    with keeps_cookies.open(installed.link) as page:
+        assert page.url == f"{installed.url}/"
+        assert b"door" in page.read()
     assert (installed.folder / "data" / "tracker.db").is_file()
     assert installed.process.stop() == 0

@@ -97,14 +97,15 @@ def create_app(
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     if settings.proxies:
-        trusted = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)
-        app.wsgi_app = trusted  # type: ignore[method-assign]
+        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
+        proxied = ProxyFix(app.wsgi_app, **believed)
+        app.wsgi_app = proxied  # type: ignore[method-assign]
     app.before_request(authorize)
     app.after_request(partial(_add_headers, _private_headers(settings)))
     app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
     csrf = CSRFProtect(app)
     api.register(app, csrf)
-    web.register(app)
+    web.register(app, settings)
     _register_error_handlers(app)
     return app
 

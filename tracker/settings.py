@@ -1,6 +1,7 @@
 """What differs between deployments, read once and strictly."""
 
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -45,6 +46,27 @@ def _check_public_url(value: str) -> str:
 PublicUrl = Annotated[str, AfterValidator(_check_public_url)]
 
 
+def _check_issuer(value: str) -> str:
+    parts = urlsplit(value)
+    is_safe = parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1"}
+    if value and not (parts.hostname and is_safe):
+        raise ValueError("it must begin with https://")
+    return value
+
+
+Issuer = Annotated[str, AfterValidator(_check_issuer)]
+
+
+def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not re.fullmatch("(viewer|labeler|editor|admin):.+", word):
+            raise ValueError(f"{word!r} must be like admin:staff")
+    return words
+
+
+RoleWords = Annotated[Words, AfterValidator(_check_role_words)]
+
+
 class Settings(BaseModel):
     """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``."""
 
@@ -81,6 +103,26 @@ class Settings(BaseModel):
         le=10,
         description="Reverse proxies in front, each of which adds to "
         "X-Forwarded-For; without any that header is not believed.",
+    )
+    oidc_issuer: Issuer = Field(
+        default="",
+        description="Where people sign in instead of here (OpenID Connect); needs "
+        "the extra oidc.",
+    )
+    oidc_client_id: str = Field(
+        default="", description="How the provider knows this server."
+    )
+    oidc_client_secret: str = Field(
+        default="", description="What proves it to the provider."
+    )
+    oidc_role_claim: str = Field(
+        default="roles",
+        description="The claim that says which role somebody has.",
+    )
+    oidc_roles: RoleWords = Field(
+        default=(),
+        description="Words of that claim, each behind the role it stands for, such "
+        "as admin:staff; without one a role's own name does.",
     )
     trusted_hosts: Words = Field(
         default=(),
@@ -151,6 +193,11 @@ class Settings(BaseModel):
         """Return every name under which the server may be addressed."""
         own = urlsplit(self.public_url).hostname
         return [*_LOOPBACK_HOSTS, *([own] if own else []), *self.trusted_hosts]
+
+    @property
+    def oidc_role_values(self) -> dict[str, str]:
+        """The word of the provider for each role that has another one than its name."""
+        return dict(word.split(":", 1) for word in self.oidc_roles)
 
     @property
     def is_https(self) -> bool:

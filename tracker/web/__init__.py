@@ -3,6 +3,7 @@
 from flask import Flask
 from jinja2 import StrictUndefined
 
+from tracker.settings import Settings
 from tracker.web import (
     accounts,
     audit,
@@ -15,6 +16,7 @@ from tracker.web import (
     methods,
     metrics,
     planning,
+    provider,
     queries,
     settings,
     sign_in,
@@ -36,6 +38,7 @@ __all__ = [
     "methods",
     "metrics",
     "planning",
+    "provider",
     "queries",
     "register",
     "settings",
@@ -45,8 +48,9 @@ __all__ = [
 ]
 
 
-def register(app: Flask) -> None:
+def register(app: Flask, settings: Settings) -> None:
     """Add the pages to *app*."""
+    provider.add_provider(app, settings)
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
     app.extensions[EXTENSION] = Sparklines()

@@ -1,6 +1,7 @@
 """Signing in by a password or a link, and out."""
 
 import re
+from urllib.parse import urlsplit
 
 from flask import flash, redirect, render_template, request, url_for
 from flask import session as cookie
@@ -12,6 +13,7 @@ from tracker.http import (
     SIGN_IN,
     account,
     audit,
+    context,
     database,
     now,
     origin,
@@ -71,7 +73,7 @@ def sign_in_by_password() -> ResponseReturnValue:
         token = sign_in(session, signed_in, origin(), signed_in_at=now())
         actor = actor_of_account(session, signed_in)
         audit(session, "signed in", name, actor=actor)
-    _keep(token)
+    keep(token)
     return redirect(own_path(request.form.get("next")), 303)
 
 
@@ -86,7 +88,7 @@ def _use_link(token: str) -> ResponseReturnValue:
         actor = actor_of_account(session, found)
         audit(session, "signed in by a link", found.name, actor=actor)
         name, has_password = found.name, found.password_hash is not None
-    _keep(kept)
+    keep(kept)
     if not has_password:
         flash(
             f"You are signed in as {name}. The link works only once: choose a "
@@ -106,7 +108,8 @@ def sign_out_here() -> ResponseReturnValue:
     return redirect(url_for("pages.show_sign_in"), 303)
 
 
-def _keep(token: str) -> None:
+def keep(token: str) -> None:
+    """Let the browser show *token* from now on."""
     # Nothing of whoever sat here before stays, the token of the forms included.
     cookie.clear()
     cookie[SIGN_IN] = token
@@ -126,4 +129,5 @@ def _render(*, wrong: str | None) -> str:
         wrong=wrong,
         name=typed.get("name", ""),
         next_path=typed.get("next", ""),
+        provider=urlsplit(context().settings.oidc_issuer).hostname,
     )
