@@ -33,6 +33,11 @@ PAGES = (
     "/studies/stu_2",
     "/detectors/det_1/settings",
     "/settings",
+    "/settings/accounts",
+    "/settings/accounts/1",
+    "/settings/audit",
+    "/account",
+    "/sign-in",
     "/queries/QUERY",
     "/nowhere",
 )

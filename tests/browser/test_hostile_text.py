@@ -1,0 +1,167 @@
+"""Scripts in every text that somebody may type: shown to the letter, never run."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.browser.conftest import Site, Watch
+from tests.conftest import Clock
+from tests.services.irises import SEEDS
+from tracker.jobs.recompute import Recomputer
+from tracker.services.accounts import create_account
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.imports import import_rows
+from tracker.services.keys import create_key
+from tracker.services.rows import Row
+from tracker.services.studies import add_study, parse_study
+from tracker.storage.base import dump_id
+from tracker.storage.queries import Query
+
+Open = Callable[..., Watch]
+RUN = "window.executed=1"
+PAYLOADS = [
+    f"<script>{RUN}</script>",
+    f"</script><script>{RUN}</script>",
+    f"</title><script>{RUN}</script>",
+    f"</textarea><script>{RUN}</script>",
+    f"--><script>{RUN}</script>",
+    f"]]><script>{RUN}</script>",
+    f"<img src=x onerror={RUN}>",
+    f"<img src=x onerror='{RUN}'>",
+    f'"><img src=x onerror="{RUN}">',
+    f"'><img src=x onerror='{RUN}'>",
+    f"<svg onload={RUN}>",
+    f"<svg><script>{RUN}</script></svg>",
+    f"<svg/onload={RUN}//",
+    f"<svg><animate onbegin={RUN} attributeName=x dur=1s>",
+    f"<body onload={RUN}>",
+    f"<iframe srcdoc='<script>parent.{RUN}</script>'>",
+    f"<iframe src=javascript:parent.{RUN}>",
+    f"<details open ontoggle={RUN}>",
+    f"<video><source onerror={RUN}></video>",
+    f"<audio src=x onerror={RUN}>",
+    f"<input autofocus onfocus={RUN}>",
+    f"<select autofocus onfocus={RUN}>",
+    f"<marquee onstart={RUN}>",
+    f"<math><mtext><script>{RUN}</script></mtext></math>",
+    f"<object data=javascript:{RUN}>",
+    f"<embed src=javascript:{RUN}>",
+    f"<form><button formaction=javascript:{RUN}>",
+    f"<a href=javascript:{RUN}>a</a>",
+    f"<base href=javascript:{RUN}//>",
+    f"<meta http-equiv=refresh content='0;url=javascript:{RUN}'>",
+    f"<link rel=stylesheet href=javascript:{RUN}>",
+    f"<style>@import 'javascript:{RUN}'</style>",
+    f"javascript:{RUN}",
+    f'" onmouseover="{RUN}" autofocus onfocus="{RUN}',
+    f"' onmouseover='{RUN}' autofocus onfocus='{RUN}",
+    f"` autofocus onfocus={RUN} `",
+    f"{{{{constructor.constructor('{RUN}')()}}}}",
+    f"${{{RUN}}}",
+    f"<div hx-get=/ hx-trigger=load hx-on:htmx:load='{RUN}'>",
+    f"&lt;script&gt;{RUN}&lt;/script&gt;&#60;script&#62;{RUN}",
+]
+
+
+@pytest.fixture(scope="module")
+def hostile(site: Site) -> dict[str, list[str]]:
+    """Put every payload into every field; return the paths to look at."""
+    clock = Clock()
+    paths: dict[str, list[str]] = {"all": []}
+    for number, payload in enumerate(PAYLOADS):
+        with site.database.write() as session:
+            detector = create_detector(
+                session,
+                NewDetector(
+                    name=f"{payload} {number}",
+                    question=payload,
+                    classes=[payload, f"{payload}2"],
+                ),
+                created_at=clock(),
+            )
+            rows: list[dict[str, Any]] = [
+                {
+                    "key": f"{payload}{row}",
+                    "input": payload,
+                    "predicted": payload,
+                    "version": payload,
+                    "metadata": {payload: payload},
+                    "label": payload if row else None,
+                }
+                for row in range(2)
+            ]
+            import_rows(
+                session,
+                detector,
+                [
+                    Row(at, {k: v for k, v in row.items() if v is not None})
+                    for at, row in enumerate(rows, start=1)
+                ],
+                digest=payload,
+                labeler=payload,
+                created_at=clock(),
+            )
+            said = {"name": payload, "kind": "seeds", "rounds": SEEDS, "note": payload}
+            study, _ = add_study(
+                session,
+                detector,
+                parse_study(said),
+                added_by=payload,
+                created_at=clock(),
+            )
+            create_account(session, f"{payload} a", "viewer", created_at=clock())
+            create_key(session, f"{payload} k", "viewer", created_at=clock())
+            here = f"/detectors/{dump_id('det', detector.id)}"
+            query = dump_id("iq", _first_query(session, detector.id))
+            paths[payload] = [here, f"/queries/{query}"]
+            if number % 4 == 0:
+                # What these show stands on the pages above as well.
+                paths[payload] += [
+                    f"{here}/queries",
+                    f"{here}/label",
+                    f"/studies/{dump_id('stu', study.id)}",
+                ]
+    Recomputer(site.database, "hostile", clock).run()
+    return paths
+
+
+def _first_query(session: Any, detector_id: int) -> int:
+    statement = select(func.min(Query.id)).where(Query.detector_id == detector_id)
+    return int(session.scalar(statement))
+
+
+def test_forty_payloads_are_shown_and_none_is_run(
+    open_page: Open, site: Site, hostile: dict[str, list[str]]
+) -> None:
+    assert len(PAYLOADS) == 40
+    watch = open_page("/")
+    page = watch.page
+    looked = 0
+    for payload, paths in hostile.items():
+        for path in paths:
+            page.goto(site.url + path)
+            assert page.evaluate("window.executed") is None, (payload, path)
+            looked += 1
+        if paths:
+            page.goto(site.url + paths[0])
+            assert payload in page.locator(".page-question").inner_text()
+    for path in ("/", "/settings", "/settings/accounts", "/settings/audit"):
+        page.goto(site.url + path)
+        assert page.evaluate("window.executed") is None, path
+    assert looked == 110
+    assert watch.read() == []
+
+
+def test_what_is_echoed_is_not_run(open_page: Open, site: Site) -> None:
+    watch = open_page("/")
+    page = watch.page
+    for payload in PAYLOADS:
+        said = quote(payload, safe="")
+        for path in (f"/sign-in?name={said}&next={said}", f"/detectors/{said}"):
+            page.goto(site.url + path)
+            assert page.evaluate("window.executed") is None, path
+    # A script that was kept from running by the policy would be a complaint too.
+    assert [said for said in watch.read() if "404" not in said] == []
