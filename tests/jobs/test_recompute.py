@@ -15,6 +15,7 @@ from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.job_runs import find_last_heartbeat, list_job_runs
+from tracker.storage.leases import count_failing
 from tracker.storage.pending import list_pending_detectors
 from tracker.storage.snapshots import iter_intervals
 
@@ -80,10 +81,9 @@ def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(
         broken_id = broken.id
         # Nothing of ours can do this; a hand in the database can.
         broken.classes = ["only one"]
-    recomputer = Recomputer(database, "w", clock)
-
-    first = recomputer.run()
-    second = recomputer.run()
+    first = Recomputer(database, "w", clock).run()
+    # Not even by another worker, or by this one started anew.
+    second = Recomputer(database, "other", clock).run()
 
     assert [done.detector_id for done in first] == [broken_id + 1, broken_id + 2]
     assert second == []
@@ -102,10 +102,15 @@ def test_a_mended_detector_is_brought_up_to_date_by_another_worker(
     Recomputer(database, "w", clock).run()
     with database.write() as session:
         session.get_one(Detector, 1).classes = ["YES", "NO"]
+    other = Recomputer(database, "other", clock)
 
-    Recomputer(database, "other", clock).run()
+    assert other.run() == []
+    clock.at += timedelta(seconds=10)
+    other.run()
 
     assert sequences(database) == {"d0": [1, 2, 3, 4, 5]}
+    with database.read() as session:
+        assert count_failing(session) == 0
 
 
 def test_history_stays_in_order_when_the_clock_is_set_back(

@@ -9,11 +9,12 @@ from sqlalchemy.orm import Session
 from tracker.storage import schema
 from tracker.storage.base import Base, insert_rows, stream
 from tracker.storage.job_runs import Heartbeat
+from tracker.storage.leases import Lease
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation
 
 # What speaks of the processes that run and the people who label just now.
-_PASSING = (Heartbeat.__table__, Reservation.__table__)
+_PASSING = (Heartbeat.__table__, Lease.__table__, Reservation.__table__)
 
 
 def list_tables() -> list[Table]:

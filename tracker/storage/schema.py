@@ -13,6 +13,7 @@ from tracker.storage import (  # noqa: F401
     detectors,
     job_runs,
     labels,
+    leases,
     pending,
     queries,
     reservations,
