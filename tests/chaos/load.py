@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.chaos.service import ANSWERING, WEB, Answer, Service
@@ -86,9 +87,9 @@ class Client:
                 continue
             self._ledger.seconds.append(time.perf_counter() - begun)
             self._ledger.statuses[answer.status] += 1
-            if answer.status in {200, 201}:
+            if answer.is_acknowledgement:
                 return answer
-            if answer.status != 503 or "Retry-After" not in answer.headers:
+            if answer.status != 503 or "retry-after" not in answer.headers:
                 said = f"{answer.status} {answer.content[:300]!r} {answer.headers}"
                 self._ledger.problems.append(f"{path} was answered by {said}")
                 return answer
@@ -111,8 +112,8 @@ class Client:
     def _send_one(self, number: int, *, is_repeated: bool) -> None:
         row = make_row(number)
         path = f"/detectors/{PLAIN}/queries"
-        self.send(path, row)
-        self._ledger.acknowledge(PLAIN, [row])
+        if self.send(path, row).is_acknowledgement:
+            self._ledger.acknowledge(PLAIN, [row])
         if is_repeated and (again := self.send(path, row)).status != 200:
             self._ledger.problems.append(
                 f"lost: {row['key']} sent again was new: {again.content[:300]!r}"
@@ -136,8 +137,9 @@ class Client:
             self._ledger.problems.append(f"lost: a repeated file said {report}")
 
     def _import(self, detector: str, rows: list[dict[str, Any]]) -> None:
-        self.send(f"/detectors/{detector}/import", {"items": rows})
-        self._ledger.acknowledge(detector, rows)
+        answer = self.send(f"/detectors/{detector}/import", {"items": rows})
+        if answer.is_acknowledgement:
+            self._ledger.acknowledge(detector, rows)
 
 
 def run(
@@ -151,26 +153,43 @@ def run(
     """Send the whole load while one process after the other is killed."""
     for name in (PLAIN, MENDED):
         service.ask("POST", "/detectors", {"name": name, "question": "Closed?"})
-    victims = _victims(service)
     client = Client(service, ledger, profile)
     with ThreadPoolExecutor(profile.clients) as pool:
         ledger.gate = 0.0 if profile.kills else float("inf")
         senders = [pool.submit(client.work, n) for n in range(profile.clients)]
-        for number in range(profile.kills):
-            victim = next(victims)
-            # Not one that is still on its way up: that would prove little.
-            service.wait_for(victim)
-            share = profile.labels / (profile.kills + 1)
-            ledger.gate = share * (number + 1.5)
-            wait_until(lambda s=share * (number + 1): len(ledger.labels) >= s, 600)
-            if kill is None:
-                service.kill(victim)
-            else:
-                kill()
-            after_kill()
-        ledger.gate = float("inf")
+        try:
+            _kill_again_and_again(service, ledger, profile, kill, after_kill)
+        finally:
+            ledger.gate = float("inf")
         for sender in senders:
             sender.result()
+
+
+def _kill_again_and_again(
+    service: Service,
+    ledger: Ledger,
+    profile: Profile,
+    kill: Callable[[], None] | None,
+    after_kill: Callable[[], None],
+) -> None:
+    share = profile.labels / (profile.kills + 1)
+    victims = _victims(service)
+    for number in range(profile.kills):
+        victim = next(victims)
+        # Not one that is still on its way up: that would prove little.
+        service.wait_for(victim)
+        ledger.gate = share * (number + 1.5)
+        wait_until(partial(_has_acknowledged, ledger, share * (number + 1)), 600)
+        ledger.gate = share * (number + 1.9)
+        if kill is None:
+            service.kill(victim)
+        else:
+            kill()
+        after_kill()
+
+
+def _has_acknowledged(ledger: Ledger, number: float) -> bool:
+    return len(ledger.labels) >= number
 
 
 def _victims(service: Service) -> Iterator[str]:

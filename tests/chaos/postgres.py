@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import uuid
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,9 @@ class Postgres:
         self._server.ensure_postgres_running()
 
     def stop(self) -> None:
-        # Killed, because nobody needs what is in it.
-        self.kill()
+        # Killed, because nobody needs what is in it; a failed test may have done so.
+        with suppress(psutil.NoSuchProcess):
+            self.kill()
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -34,8 +34,13 @@ class Answer:
     """What the server said."""
 
     status: int
+    # By their names in small letters.
     headers: Mapping[str, str]
     content: bytes
+
+    @property
+    def is_acknowledgement(self) -> bool:
+        return self.status in {200, 201}
 
     @property
     def json(self) -> Any:
@@ -139,7 +144,8 @@ class Service:
             content = response.read()
         finally:
             connection.close()
-        return Answer(response.status, dict(response.headers), content)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, headers, content)
 
     def mistakes(self) -> list[str]:
         """Lines of the logs that tell of a mistake of ours."""

@@ -52,8 +52,12 @@ def store_a_known_key_again():
 
 
 def let_workers_write_at_will():
-    """Whoever folded writes, even if another worker has written meanwhile."""
+    """No leases, and whoever folded writes, even if another worker has meanwhile."""
+    from tracker.jobs import recompute as job
     from tracker.services import recompute
+
+    take = job.take_leases
+    job.take_leases = lambda *given, **more: take(*given, **more | {"is_forced": True})
 
     recompute.advance_revision = lambda session, detector_id, seen: True
     delete = recompute.delete_batches
@@ -70,8 +74,6 @@ def let_workers_write_at_will():
         # Long enough for another worker to begin with the same labels.
         time.sleep(1)
         return fold
-
-    from tracker.jobs import recompute as job
 
     job.compute_fold = compute_fold
 
