@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 from rig import (
     START,
@@ -33,7 +32,7 @@ from tracker.storage.job_runs import Heartbeat, JobRun
 from tracker.storage.pending import PendingBatch
 
 WORKERS = (1, 2, 4, 8)
-_LABELS = 2
+_LABELS = ("YES", "NO")
 
 
 def add_detectors(database: Database, number: int) -> None:
@@ -47,7 +46,7 @@ def add_labels(database: Database) -> None:
     """Change every detector, in one transaction."""
     with database.write() as session:
         for detector in list_detectors(session):
-            for label in ("YES", "NO")[:_LABELS]:
+            for label in _LABELS:
                 query = NewQuery(predicted="YES", label=label)
                 log_query(session, detector, query, labeler="b", created_at=START)
 
@@ -102,15 +101,13 @@ def shares(database: Database) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--detectors", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
     options = parse_options(parser)
     number = 500 if options.quick else options.detectors
-    print(
-        f"{number:,} detectors with {_LABELS} new labels each; {describe_machine()}; "
-        f"{datetime.now(UTC):%Y-%m-%d}"
-    )
+    print(f"{number:,} detectors, {len(_LABELS)} new labels each; {describe_machine()}")
     for kind in options.kinds:
         with fresh_databases(kind) as make:
-            for place, many in enumerate(WORKERS):
+            for place, many in enumerate(options.workers):
                 url = make()
                 if not place:
                     print(f"\n{describe(url)}")

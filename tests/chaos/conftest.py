@@ -1,6 +1,5 @@
 """A long profile and a short one, and databases that are as durable as in use."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,9 @@ from typing import Any
 import pytest
 
 from tests.chaos.postgres import Postgres
-from tests.conftest import DATABASES
+from tests.conftest import DATABASES, IS_LONG
 from tracker.storage import schema
 from tracker.storage.database import open_database
-
-# `make chaos` sets it; without it everything is small enough for every change.
-IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of the tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

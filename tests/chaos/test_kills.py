@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.conftest import IS_LONG
 from tests.chaos.load import Ledger, Profile, run
 from tests.chaos.service import Service
 from tests.chaos.verdict import Watcher, find_problems
+from tests.conftest import IS_LONG
 
 PROFILES = (
     {

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.conftest import IS_LONG, new_durable_url
+from tests.chaos.conftest import new_durable_url
 from tests.chaos.load import Ledger, Profile, run
 from tests.chaos.postgres import Postgres
 from tests.chaos.service import Service
 from tests.chaos.verdict import Watcher, find_problems
+from tests.conftest import IS_LONG
 
 # What each mutant does to the labels, and a load under which it shows.
 MUTANTS = {

@@ -3,11 +3,11 @@
 import time
 from pathlib import Path
 
-from tests.chaos.conftest import IS_LONG
 from tests.chaos.load import Ledger, Profile, run
 from tests.chaos.postgres import Postgres
 from tests.chaos.service import Service
 from tests.chaos.verdict import Watcher, find_problems
+from tests.conftest import IS_LONG
 from tests.processes import wait_until
 
 PROFILE = (

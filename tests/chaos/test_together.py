@@ -7,10 +7,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.chaos.conftest import IS_LONG
 from tests.chaos.load import PLAIN, at_once
 from tests.chaos.service import Service
 from tests.chaos.verdict import command
+from tests.conftest import IS_LONG
 
 PEOPLE = 8
 QUERIES = 200 if IS_LONG else 40

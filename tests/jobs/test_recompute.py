@@ -5,9 +5,11 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from tests.conftest import START, Clock
-from tracker.jobs.recompute import Recomputer
+from tests.processes import wait_until
+from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries import NewQuery, log_query
@@ -126,6 +128,32 @@ def test_history_stays_in_order_when_the_clock_is_set_back(
     recompute()
 
     assert sequences(database) == {"d0": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])
+def test_the_worker_goes_on_when_the_clock_is_set_back(
+    database: Database, back: timedelta
+) -> None:
+    make_detectors(database, 1, 3)
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=run_worker,
+        args=(Recomputer(database, "w"),),
+        kwargs={"every_seconds": 0.1, "stop": stop},
+    )
+    thread.start()
+    try:
+        wait_until(lambda: sequences(database)["d0"] == [1, 2, 3])
+        with time_machine.travel(utc_now() - back, tick=True):
+            with database.write() as session:
+                detector = list_detectors(session)[0]
+                query = NewQuery(predicted="YES", label="YES")
+                now = utc_now()
+                log_query(session, detector, query, labeler="a", created_at=now)
+            wait_until(lambda: sequences(database)["d0"] == [1, 2, 3, 4])
+    finally:
+        stop.set()
+        thread.join(10)
 
 
 def test_the_worker_runs_until_it_is_stopped_and_says_that_it_is_alive(
