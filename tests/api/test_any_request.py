@@ -25,7 +25,7 @@ CHECKS = [
 # For each role how many requests of each kind are tried of every call.
 EXAMPLES = {"admin": 15, "editor": 6, "labeler": 6, "viewer": 6, None: 6}
 if IS_LONG:
-    EXAMPLES = dict.fromkeys(EXAMPLES, 100)
+    EXAMPLES = dict.fromkeys(EXAMPLES, 40)
 PROFILE = settings(
     deadline=None,
     database=None,

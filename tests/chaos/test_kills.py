@@ -17,8 +17,8 @@ PROFILES = (
     }
     if IS_LONG
     else {
-        "in batches": Profile(labels=6_000, clients=4, kills=3, batch=100),
-        "one by one": Profile(labels=400, clients=8, kills=3, batch=1),
+        "in batches": Profile(labels=4_000, clients=4, kills=2, batch=100),
+        "one by one": Profile(labels=240, clients=8, kills=2, batch=1),
     }
 )
 

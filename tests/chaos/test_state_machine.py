@@ -31,7 +31,7 @@ from tracker.storage.detectors import find_detector_by_name
 from tracker.storage.leases import take_leases
 
 PROFILE = settings(
-    max_examples=200 if IS_LONG else 5,
+    max_examples=100 if IS_LONG else 5,
     stateful_step_count=50 if IS_LONG else 20,
     derandomize=not IS_LONG,
     database=None,

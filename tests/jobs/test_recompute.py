@@ -45,7 +45,7 @@ def sequences(database: Database) -> dict[str, list[int]]:
         }
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, 4, 8])
 def test_workers_at_once_store_each_snapshot_once(
     database: Database, clock: Clock, workers: int
 ) -> None:
