@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve test check lint types contracts lock bench openapi demo-data vendor audit
+.PHONY: help run serve test chaos check lint types contracts lock bench openapi demo-data vendor audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ serve: $(VENV)/.installed ## install, and run Tracker on its embedded database
 
 test: $(VENV)/.installed-dev ## install, and run every test on SQLite and PostgreSQL
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+chaos: $(VENV)/.installed-dev ## the long tests: kills, mutants, any request, for an hour or two
+	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest tests/chaos tests/api/test_any_request.py $(PYTEST_ARGS)
 
 check: lint types contracts test ## what CI runs: lint, types, import contracts, tests
 

@@ -28,6 +28,8 @@ from tracker.storage.accounts import find_account
 from tracker.storage.database import Database, open_database
 
 DATABASES = ("sqlite", "postgresql")
+# `make chaos` sets it; without it everything is small enough for every change.
+IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of the tests
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
 

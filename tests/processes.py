@@ -5,14 +5,16 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+TRACKER = (sys.executable, "-m", "tracker")
 SECONDS = 60
 
 
@@ -60,16 +62,23 @@ class Process:
     """One command, ended with everything that it started."""
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], cwd: Path = ROOT
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        cwd: Path = ROOT,
+        log: Path | None = None,
     ) -> None:
-        self.popen = subprocess.Popen(
-            command,
-            env=dict(environ),
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        # Without a file for its log it writes where the tests do.
+        with nullcontext() if log is None else log.open("ab") as stderr:
+            self.popen = subprocess.Popen(
+                command,
+                env=dict(environ),
+                cwd=cwd,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
 
     def line(self) -> str:
         assert self.popen.stdout is not None

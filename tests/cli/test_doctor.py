@@ -42,6 +42,24 @@ def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) ->
     assert "2 things are wrong" in said.stderr
 
 
+def test_a_run_that_fails_is_told_until_it_succeeds(shell: Shell) -> None:
+    # The next snapshot gets a number that there is; nothing of ours could do that.
+    change(shell, "UPDATE versions SET sequence = sequence - 1 WHERE id = 1")
+
+    said = shell("recompute", status=1)
+    assert "1 detectors could not be brought up to date" in said.stderr
+    said = shell("doctor", status=1)
+    assert "failed 1 times in a row, at last with IntegrityError" in said.stdout
+    assert "then run tracker recompute, which tries at once" in said.stdout
+    assert "1 things are wrong" in said.stderr
+    shell("recompute", status=1)
+    assert "failed 2 times in a row" in shell("doctor", status=1).stdout
+
+    change(shell, "UPDATE versions SET sequence = sequence + 1 WHERE id = 1")
+    shell("recompute")
+    assert "Nothing is wrong" in shell("doctor").stdout
+
+
 def test_an_archived_detector_is_checked_too(shell: Shell) -> None:
     change(shell, "UPDATE counts SET number = 7 WHERE label = 'NO'")
 

@@ -3,7 +3,6 @@
 import json
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -20,6 +19,7 @@ from sqlalchemy import func, select
 from tests.conftest import START
 from tests.processes import (
     SECONDS,
+    TRACKER,
     Process,
     clean_environ,
     fetch,
@@ -33,8 +33,6 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
-
-TRACKER = [sys.executable, "-m", "tracker"]
 
 
 class Server:

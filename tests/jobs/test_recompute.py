@@ -5,9 +5,11 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from tests.conftest import START, Clock
-from tracker.jobs.recompute import Recomputer
+from tests.processes import wait_until
+from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries import NewQuery, log_query
@@ -15,6 +17,7 @@ from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.job_runs import find_last_heartbeat, list_job_runs
+from tracker.storage.leases import count_failing
 from tracker.storage.pending import list_pending_detectors
 from tracker.storage.snapshots import iter_intervals
 
@@ -42,7 +45,7 @@ def sequences(database: Database) -> dict[str, list[int]]:
         }
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, 4, 8])
 def test_workers_at_once_store_each_snapshot_once(
     database: Database, clock: Clock, workers: int
 ) -> None:
@@ -80,10 +83,9 @@ def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(
         broken_id = broken.id
         # Nothing of ours can do this; a hand in the database can.
         broken.classes = ["only one"]
-    recomputer = Recomputer(database, "w", clock)
-
-    first = recomputer.run()
-    second = recomputer.run()
+    first = Recomputer(database, "w", clock).run()
+    # Not even by another worker, or by this one started anew.
+    second = Recomputer(database, "other", clock).run()
 
     assert [done.detector_id for done in first] == [broken_id + 1, broken_id + 2]
     assert second == []
@@ -102,10 +104,15 @@ def test_a_mended_detector_is_brought_up_to_date_by_another_worker(
     Recomputer(database, "w", clock).run()
     with database.write() as session:
         session.get_one(Detector, 1).classes = ["YES", "NO"]
+    other = Recomputer(database, "other", clock)
 
-    Recomputer(database, "other", clock).run()
+    assert other.run() == []
+    clock.at += timedelta(seconds=10)
+    other.run()
 
     assert sequences(database) == {"d0": [1, 2, 3, 4, 5]}
+    with database.read() as session:
+        assert count_failing(session) == 0
 
 
 def test_history_stays_in_order_when_the_clock_is_set_back(
@@ -121,6 +128,32 @@ def test_history_stays_in_order_when_the_clock_is_set_back(
     recompute()
 
     assert sequences(database) == {"d0": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])
+def test_the_worker_goes_on_when_the_clock_is_set_back(
+    database: Database, back: timedelta
+) -> None:
+    make_detectors(database, 1, 3)
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=run_worker,
+        args=(Recomputer(database, "w"),),
+        kwargs={"every_seconds": 0.1, "stop": stop},
+    )
+    thread.start()
+    try:
+        wait_until(lambda: sequences(database)["d0"] == [1, 2, 3])
+        with time_machine.travel(utc_now() - back, tick=True):
+            with database.write() as session:
+                detector = list_detectors(session)[0]
+                query = NewQuery(predicted="YES", label="YES")
+                now = utc_now()
+                log_query(session, detector, query, labeler="a", created_at=now)
+            wait_until(lambda: sequences(database)["d0"] == [1, 2, 3, 4])
+    finally:
+        stop.set()
+        thread.join(10)
 
 
 def test_the_worker_runs_until_it_is_stopped_and_says_that_it_is_alive(

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
 
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
@@ -14,6 +15,7 @@ from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
+from tracker.storage.detectors import Version
 
 
 def test_it_is_alive(visitor: Visitor) -> None:
@@ -126,7 +128,44 @@ def test_a_scrape_takes_few_statements(
     )
     visitor.get("/metrics")
     # Two of them find out who asks.
-    assert len(statements) <= 8
+    assert len(statements) <= 9
+
+
+def test_a_detector_whose_run_failed_is_counted_and_says_so_on_its_page(
+    visitor: Visitor,
+    shelf: Shelf,
+    published: str,
+    database: Database,
+    clock: Clock,
+    recompute: Callable[[], None],
+) -> None:
+    def count() -> float:
+        families = text_string_to_metric_families(visitor.client.get("/metrics").text)
+        named = {family.name: family.samples for family in families}
+        return named["tracker_detectors_failing"][0].value
+
+    page = visitor.get(f"/detectors/{published}")
+    assert count() == 0
+    assert "does not go on" not in page.html
+    row = {"predicted": "YES", "label": "YES", "version": "v1"}
+    shelf.add_queries(published, [row])
+    set_back_sequence(database, by=1)
+    recompute()
+    page = visitor.get(f"/detectors/{published}")
+    assert count() == 1
+    assert "The history does not go on" in page.html
+    assert "IntegrityError" in page.html
+    set_back_sequence(database, by=-1)
+    clock.at += timedelta(seconds=10)
+    recompute()
+    assert count() == 0
+    assert "does not go on" not in visitor.get(f"/detectors/{published}").html
+
+
+def set_back_sequence(database: Database, *, by: int) -> None:
+    """So that the next snapshot gets a number that there is; a hand could do it."""
+    with database.write() as session:
+        session.execute(update(Version).values(sequence=Version.sequence - by))
 
 
 def test_an_archived_detector_leaves_the_metrics(

@@ -24,8 +24,8 @@ _MOST_SHOWN = 50
 def doctor() -> None:
     """Say what is wrong with the stored data and what mends it; change nothing.
 
-    The schema, the running counts, the newest snapshots and the images are
-    checked, while the service goes on.  The status is 1 if anything is wrong.
+    The schema, the running counts, the newest snapshots, the last runs and the images
+    are checked, while the service goes on.  The status is 1 if anything is wrong.
     """
     settings = load_settings()
     database = open_database(settings.database)

@@ -9,16 +9,21 @@ from tracker.jobs.recompute import Recomputer
 from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
+from tracker.storage.leases import count_failing
 
 
 @click.command()
 @click.option("--all", "is_all", is_flag=True, help="Recount every label and compare.")
 def recompute(*, is_all: bool) -> None:
-    """Run the job once; --all also checks the running counts against a recount."""
+    """Run the job once; --all also checks the running counts against a recount.
+
+    Detectors that the workers leave alone, because their last run failed, are tried
+    too.
+    """
     settings = load_settings()
     configure_logging(settings)
     with connected(settings) as database:
-        done = Recomputer(database, process_name()).run()
+        done = Recomputer(database, process_name()).run(is_forced=True)
         click.echo(
             f"{len(done)} detectors brought up to date: "
             f"{sum(r.labels for r in done):,} labels, "
@@ -26,6 +31,13 @@ def recompute(*, is_all: bool) -> None:
         )
         if is_all and not _is_right(database):
             raise click.ClickException("the running counts differ from a recount")
+        with database.read() as session:
+            failing = count_failing(session)
+        if failing:
+            raise click.ClickException(
+                f"{failing:,} detectors could not be brought up to date: "
+                "tracker doctor says why"
+            )
 
 
 def _is_right(database: Database) -> bool:

@@ -1,23 +1,33 @@
 """The job: bring every detector with new labels up to date."""
 
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
+from sqlalchemy.orm import Session
 
 from tracker.errors import UnavailableError
 from tracker.services.recompute import StaleFoldError, compute_fold, store_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
 from tracker.storage.job_runs import JobRun, add_job_run, beat
-from tracker.storage.pending import list_pending_detectors
+from tracker.storage.leases import (
+    LEASE_SECONDS,
+    count_failures,
+    let_rest,
+    renew_leases,
+    take_leases,
+)
 
 log = structlog.get_logger("tracker.job")
 
 Clock = Callable[[], datetime]
 _TRIES = 5
+_FIRST_REST_SECONDS = 10.0
 _LONGEST_REST_SECONDS = 3600.0
 
 
@@ -70,65 +80,99 @@ def recompute_detector(
     return None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Recomputer:
-    """Runs the job again and again, and lets a detector that fails rest a while.
+    """Runs the job again and again, and shares its detectors out with other workers.
 
-    Without the rest one poisoned detector would fill the log and the table of
-    runs; with it the others go on, and it is tried again after seconds, then
-    minutes, at last every hour.
+    It takes up a few detectors at a time by leases, which it renews while it works.
+    A detector that fails rests, first for seconds, then minutes, at last for an hour;
+    without that it would fill the log and the table of runs.
     """
 
     database: Database
     worker: str
     clock: Clock = utc_now
-    _failures: dict[int, int] = field(default_factory=dict)
-    _rests_until: dict[int, float] = field(default_factory=dict)
 
-    def run(self) -> list[Recomputed]:
-        """Bring every detector up to date, and say that this worker is alive."""
+    def run(self, *, is_forced: bool = False) -> list[Recomputed]:
+        """Bring every detector up to date that no other worker has taken up.
+
+        By force even those, and the ones that rest.
+        """
+        done: list[Recomputed] = []
+        tried: set[int] = set()
+        with self._renewing():
+            while taken := self._take(tried, is_forced=is_forced):
+                for detector_id in taken:
+                    tried.add(detector_id)
+                    one = self._recompute(detector_id)
+                    if one is not None:
+                        done.append(one)
+        return done
+
+    def _take(self, tried: set[int], *, is_forced: bool) -> Sequence[int]:
+        def take(session: Session) -> Sequence[int]:
+            at = self.clock()
+            beat(session, self.worker, seen_at=at)
+            return take_leases(
+                session, self.worker, at=at, but=tried, is_forced=is_forced
+            )
+
+        return self.database.run(take)
+
+    @contextmanager
+    def _renewing(self) -> Iterator[None]:
+        """Renew the leases of this worker meanwhile, and say that it is alive."""
+        has_ended = threading.Event()
+
+        def renew() -> None:
+            while not has_ended.wait(LEASE_SECONDS / 4):
+                with suppress(UnavailableError), self.database.write() as session:
+                    at = self.clock()
+                    beat(session, self.worker, seen_at=at)
+                    renew_leases(session, self.worker, at=at)
+
+        thread = threading.Thread(target=renew, daemon=True, name="renew-leases")
+        thread.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            thread.join()
+
+    def _recompute(self, detector_id: int) -> Recomputed | None:
+        try:
+            return recompute_detector(
+                self.database, detector_id, worker=self.worker, clock=self.clock
+            )
+        except UnavailableError:
+            # It is not this detector's fault: the whole run waits.
+            raise
+        except Exception as error:  # noqa: BLE001 - the others go on.
+            self._let_rest(detector_id, error)
+            return None
+
+    def _let_rest(self, detector_id: int, error: Exception) -> None:
+        at = self.clock()
+        reason = f"{type(error).__name__}: {error}"[:2000]
         with self.database.write() as session:
-            beat(session, self.worker, seen_at=self.clock())
-        return list(self._recompute_all())
-
-    def _recompute_all(self) -> Iterator[Recomputed]:
-        with self.database.read() as session:
-            detector_ids = list_pending_detectors(session)
-        for detector_id in detector_ids:
-            if time.monotonic() < self._rests_until.get(detector_id, 0.0):
-                continue
-            try:
-                done = recompute_detector(
-                    self.database, detector_id, worker=self.worker, clock=self.clock
-                )
-            except UnavailableError:
-                # It is not this detector's fault: the whole run waits.
-                raise
-            except Exception as error:  # noqa: BLE001 - the others go on.
-                self._set_aside(detector_id, error)
-                continue
-            self._failures.pop(detector_id, None)
-            if done is not None:
-                yield done
-
-    def _set_aside(self, detector_id: int, error: Exception) -> None:
-        failures = self._failures.get(detector_id, 0) + 1
-        self._failures[detector_id] = failures
-        rest = min(5.0 * 2.0**failures, _LONGEST_REST_SECONDS)
-        self._rests_until[detector_id] = time.monotonic() + rest
-        log.exception(
-            "recompute failed", detector=f"det_{detector_id}", rests_seconds=rest
-        )
-        with self.database.write() as session:
+            failures = count_failures(session, detector_id)
+            rest = min(_FIRST_REST_SECONDS * 2.0**failures, _LONGEST_REST_SECONDS)
+            let_rest(session, detector_id, at=at, seconds=rest, error=reason)
             run = JobRun(
                 detector_id=detector_id,
                 worker=self.worker,
-                started_at=self.clock(),
+                started_at=at,
                 seconds=0.0,
                 outcome="failed",
                 batches=0,
                 labels=0,
                 snapshots=0,
-                error=f"{type(error).__name__}: {error}"[:2000],
+                error=reason,
             )
             add_job_run(session, run)
+        log.error(
+            "recompute failed",
+            detector=f"det_{detector_id}",
+            rests_seconds=rest,
+            exc_info=error,
+        )

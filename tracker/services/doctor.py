@@ -11,6 +11,7 @@ from tracker.storage.backup import iter_image_names
 from tracker.storage.counts import load_counts
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.images import ImageStore
+from tracker.storage.leases import find_failure
 from tracker.storage.snapshots import find_newest_snapshot, list_intervals_of
 
 _MEND_COUNTS = (
@@ -20,6 +21,10 @@ _MEND_COUNTS = (
 _MEND_SNAPSHOT = (
     "once the counts agree with a recount, the next scored label adds a snapshot that "
     "is right; the history keeps the wrong one"
+)
+_MEND_RUN = (
+    "see to what it says, then run tracker recompute, which tries at once; the worker "
+    "tries again by itself at {until:%Y-%m-%d %H:%M:%S} UTC"
 )
 _MEND_IMAGE = "copy it from a backup, whose folder images holds it under that name"
 
@@ -33,7 +38,7 @@ class Problem:
 
 
 def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
-    """Yield what is wrong with the counts of *detector* and its newest snapshots."""
+    """Yield what is wrong with the counts of *detector*, its snapshots and runs."""
     for wrong in compare_with_recount(session, detector):
         cell = wrong.cell
         yield Problem(
@@ -43,6 +48,14 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
             _MEND_COUNTS,
         )
     yield from _check_snapshots(session, detector)
+    failure = find_failure(session, detector.id)
+    if failure is not None:
+        yield Problem(
+            f"{detector.name}: new labels wait, because the run over them failed "
+            f"{failure.failures:,} times in a row, at last with "
+            f"{str(failure.error).partition(chr(10))[0]}",
+            _MEND_RUN.format(until=failure.until),
+        )
 
 
 def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:

@@ -29,6 +29,7 @@ from tracker.storage.counts import (
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.job_runs import JobRun, add_job_run
 from tracker.storage.labels import iter_pending_labels
+from tracker.storage.leases import end_lease
 from tracker.storage.pending import (
     advance_revision,
     delete_batches,
@@ -158,6 +159,7 @@ def store_fold(
         raise StaleFoldError("another worker has folded these labels")
     if delete_batches(session, fold.batches) != len(fold.batches):
         raise StaleFoldError("another worker has taken these batches")
+    end_lease(session, fold.detector_id)
     run = JobRun(
         detector_id=fold.detector_id,
         worker=worker,

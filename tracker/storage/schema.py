@@ -15,6 +15,7 @@ from tracker.storage import (  # noqa: F401
     detectors,
     job_runs,
     labels,
+    leases,
     pending,
     queries,
     reservations,

@@ -19,6 +19,7 @@ from tracker.services.detectors import (
 from tracker.services.estimates import Decision, Estimate, decide, get_estimate
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
+from tracker.storage.leases import Lease, find_failure
 from tracker.web import confusion
 from tracker.web.blueprint import answer_live, cut_page, pages
 from tracker.web.forms import Form, failed_form, parse_new_detector
@@ -61,6 +62,7 @@ class Report:
     versions: Sequence[Version]
     version: Version | None
     queries: int
+    failure: Lease | None
 
     @property
     def deciding(self) -> Reading | None:
@@ -88,6 +90,7 @@ class Report:
             self.estimate.targeted_left_out,
             self.estimate.confusion,
             self.queries,
+            self.failure and self.failure.failures,
         )
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
@@ -199,4 +202,5 @@ def build_report(
         versions=list_versions(session, detector.id),
         version=None if version == "*" or not chosen else chosen[0],
         queries=sum(one.queries for one in chosen),
+        failure=find_failure(session, detector.id),
     )

