@@ -16,7 +16,7 @@ from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import Problem
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
-from tracker.services.imports import ImportBody
+from tracker.services.import_rows import ImportBody
 from tracker.services.queries import NewQuery
 from tracker.services.studies import NewStudy
 

@@ -1,6 +1,6 @@
 """What every table shares: naming, types of columns, and ids."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -46,6 +46,24 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             raise ValueError(f"naive instant {value!r}: give it a time zone")
         return value.astimezone(UTC)
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """Return what prepares a value for the driver.
+
+        SQLite keeps text.  SQLAlchemy's own way to write it takes three times as
+        long, which is a tenth of an import.
+        """
+        if dialect.name != "sqlite":
+            return super().bind_processor(dialect)
+
+        def write(value: datetime | None) -> str | None:
+            instant = self.process_bind_param(value, dialect)
+            if instant is None:
+                return None
+            # Without the offset, which stands behind the first 26 characters.
+            return instant.isoformat(" ", "microseconds")[:26]
+
+        return write
 
     def process_result_value(
         self,
