@@ -74,7 +74,8 @@ def log_query(path: DetectorPath) -> tuple[dict[str, Any], int]:
             created_at=now(),
             image=image,
         )
-        return dump_query(session, query), 201 if is_new else 200
+        answer = dump_query(session, query, version=new.version)
+        return answer, 201 if is_new else 200
 
     return database().run(log)
 
