@@ -41,6 +41,8 @@ ROWS = (
     "INSERT INTO reservations (query_id, labeler, until, place)"
     f" VALUES (1, 'alice', '{NOW}', 1)",
     f"INSERT INTO skips (query_id, labeler, skipped_at) VALUES (1, 'bob', '{NOW}')",
+    "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
+    f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
 )
 
 

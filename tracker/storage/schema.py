@@ -8,6 +8,7 @@ from alembic.script import ScriptDirectory
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
 from tracker.storage import (  # noqa: F401
+    answers,
     api_keys,
     counts,
     detectors,
