@@ -8,16 +8,12 @@ from its start to its end, the request from the first byte sent to the answer.
 
 import argparse
 import csv
-import http.client
 import json
-import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +29,7 @@ from rig import (
     parse_options,
     random_rows,
 )
+from rig.servers import call, environment, served
 
 from tracker.services.keys import create_key
 
@@ -147,57 +144,6 @@ PEERS: tuple[Callable[[Course], Result], ...] = (
     Course.request,
     Course.bare,
 )
-
-
-def environment(url: str, folder: Path) -> dict[str, str]:
-    inherited = os.environ.items()  # noqa: TID251 - handed on to our own commands.
-    return {
-        **{name: value for name, value in inherited if "TRACKER_" not in name},
-        "TRACKER_DATABASE_URL": url,
-        "TRACKER_DATA_DIR": str(folder),
-        "TRACKER_MAX_BODY_BYTES": str(2**32),
-    }
-
-
-@contextmanager
-def served(url: str, folder: Path) -> Iterator[int]:
-    """Run the web server, and give its port once it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tracker", "web", "--port", str(port)],
-        env=environment(url, folder),
-    )
-    try:
-        while not answers(port):
-            time.sleep(0.1)
-            assert process.poll() is None, "the server has ended"
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def answers(port: int) -> bool:
-    try:
-        return bool(call(port, "GET", "/healthz"))
-    except OSError:
-        return False
-
-
-def call(
-    port: int,
-    method: str,
-    path: str,
-    body: Any = None,
-    headers: dict[str, str] | None = None,
-) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-    connection.request(method, path, body, headers or {})
-    content = connection.getresponse().read()
-    connection.close()
-    return content
 
 
 def measured(kind: str, rows: int, repeats: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Time the pages and the reads of the API with a million labels in the database.
+"""Time the pages and the reads of the API with millions of labels in the database.
 
 The time is the server's own: from the request to the last byte of the answer within
 the application, asked in this process through Flask's test client, without a network.
@@ -7,6 +7,7 @@ wait to be labelled; a dozen other detectors share the list.
 """
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -95,6 +96,23 @@ def measured(client: FlaskClient, key: str, requests: int) -> Iterator[str]:
         yield f"{title:28}{middle:>8.1f}{late:>8.1f}{last:>8.1f}{size:>8.0f}"
 
 
+def describe_size(database: Database, labels: int) -> str:
+    """Return what so many labels take on the disk, and took in memory at most."""
+    with database.engine.connect() as connection:
+        if database.is_sqlite:
+            size = (
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            )
+        else:
+            size = "SELECT pg_database_size(current_database())"
+        disk = connection.exec_driver_sql(size).scalar_one() / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return (
+        f"{disk:,.0f} MB on the disk, {disk / labels * 1e6:,.0f} for a million labels; "
+        f"{peak:,.0f} MB of memory at the peak"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--labels", type=int, default=10**6)
@@ -117,6 +135,7 @@ def main() -> None:
                 settings = Settings(data_dir=Path(folder), secret_key="k" * 40)
                 client = create_app(settings, database).test_client()
                 print(f"\n{describe(url)}")
+                print(describe_size(database, labels))
                 for line in measured(client, key, options.requests):
                     print(line, flush=True)
 

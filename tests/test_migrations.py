@@ -58,6 +58,8 @@ ROWS = (
     "INSERT INTO audit_events (happened_at, actor, actor_kind, action, subject,"
     " details, address)"
     f" VALUES ('{NOW}', 'dora', 'account', 'signed in', 'dora', '{{}}', '::1')",
+    "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
+    f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
 )
 
 

@@ -139,6 +139,13 @@ class Settings(BaseModel):
         le=2**40,
         description="Largest body of a request, in bytes; a larger one gets 413.",
     )
+    requests_per_minute: int = Field(
+        default=0,
+        ge=0,
+        le=10**6,
+        description="Requests that one API key may send to one web process in a "
+        "minute; more get 429. 0 is no limit.",
+    )
     web_threads: int = Field(
         default=8,
         ge=1,

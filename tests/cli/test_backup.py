@@ -22,6 +22,7 @@ from tests.conftest import DATABASES, START, Clock
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.recompute import Recomputer
+from tracker.services.answers import add_answer
 from tracker.services.backup import create_backup
 from tracker.services.detectors import archive_detector
 from tracker.services.keys import create_key
@@ -98,6 +99,15 @@ def fill(shell: Shell) -> None:
             archive_detector(old.attached(session), archived_at=clock())
             create_key(
                 session, "camera", "editor", created_at=START, detectors=["dö or"]
+            )
+            add_answer(
+                session,
+                "camera",
+                "a word",
+                digest="0" * 64,
+                status=201,
+                body='{"note":"é"}',
+                at=START,
             )
         Recomputer(database, "test", clock).run()
         bench.log("YES", "YES")

@@ -266,10 +266,10 @@ def test_whoever_waits_too_long_for_a_lock_is_told_to_come_again(
     database: Database, detector_id: int
 ) -> None:
     rename = text("UPDATE detectors SET name = 'mine'")
+    other = open_database(database.engine.url.render_as_string(hide_password=False))
     if database.is_sqlite:
-        # The pool gives the first connection to the one who holds the lock.
         event.listen(
-            database.engine,
+            other.engine,
             "connect",
             lambda connection, _: connection.execute("PRAGMA busy_timeout = 50"),
         )
@@ -282,9 +282,32 @@ def test_whoever_waits_too_long_for_a_lock_is_told_to_come_again(
     with database.write() as holder:
         holder.execute(rename)
         with pytest.raises(UnavailableError, match=r"locked|lock timeout"):
-            database.run(impatient)
-    with database.write() as session:
-        session.execute(rename)
+            other.run(impatient)
+    other.run(lambda session: session.execute(rename))
+    other.close()
+
+
+def test_the_threads_of_a_process_take_turns_to_write(
+    database: Database, detector_id: int
+) -> None:
+    other = open_database(database.engine.url.render_as_string(hide_password=False))
+    if database.is_sqlite:
+        # Whoever finds the lock taken fails at once.
+        event.listen(
+            other.engine,
+            "connect",
+            lambda connection, _: connection.execute("PRAGMA busy_timeout = 0"),
+        )
+
+    def add(_number: int) -> int:
+        return other.run(
+            lambda session: add_batch(session, detector_id, created_at=START)
+        )
+
+    at_once(lambda _: [add(number) for number in range(5)])
+    other.close()
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(PendingBatch)) == 40
 
 
 def test_a_database_that_is_away_is_an_error_of_its_own_without_the_password() -> None:

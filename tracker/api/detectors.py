@@ -4,9 +4,11 @@ from typing import Any
 
 from flask import Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_detector
+from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
 from tracker.api.routes import answers, build_routes
@@ -33,13 +35,16 @@ class DetectorList(Page):
     "/detectors", responses=answers({201: shapes.Detector}, 409, 413, 415, 422)
 )
 @requires("editor")
-def create_detector(body: NewDetector) -> tuple[dict[str, Any], int]:
+def create_detector(body: NewDetector) -> Response:
     """Make a detector."""
-    with database().write() as session:
+
+    def create(session: Session) -> tuple[dict[str, Any], int]:
         detector = services.create_detector(session, body, created_at=now())
         grant(session, account(), detector.id)
         audit(session, "detector made", detector.name)
         return dump_detector(session, detector), 201
+
+    return answer_once(create, content=body.model_dump_json())
 
 
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))

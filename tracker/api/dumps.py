@@ -42,8 +42,10 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
     )
 
 
-def dump_query(session: Session, query: Query) -> dict[str, Any]:
-    """Return a query as JSON."""
+def dump_query(
+    session: Session, query: Query, *, version: str | None = None
+) -> dict[str, Any]:
+    """Return a query as JSON; *version* saves looking up the name of its version."""
     return _dump(
         shapes.Query(
             id=dump_id("iq", query.id),
@@ -53,7 +55,7 @@ def dump_query(session: Session, query: Query) -> dict[str, Any]:
             predicted=query.predicted,
             confidence=query.confidence,
             # The session remembers it: a page of queries asks once a version.
-            version=session.get_one(Version, query.version_id).name,
+            version=version or session.get_one(Version, query.version_id).name,
             asked_at=query.asked_at,
             created_at=query.created_at,
             metadata=load_metadata(query),

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from flask import Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_estimate
+from tracker.api.once import answer_once
 from tracker.api.parameters import DetectorPath, Flag, LevelText, Method, Text, Window
 from tracker.api.routes import answers, build_routes
 from tracker.http import context, database, now, requires
@@ -48,16 +51,20 @@ def get_estimate(path: DetectorPath, query: EstimateChoice) -> dict[str, Any]:
 
 
 @routes.post(
-    "/detectors/<detector:id>/recompute", responses=answers({200: shapes.Estimate}, 404)
+    "/detectors/<detector:id>/recompute",
+    responses=answers({200: shapes.Estimate}, 404, 409, 422),
 )
 @requires("editor")
-def recompute(path: DetectorPath) -> dict[str, Any]:
+def recompute(path: DetectorPath) -> Response:
     """Run the job for this detector now, and compute the estimate."""
     with database().read() as session:
         detector_id = get_detector(session, path.id).id
+    # It opens transactions of its own, and once more it does nothing.
     context().recompute(detector_id)
-    with database().read() as session:
+
+    def estimate(session: Session) -> tuple[dict[str, Any], int]:
         detector = get_detector(session, dump_id("det", detector_id))
-        return dump_estimate(
-            services.get_estimate(session, detector, computed_at=now())
-        )
+        found = services.get_estimate(session, detector, computed_at=now())
+        return dump_estimate(found), 200
+
+    return answer_once(estimate, content="")

@@ -2,17 +2,18 @@
 
 from typing import Any, Literal
 
+from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_report
+from tracker.api.once import answer_once
 from tracker.api.parameters import DetectorPath, Parameters
 from tracker.api.routes import answers, build_routes
 from tracker.api.uploads import IMPORT_BODY, receive_rows
-from tracker.http import account, audit, database, now, requires
+from tracker.http import account, audit, now, requires
 from tracker.services.detectors import get_open_detector
-from tracker.services.import_reports import ImportReport
 from tracker.services.imports import import_rows
 
 routes = build_routes("imports", "Many queries and labels at once.")
@@ -33,7 +34,7 @@ class ImportChoice(Parameters):
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
 @requires("editor")
-def import_file(path: DetectorPath, query: ImportChoice) -> dict[str, Any]:
+def import_file(path: DetectorPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
     Sending a file again adds nothing.  A known key with another label is a
@@ -41,10 +42,9 @@ def import_file(path: DetectorPath, query: ImportChoice) -> dict[str, Any]:
     """
     with receive_rows() as upload:
 
-        def add(session: Session) -> ImportReport:
+        def add(session: Session) -> tuple[dict[str, Any], int]:
             detector = get_open_detector(session, path.id)
-            audit(session, "imported", detector.name, sha256=upload.digest)
-            return import_rows(
+            report = import_rows(
                 session,
                 detector,
                 upload.open_rows(),
@@ -53,5 +53,8 @@ def import_file(path: DetectorPath, query: ImportChoice) -> dict[str, Any]:
                 created_at=now(),
                 skip_bad_rows=query.on_error == "skip",
             )
+            if report.has_changed:
+                audit(session, "imported", detector.name, sha256=upload.digest)
+            return dump_report(report), 200
 
-        return dump_report(database().run(add))
+        return answer_once(add, content=upload.digest)

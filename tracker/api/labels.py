@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from flask import Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_label
+from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import LabelCursor, Page, QueryPath, wrong_parameter
 from tracker.api.routes import answers, build_routes
@@ -31,15 +34,18 @@ class LabelList(Page):
     responses=answers({201: shapes.Label}, 404, 409, 413, 415, 422),
 )
 @requires("labeler")
-def add_label(path: QueryPath, body: NewLabel) -> tuple[dict[str, Any], int]:
+def add_label(path: QueryPath, body: NewLabel) -> Response:
     """Give a query its label; one given before stays in the label history."""
-    with database().write() as session:
+
+    def add(session: Session) -> tuple[dict[str, Any], int]:
         query = get_query(session, path.id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
         label = services.add_label(
             session, detector, query, body, labeler=account().name, created_at=now()
         )
         return dump_label(label, is_current=True), 201
+
+    return answer_once(add, content=body.model_dump_json())
 
 
 @routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))

@@ -12,11 +12,12 @@ from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
 from tracker.api.examples import EXAMPLES, TEXTS
+from tracker.api.once import PARAMETER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import Problem
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
-from tracker.services.imports import ImportBody
+from tracker.services.import_rows import ImportBody
 from tracker.services.queries import NewQuery
 from tracker.services.studies import NewStudy
 
@@ -118,7 +119,9 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
             schema["examples"] = [EXAMPLES[name]]
     document["components"]["schemas"] = dict(sorted(schemas.items()))
     for calls in document["paths"].values():
-        for call in calls.values():
+        for method, call in calls.items():
+            if method == "post":
+                call.setdefault("parameters", []).append(deepcopy(PARAMETER))
             _finish_call(call)
     return document
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_query
+from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import (
     DetectorPath,
@@ -56,7 +57,7 @@ class QueryList(Page):
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
 @requires("editor")
-def log_query(path: DetectorPath) -> tuple[dict[str, Any], int]:
+def log_query(path: DetectorPath) -> Response:
     """Log a query, maybe with its label.
 
     The same key again with the same content answers 200 and the stored query; with
@@ -74,9 +75,10 @@ def log_query(path: DetectorPath) -> tuple[dict[str, Any], int]:
             created_at=now(),
             image=image,
         )
-        return dump_query(session, query), 201 if is_new else 200
+        answer = dump_query(session, query, version=new.version)
+        return answer, 201 if is_new else 200
 
-    return database().run(log)
+    return answer_once(log, content=f"{image}\n{new.model_dump_json()}")
 
 
 @routes.get(

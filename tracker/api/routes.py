@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from werkzeug.routing import BaseConverter
 
 from tracker.api.parameters import NoParameters
+from tracker.api.rates import limit_rate
 from tracker.api.shapes import Shape
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError, dump_errors, problem, read_json_body
@@ -29,10 +30,11 @@ _PROBLEMS = {
     413: "The body is too large.",
     415: "The media type is not read here.",
     422: "The input is wrong; see errors.",
+    429: "The key has sent too many requests; go on after Retry-After seconds.",
     503: "The database is away or busy, or the disk is full; try again.",
 }
 _ALWAYS = (400, 503)
-_PROTECTED = (401, 403)
+_PROTECTED = (401, 403, 429)
 
 
 class DetectorConverter(BaseConverter):
@@ -67,6 +69,8 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
         abp_responses=_problems(*statuses),
         operation_id_callback=_operation_id,
     )
+    if not public:
+        routes.before_request(limit_rate)
     routes.before_request(check_request)
     routes.register_error_handler(UnknownVersionError, _on_unknown_version)
     return routes

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.api import shapes
 from tracker.api.dumps import dump_study, dump_study_report
 from tracker.api.files import send_rows
+from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import (
     DetectorPath,
@@ -37,7 +38,6 @@ from tracker.services.studies import KINDS, Kind, NewStudy
 from tracker.services.study_intervals import build_study_report, list_study_rows
 from tracker.storage import studies as storage
 from tracker.storage.base import dump_id
-from tracker.storage.studies import Study
 
 routes = build_routes("studies", "What cannot be had from labels alone.")
 _STUDY_BODY = {
@@ -98,9 +98,7 @@ class RoundsChoice(Parameters):
     openapi_extensions={"requestBody": _STUDY_BODY},
 )
 @requires("editor")
-def add_study(
-    path: DetectorPath, query: StudyDescription
-) -> tuple[dict[str, Any], int]:
+def add_study(path: DetectorPath, query: StudyDescription) -> Response:
     """Add a resampling study.
 
     The same name again with the same content answers 200 and the stored study; with
@@ -108,19 +106,18 @@ def add_study(
     """
     new = _read_new_study(query)
 
-    def add(session: Session) -> tuple[Study, bool]:
-        return services.add_study(
+    def add(session: Session) -> tuple[dict[str, Any], int]:
+        study, is_new = services.add_study(
             session,
             get_open_detector(session, path.id),
             new,
             added_by=account().name,
             created_at=now(),
         )
-
-    study, is_new = database().run(add)
-    with database().read() as session:
         report = build_study_report(session, study)
-    return dump_study_report(report), 201 if is_new else 200
+        return dump_study_report(report), 201 if is_new else 200
+
+    return answer_once(add, content=new.model_dump_json())
 
 
 def _read_new_study(query: StudyDescription) -> NewStudy:

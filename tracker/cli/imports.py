@@ -92,7 +92,6 @@ def _import(  # noqa: PLR0913 - all that one import needs.
             stream.seek(0)
             buffered = io.BufferedReader(stream.raw, 2**20)
             found = get_open_detector(session, detector)
-            audit_command(session, "imported", found.name, sha256=digest)
             report = import_rows(
                 session,
                 found,
@@ -106,6 +105,8 @@ def _import(  # noqa: PLR0913 - all that one import needs.
                 ),
             )
             buffered.detach()
+            if report.has_changed:
+                audit_command(session, "imported", found.name, sha256=digest)
             return report
 
 

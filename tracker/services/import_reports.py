@@ -39,6 +39,11 @@ class ImportReport:
     bad_rows: int = 0
     errors: list[RowError] = field(default_factory=list)
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything was added."""
+        return bool(self.queries_added or self.labels_added)
+
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
         """Count a bad row and keep what is wrong with it, up to a thousand."""
         self.bad_rows += 1

@@ -7,58 +7,31 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from pydantic import Field, ValidationError
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
-from tracker.services.detectors import check_class
-from tracker.services.fields import (
-    ImageUrl,
-    Input,
-    Instant,
-    Key,
-    LabelText,
-    Metadata,
-    Note,
-    Probability,
-    Sampling,
-    VersionName,
-    describe_errors,
-    dump_metadata,
-    show,
-)
+from tracker.services.fields import dump_metadata, show
 from tracker.services.import_reports import ImportReport, RejectedImportError
-from tracker.services.queries import DEFAULT_VERSION, label_row
+from tracker.services.import_rows import RowReader
+from tracker.services.queries import DEFAULT_VERSION, UNSTATED, label_row
 from tracker.services.rows import Row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.labels import add_labels
-from tracker.storage.pending import BATCH_LIMIT, add_batch, first_id
+from tracker.storage.pending import add_batch, first_id
 from tracker.storage.queries import add_queries, find_queries_by_key, set_current_labels
 
 _CHUNK = 2_000
-
-
-class ImportRow(Input):
-    """A query with or without its label, or a label for a known key."""
-
-    key: Key | None = None
-    input: Key | None = None
-    predicted: LabelText | None = None
-    confidence: Probability | None = None
-    version: VersionName | None = None
-    asked_at: Instant | None = None
-    metadata: Metadata | None = None
-    image_url: ImageUrl | None = None
-    label: LabelText | None = None
-    sampling: Sampling | None = None
-    note: Note | None = None
-    labelled_at: Instant | None = None
-
-
-class ImportBody(Input):
-    """An import as JSON."""
-
-    items: list[ImportRow] = Field(description="The rows, in order.")
+# What a row says of a known key must be what is known; its version and metadata are
+# stored in another form.
+_COMPARED = (
+    "input",
+    "predicted",
+    "confidence",
+    "version_id",
+    "asked_at",
+    "metadata",
+    "image_url",
+)
 
 
 def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
@@ -84,7 +57,7 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     run = _Import(session, detector, digest, labeler, created_at)
     with _without_collector():
         for chunk in _chunks(rows):
-            good = [parsed for row in chunk if (parsed := run.parse(row)) is not None]
+            good = run.reader.read(chunk)
             if skip_bad_rows or not run.report.bad_rows:
                 run.write(good)
             if on_progress is not None:
@@ -130,52 +103,31 @@ class _Import:
         self.report = ImportReport()
         self._session = session
         self._detector = detector
-        self._classes = frozenset(detector.classes)
-        self._labels = self._classes | {"UNCLEAR"}
         self._key_prefix = f"import-{digest[:16]}-"
         self._labeler = labeler
         self._created_at = created_at
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
+        self.reader = RowReader(detector, self._versions, self.report)
+        # What a new query has where its row says nothing.
+        self._blank = {
+            "detector_id": detector.id,
+            "input": None,
+            "confidence": None,
+            "asked_at": created_at,
+            "created_at": created_at,
+            "metadata": None,
+            "image": None,
+            "image_url": None,
+            "label_id": None,
+            "sampling": UNSTATED,
+        }
         self._first_id: int | None = None
 
-    def parse(self, row: Row) -> tuple[int, ImportRow] | None:
-        """Return the row if it is right in itself, and note its errors if not."""
-        self.report.rows += 1
-        if row.error is not None:
-            self.report.add_error(row.number, [row.error])
-            return None
-        try:
-            item = ImportRow.model_validate(row.values)
-            self._check(row.number, item)
-        except ValidationError as error:
-            self.report.add_error(row.number, describe_errors(error))
-            return None
-        except InvalidInputError as error:
-            self.report.add_error(row.number, error.errors)
-            return None
-        return row.number, item
-
-    def _check(self, number: int, item: ImportRow) -> None:
-        if number >= BATCH_LIMIT:
-            raise InvalidInputError.of(
-                "row", f"at most {BATCH_LIMIT - 1:,} in one import"
-            )
-        if item.predicted is None:
-            if item.key is None or item.label is None:
-                raise InvalidInputError.of(
-                    "predicted",
-                    "is required, or both key and label for a query known already",
-                )
-        elif item.predicted not in self._classes:
-            check_class(
-                self._detector, item.predicted, field="predicted", may_be_unclear=False
-            )
-        if item.label is not None and item.label not in self._labels:
-            check_class(self._detector, item.label, field="label", may_be_unclear=True)
-
-    def write(self, items: list[tuple[int, ImportRow]]) -> None:
-        """Add what is new in *items*."""
-        keys = [item.key or f"{self._key_prefix}{number}" for number, item in items]
+    def write(self, rows: list[Row]) -> None:
+        """Add what is new in *rows*, which are right in themselves."""
+        keys = [
+            row.values.get("key") or f"{self._key_prefix}{row.number}" for row in rows
+        ]
         known = {
             key: dict(row._mapping)
             for key, row in find_queries_by_key(
@@ -183,11 +135,11 @@ class _Import:
             ).items()
         }
         stored = set(known)
-        self._add_versions(items)
+        self._add_versions(rows)
         new: list[dict[str, Any]] = []
         labels: list[dict[str, Any]] = []
         changed: list[dict[str, Any]] = []
-        for key, (number, item) in zip(keys, items, strict=True):
+        for key, (number, item, _) in zip(keys, rows, strict=True):
             query = known.get(key)
             is_new = query is None
             try:
@@ -213,8 +165,12 @@ class _Import:
         if changed:
             set_current_labels(self._session, changed)
 
-    def _add_versions(self, items: list[tuple[int, ImportRow]]) -> None:
-        names = {item.version or DEFAULT_VERSION for _, item in items if item.predicted}
+    def _add_versions(self, rows: list[Row]) -> None:
+        names = {
+            row.values.get("version", DEFAULT_VERSION)
+            for row in rows
+            if "predicted" in row.values
+        }
         new = names - self._versions.keys()
         if new:
             self._versions |= add_versions(
@@ -229,42 +185,29 @@ class _Import:
             self._first_id = first_id(batch)
         return self._first_id + number
 
-    def _new_query(self, number: int, key: str, item: ImportRow) -> dict[str, Any]:
-        if item.predicted is None:
+    def _new_query(self, number: int, key: str, item: dict[str, Any]) -> dict[str, Any]:
+        if "predicted" not in item:
             raise InvalidInputError.of(
                 "key",
                 f"{show(key)} is not known, and there is no predicted to add it with",
             )
+        if "metadata" in item:
+            item = {**item, "metadata": dump_metadata(item["metadata"])}
         return {
+            **self._blank,
+            **item,
             "id": self._id(number),
-            "detector_id": self._detector.id,
-            "version_id": self._versions[item.version or DEFAULT_VERSION],
+            "version_id": self._versions[item.get("version", DEFAULT_VERSION)],
             "key": key,
-            "input": item.input,
-            "predicted": item.predicted,
-            "confidence": item.confidence,
-            "asked_at": item.asked_at or self._created_at,
-            "created_at": self._created_at,
-            "metadata": None if item.metadata is None else dump_metadata(item.metadata),
-            "image": None,
-            "image_url": item.image_url,
-            "label_id": None,
             "label": None,
-            "sampling": item.sampling or "unstated",
         }
 
-    def _compare(self, key: str, query: dict[str, Any], item: ImportRow) -> None:
-        given = {
-            "input": item.input,
-            "predicted": item.predicted,
-            "confidence": item.confidence,
-            "version_id": self._versions.get(item.version, -1)
-            if item.version
-            else None,
-            "asked_at": item.asked_at,
-            "metadata": None if item.metadata is None else dump_metadata(item.metadata),
-            "image_url": item.image_url,
-        }
+    def _compare(self, key: str, query: dict[str, Any], item: dict[str, Any]) -> None:
+        given = {column: item.get(column) for column in _COMPARED}
+        if "metadata" in item:
+            given["metadata"] = dump_metadata(item["metadata"])
+        if "version" in item:
+            given["version_id"] = self._versions.get(item["version"], -1)
         for column, value in given.items():
             if value is None or value == query[column]:
                 continue
@@ -275,13 +218,14 @@ class _Import:
             raise InvalidInputError.of(
                 name,
                 f"the key {show(key)} is known with {show(stored)}, "
-                f"not {show(getattr(item, name))}",
+                f"not {show(item[name])}",
             )
 
     def _label(
-        self, number: int, key: str, query: dict[str, Any], item: ImportRow
+        self, number: int, key: str, query: dict[str, Any], item: dict[str, Any]
     ) -> dict[str, Any] | None:
-        if item.label is None or item.label == query["label"]:
+        given = item.get("label")
+        if given is None or given == query["label"]:
             return None
         replaced = query["label_id"]
         if (
@@ -292,21 +236,21 @@ class _Import:
             raise InvalidInputError.of(
                 "label",
                 f"the key {show(key)} stands twice, with {show(query['label'])} "
-                f"and then with {show(item.label)}",
+                f"and then with {show(given)}",
             )
         query["label_id"] = self._id(number)
-        query["label"] = item.label
-        query["sampling"] = item.sampling or query["sampling"]
+        query["label"] = given
+        query["sampling"] = item.get("sampling", query["sampling"])
         return label_row(
             query["label_id"],
             query["id"],
-            item.label,
+            given,
             query["sampling"],
             self._labeler,
             self._created_at,
             replaces_id=replaced,
-            note=item.note,
-            labelled_at=item.labelled_at,
+            note=item.get("note"),
+            labelled_at=item.get("labelled_at"),
         )
 
 

@@ -72,9 +72,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
         ],
     )
     delete_of_query(session, current.id)
-    label = storage.find_label(session, row["id"])
-    assert label is not None
-    return label
+    return Label(**row)
 
 
 def list_label_history(session: Session, query: Query) -> list[Label]:

@@ -85,9 +85,8 @@ def log_query(  # noqa: PLR0913 - what is logged, by whom and when.
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
     if new.key is not None:
-        known = storage.find_queries_by_key(session, detector.id, [new.key])
-        if known:
-            query = get_query_by_number(session, known[new.key].id)
+        query = storage.find_query_by_key(session, detector.id, new.key)
+        if query is not None:
             _check_same(session, query, new, image)
             return query, False
     return _add(session, detector, new, labeler, created_at, image), True
@@ -121,8 +120,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         label=new.label,
         sampling=sampling,
     )
-    session.add(query)
-    session.flush()
+    storage.add_query(session, query)
     if new.label is not None:
         row = label_row(number, number, new.label, sampling, labeler, created_at)
         add_labels(session, [row])

@@ -115,11 +115,14 @@ def _csv_row(number: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) != len(header):
         message = f"the row has {len(cells)} cells, the header {len(header)}"
         return Row(number, {}, FieldError("row", message))
-    values: dict[str, Any] = {
-        name: cell if cell[0] != "'" else _without_quote(name, cell)
-        for name, cell in zip(header, cells, strict=True)
-        if cell
-    }
+    values: dict[str, Any] = dict(zip(header, cells, strict=True))
+    # Most rows have neither an empty cell nor a quote, and are soon done with.
+    if "" in cells or "'" in "".join(cells):
+        values = {
+            name: cell if cell[0] != "'" else _without_quote(name, cell)
+            for name, cell in values.items()
+            if cell
+        }
     row = Row(number, values)
     if "confidence" in values:
         row = with_number(row, "confidence")

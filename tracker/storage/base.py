@@ -1,6 +1,6 @@
 """What every table shares: naming, types of columns, and ids."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -46,6 +46,24 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             raise ValueError(f"naive instant {value!r}: give it a time zone")
         return value.astimezone(UTC)
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """Return what prepares a value for the driver.
+
+        SQLite keeps text.  SQLAlchemy's own way to write it takes three times as
+        long, which is a tenth of an import.
+        """
+        if dialect.name != "sqlite":
+            return super().bind_processor(dialect)
+
+        def write(value: datetime | None) -> str | None:
+            instant = self.process_bind_param(value, dialect)
+            if instant is None:
+                return None
+            # Without the offset, which stands behind the first 26 characters.
+            return instant.isoformat(" ", "microseconds")[:26]
+
+        return write
 
     def process_result_value(
         self,
@@ -114,10 +132,11 @@ def insert_rows(
             columns[place] = [prepared[value] for value in columns[place]]
     names = ", ".join(dialect.identifier_preparer.format_column(c) for c in table.c)
     target = f"{table.name} ({names})"
-    if dialect.name == "postgresql":
+    is_postgresql = dialect.name == "postgresql"
+    if is_postgresql and len(rows) > 1:
         _copy(connection, target, zip(*columns, strict=True))
     else:
-        marks = ", ".join("?" * len(columns))
+        marks = ", ".join(["%s" if is_postgresql else "?"] * len(columns))
         connection.exec_driver_sql(
             f"INSERT INTO {target} VALUES ({marks})",  # noqa: S608
             list(zip(*columns, strict=True)),
@@ -125,7 +144,10 @@ def insert_rows(
 
 
 def _copy(connection: Connection, target: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Send *rows* by COPY, which takes half the time of as many INSERTs."""
+    """Send *rows* by COPY, which takes half the time of as many INSERTs.
+
+    For a single one it would be a round trip more.
+    """
     statement = f"COPY {target} FROM STDIN"
     base = connection.dialect.loaded_dbapi.Error
     cursor: Any = connection.connection.cursor()

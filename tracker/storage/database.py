@@ -1,9 +1,10 @@
 """Opening a database, and its two kinds of transaction."""
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,25 @@ class _CollisionError(UnavailableError):
     """Two transactions stood in each other's way, and this one was ended."""
 
 
+class _Turns:
+    """The turns that the threads of this process take to write to SQLite.
+
+    It has one writer at a time.  Left to itself, each of those who wait sleeps for
+    up to a tenth of a second before it looks again, and whoever comes by just then
+    goes first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=_BUSY_SECONDS):
+            raise UnavailableError("the database is locked: others are writing")
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
 class Database:
     """An engine and the two ways to use it: ``read()`` and ``write()``.
 
@@ -43,6 +63,7 @@ class Database:
                 "postgresql_readonly": True,
             }
         self._read_engine = engine.execution_options(**options)
+        self._writer = _Turns() if self.is_sqlite else nullcontext()
 
     @property
     def is_sqlite(self) -> bool:
@@ -59,6 +80,7 @@ class Database:
     def write(self) -> Iterator[Session]:
         """Open a transaction that is committed when the block ends."""
         with (
+            self._writer,
             _translated(),
             Session(self.engine, expire_on_commit=False) as session,
             session.begin(),

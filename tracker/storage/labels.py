@@ -41,11 +41,6 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Label, rows)
 
 
-def find_label(session: Session, label_id: int) -> Label | None:
-    """Return a label."""
-    return session.get(Label, label_id)
-
-
 def list_labels(session: Session, query_id: int) -> Sequence[Label]:
     """Return every label ever given to a query, the newest first."""
     statement = (

@@ -20,6 +20,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     delete,
+    insert,
     select,
     update,
 )
@@ -47,12 +48,15 @@ class PendingBatch(Base):
     created_at: Mapped[datetime]
 
 
+_ADD = insert(PendingBatch.__table__)  # type: ignore[arg-type]
+
+
 def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
     """Add a pending batch and return its number."""
-    batch = PendingBatch(detector_id=detector_id, created_at=created_at)
-    session.add(batch)
-    session.flush()
-    return batch.id
+    values = {"detector_id": detector_id, "created_at": created_at}
+    key = session.connection().execute(_ADD, values).inserted_primary_key
+    assert key is not None
+    return int(key[0])
 
 
 def first_id(batch: int) -> int:

@@ -86,7 +86,10 @@ def lock_query(session: Session, query_id: int) -> Query:
     """Return a query that nobody else can label before this transaction ends.
 
     Without it two people who label at once would both replace the same label.
+    SQLite has one writer at a time, so that what was read is still true.
     """
+    if session.get_bind().dialect.name == "sqlite":
+        return session.get_one(Query, query_id)
     statement = (
         select(Query)
         .where(Query.id == query_id)
@@ -95,6 +98,12 @@ def lock_query(session: Session, query_id: int) -> Query:
         .execution_options(populate_existing=True)
     )
     return session.scalars(statement).one()
+
+
+def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | None:
+    """Return the query of a detector with that key."""
+    statement = select(Query).where(Query.detector_id == detector_id, Query.key == key)
+    return session.scalars(statement).one_or_none()
 
 
 def find_queries_by_key(
@@ -129,6 +138,13 @@ def _listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
         values = func.json_each(json.dumps(keys)).table_valued("value")
         return select(values.c.value)
     return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
+
+
+def add_query(session: Session, query: Query) -> None:
+    """Insert one query, which need not belong to a session."""
+    attributes = Query.__mapper__.column_attrs
+    row = {a.columns[0].name: getattr(query, a.key) for a in attributes}
+    insert_rows(session, Query, [row])
 
 
 def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:

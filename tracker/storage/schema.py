@@ -9,6 +9,7 @@ from alembic.script import ScriptDirectory
 from tracker.files import shipped_folder
 from tracker.storage import (  # noqa: F401
     accounts,
+    answers,
     api_keys,
     audit,
     counts,

@@ -103,8 +103,7 @@ def _import(detector_id: str, file: FileStorage | None) -> ImportReport:
         # It may be tried twice: another request may bring the same new key.
         stream.seek(0)
         detector = get_open_detector(session, detector_id)
-        audit(session, "imported", detector.name, sha256=digest)
-        return import_rows(
+        report = import_rows(
             session,
             detector,
             reader(stream),
@@ -113,6 +112,9 @@ def _import(detector_id: str, file: FileStorage | None) -> ImportReport:
             created_at=now(),
             skip_bad_rows=request.form.get("on_error") == "skip",
         )
+        if report.has_changed:
+            audit(session, "imported", detector.name, sha256=digest)
+        return report
 
     return database().run(work)
 

@@ -1,0 +1,216 @@
+"""The rows of an import: what each may hold, and reading many of them quickly."""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from tracker.errors import InvalidInputError
+from tracker.services.detectors import check_class
+from tracker.services.fields import (
+    SAMPLINGS,
+    UNCLEAR,
+    ImageUrl,
+    Input,
+    Instant,
+    Key,
+    LabelText,
+    Metadata,
+    Note,
+    Probability,
+    Sampling,
+    VersionName,
+    describe_errors,
+    parse_instant,
+)
+from tracker.services.import_reports import ImportReport
+from tracker.services.rows import Row
+from tracker.storage.detectors import Detector
+from tracker.storage.pending import BATCH_LIMIT
+
+_LONGEST_NAME = 200
+_LONGEST_NOTE = 2000
+
+
+class ImportRow(Input):
+    """A query with or without its label, or a label for a known key."""
+
+    key: Key | None = None
+    input: Key | None = None
+    predicted: LabelText | None = None
+    confidence: Probability | None = None
+    version: VersionName | None = None
+    asked_at: Instant | None = None
+    metadata: Metadata | None = None
+    image_url: ImageUrl | None = None
+    label: LabelText | None = None
+    sampling: Sampling | None = None
+    note: Note | None = None
+    labelled_at: Instant | None = None
+
+
+class ImportBody(Input):
+    """An import as JSON."""
+
+    items: list[ImportRow] = Field(description="The rows, in order.")
+
+
+class RowReader:
+    """Reads many rows at once as ``ImportRow`` reads one, in a fraction of the time.
+
+    A column whose values are right beyond doubt is taken as it stands: classes of
+    the detector, known versions, short printable keys.  If anything is in doubt, the
+    rows are put to the model one by one; it alone decides, and says what is wrong.
+    """
+
+    def __init__(
+        self, detector: Detector, versions: Iterable[str], report: ImportReport
+    ) -> None:
+        """Note what is wrong in *report*."""
+        self._detector = detector
+        self._report = report
+        self._classes = frozenset(detector.classes)
+        self._versions = set(versions)
+        self._columns: dict[str, Callable[[list[Any]], list[Any]]] = {
+            "key": _read_names,
+            "input": _read_names,
+            "predicted": _choice(self._classes),
+            "confidence": _read_probabilities,
+            "version": _choice(self._versions),
+            "asked_at": _read_instants,
+            "metadata": _read_metadata,
+            "image_url": _read_addresses,
+            "label": _choice(self._classes | {UNCLEAR}),
+            "sampling": _choice(frozenset(SAMPLINGS)),
+            "note": _read_notes,
+            "labelled_at": _read_instants,
+        }
+
+    def read(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that are right in themselves, and note what is wrong."""
+        self._report.rows += len(rows)
+        if self._read_quickly(rows):
+            return rows
+        return [read for row in rows if (read := self._read_row(row)) is not None]
+
+    def _read_quickly(self, rows: list[Row]) -> bool:
+        """Read all in place if all are right; change none if one is in doubt."""
+        if rows[-1].number >= BATCH_LIMIT or any(row.error for row in rows):
+            return False
+        items = [row.values for row in rows]
+        if not all(map(_is_complete, items)):
+            return False
+        names = set().union(*items)
+        columns = {}
+        try:
+            for name in names:
+                there = [item for item in items if name in item]
+                values = self._columns[name]([item[name] for item in there])
+                columns[name] = there, values
+        except (LookupError, TypeError, ValueError):
+            return False
+        for name in names & _CONVERTED:
+            for item, value in zip(*columns[name], strict=True):
+                item[name] = value
+        return True
+
+    def _read_row(self, row: Row) -> Row | None:
+        if row.error is not None:
+            self._report.add_error(row.number, [row.error])
+            return None
+        try:
+            item = {
+                name: value
+                for name, value in ImportRow.model_validate(row.values)
+                if value is not None
+            }
+            self._check(row.number, item)
+        except ValidationError as error:
+            self._report.add_error(row.number, describe_errors(error))
+            return None
+        except InvalidInputError as error:
+            self._report.add_error(row.number, error.errors)
+            return None
+        if "version" in item:
+            self._versions.add(item["version"])
+        return row._replace(values=item)
+
+    def _check(self, number: int, item: Mapping[str, Any]) -> None:
+        if number >= BATCH_LIMIT:
+            raise InvalidInputError.of(
+                "row", f"at most {BATCH_LIMIT - 1:,} in one import"
+            )
+        if not _is_complete(item):
+            raise InvalidInputError.of(
+                "predicted",
+                "is required, or both key and label for a query known already",
+            )
+        for field in ("predicted", "label"):
+            if field in item and item[field] not in self._classes:
+                check_class(
+                    self._detector,
+                    item[field],
+                    field=field,
+                    may_be_unclear=field == "label",
+                )
+
+
+def _is_complete(item: Mapping[str, Any]) -> bool:
+    return "predicted" in item or ("key" in item and "label" in item)
+
+
+_METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)
+_IMAGE_URL: TypeAdapter[Any] = TypeAdapter(ImageUrl, config=ImportRow.model_config)
+_CONVERTED = frozenset({"confidence", "asked_at", "labelled_at"})
+_TEXTS = {str}
+_NUMBERS = {float}
+
+
+def _sure(values: list[Any], *, when: bool) -> list[Any]:
+    if not when:
+        raise ValueError
+    return values
+
+
+def _choice(known: Set[str]) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: _sure(values, when=known >= set(values))
+
+
+def _read_names(values: list[Any]) -> list[Any]:
+    # Of all that is printable, only the plain space is white.
+    return _sure(
+        values,
+        when=set(map(type, values)) == _TEXTS
+        and all(values)
+        and all(map(str.isprintable, values))
+        and max(map(len, values)) <= _LONGEST_NAME
+        and values == list(map(str.strip, values)),
+    )
+
+
+def _read_notes(values: list[Any]) -> list[Any]:
+    return _sure(
+        values,
+        when=set(map(type, values)) == _TEXTS
+        and all(map(str.isprintable, values))
+        and max(map(len, values)) <= _LONGEST_NOTE,
+    )
+
+
+def _read_probabilities(values: list[Any]) -> list[Any]:
+    _sure(values, when=set(map(type, values)) == _NUMBERS)
+    _sure(values, when=all(0 <= value <= 1 for value in values))
+    # As the model does: no zero keeps a sign.
+    return [value + 0.0 for value in values]
+
+
+def _read_instants(values: list[Any]) -> list[Any]:
+    return list(map(parse_instant, values))
+
+
+def _read_metadata(values: list[Any]) -> list[Any]:
+    return list(map(_METADATA.validate_python, values))
+
+
+def _read_addresses(values: list[Any]) -> list[Any]:
+    return list(map(_IMAGE_URL.validate_python, values))
