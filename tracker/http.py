@@ -1,7 +1,6 @@
 """One request: its context, who asks, what they may do, and how it is answered."""
 
 import json
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +20,6 @@ from tracker.storage.images import ImageStore
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
-_DRAW = secrets.SystemRandom()
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -88,11 +86,6 @@ def now() -> datetime:
     instant = g.now
     assert isinstance(instant, datetime)
     return instant
-
-
-def draw_fraction() -> float:
-    """Return a number from 0 up to 1 that nobody can foresee."""
-    return _DRAW.random()
 
 
 def requires(role: str) -> Callable[[_View], _View]:

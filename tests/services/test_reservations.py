@@ -1,18 +1,14 @@
 """Who is given which query to label."""
 
-import random
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from tests.services.conftest import Bench
-from tracker.errors import InvalidInputError
 from tracker.services.imports import import_rows
 from tracker.services.reservations import RESERVED_FOR, reserve, skip
 from tracker.services.rows import Row
@@ -29,7 +25,6 @@ def ask(bench: Bench, labeler: str, *, ahead: int = 0) -> list[int]:
             bench.attached(session),
             labeler=labeler,
             reserved_at=bench.clock(),
-            draw=random.Random(labeler).random,
             ahead=ahead,
         )
         return [query.id for query in queries]
@@ -132,26 +127,6 @@ def test_detectors_are_apart(bench: Bench) -> None:
     assert ask(other, "alice") == []
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
-def test_a_draw_outside_of_its_range_is_refused(bench: Bench, fraction: float) -> None:
-    bench.log("YES")
-    with pytest.raises(InvalidInputError), bench.database.write() as session:
-        reserve(
-            session,
-            bench.attached(session),
-            labeler="alice",
-            reserved_at=bench.clock(),
-            draw=lambda: fraction,
-        )
-
-
-def test_every_query_may_be_drawn(bench: Bench) -> None:
-    for _ in range(4):
-        bench.log("YES")
-    drawn = Counter(ask(bench, f"{number}")[0] for number in range(4))
-    assert set(drawn.values()) == {1}
-
-
 def test_people_who_ask_at_once_never_get_the_same_query(bench: Bench) -> None:
     people, rounds = 8, 5
     queries = {query.id: query for query in (bench.log("YES") for _ in range(45))}
@@ -211,7 +186,6 @@ def effort(bench: Bench, session: Session) -> int:
             bench.attached(session),
             labeler="alice",
             reserved_at=bench.clock(),
-            draw=random.Random(1).random,
             ahead=1,
         )
 

@@ -103,6 +103,16 @@ def test_a_query_of_another_detector_is_not_labelled(
     assert visitor.get(path).by_id("label-count").text == "0"
 
 
+def test_a_sample_that_is_done_is_not_called_everything(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(audit_rate=1e-9)
+    shelf.add_queries(detector_id, [{"predicted": "YES"}] * 3)
+    page = visitor.get(f"/detectors/{detector_id}/label")
+    assert "0 left in the random sample" in page.by_id("progress").text
+    assert "The random sample is done" in page.text
+
+
 def test_without_queries_it_says_how_to_get_some(
     visitor: Visitor, shelf: Shelf
 ) -> None:

@@ -32,6 +32,7 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
             classes=detector.classes,
             confidence_level=detector.confidence_level,
             target=detector.target,
+            audit_rate=detector.audit_rate,
             created_at=detector.created_at,
             archived_at=detector.archived_at,
             versions=[

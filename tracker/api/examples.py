@@ -13,6 +13,7 @@ _DETECTOR = {
     "classes": ["YES", "NO"],
     "confidence_level": 0.95,
     "target": 0.9,
+    "audit_rate": 1.0,
     "created_at": _INSTANT,
     "archived_at": None,
     "versions": [{"name": "v3", "created_at": _INSTANT}],

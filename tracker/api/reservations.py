@@ -15,7 +15,7 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, database, draw_fraction, now, requires
+from tracker.http import account, database, now, requires
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import KeyName
 from tracker.services.reservations import RESERVED_FOR, reserve, skip
@@ -57,9 +57,7 @@ def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]
         detector = get_open_detector(session, path.id)
         if query.skip is not None:
             _set_aside(session, detector, query.skip, labeler)
-        found = reserve(
-            session, detector, labeler=labeler, reserved_at=now(), draw=draw_fraction
-        )
+        found = reserve(session, detector, labeler=labeler, reserved_at=now())
         if not found:
             return None
         until = now() + RESERVED_FOR

@@ -31,6 +31,9 @@ class Detector(Shape):
     classes: list[str]
     confidence_level: float
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    audit_rate: float = Field(
+        description="Which share of the queries is offered to be labelled at random."
+    )
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(description="In the order they arrived.")

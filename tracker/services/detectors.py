@@ -7,6 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services.audit import draw_seed
 from tracker.services.fields import (
     UNCLEAR,
     Classes,
@@ -14,6 +15,7 @@ from tracker.services.fields import (
     Input,
     Level,
     Question,
+    Rate,
     is_storable,
     refuse,
     show,
@@ -40,6 +42,10 @@ class NewDetector(Input):
     target: Level | None = Field(
         default=None, description="The balanced accuracy that is aimed at."
     )
+    audit_rate: Rate = Field(
+        default=1.0,
+        description="Which share of the queries is offered to be labelled at random.",
+    )
 
 
 class DetectorChange(Input):
@@ -53,6 +59,7 @@ class DetectorChange(Input):
     question: Question | None = None
     confidence_level: Level | None = None
     target: Level | None = None
+    audit_rate: Rate | None = None
 
 
 def create_detector(
@@ -65,6 +72,8 @@ def create_detector(
         classes=list(new.classes),
         confidence_level=new.confidence_level,
         target=new.target,
+        audit_rate=new.audit_rate,
+        audit_seed=draw_seed(),
         created_at=created_at,
         revision=0,
     )

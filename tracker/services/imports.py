@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services.audit import TARGETED, rank_new_query
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
     ImageUrl,
@@ -235,8 +236,10 @@ class _Import:
                 "key",
                 f"{show(key)} is not known, and there is no predicted to add it with",
             )
+        query_id = self._id(number)
+        sampling = item.sampling or "unstated"
         return {
-            "id": self._id(number),
+            "id": query_id,
             "detector_id": self._detector.id,
             "version_id": self._versions[item.version or DEFAULT_VERSION],
             "key": key,
@@ -250,7 +253,10 @@ class _Import:
             "image_url": item.image_url,
             "label_id": None,
             "label": None,
-            "sampling": item.sampling or "unstated",
+            "sampling": sampling,
+            "audit_rank": rank_new_query(
+                self._detector, query_id, label=item.label, sampling=sampling
+            ),
         }
 
     def _compare(self, key: str, query: dict[str, Any], item: ImportRow) -> None:
@@ -297,6 +303,8 @@ class _Import:
         query["label_id"] = self._id(number)
         query["label"] = item.label
         query["sampling"] = item.sampling or query["sampling"]
+        if query["sampling"] != TARGETED:
+            query["audit_rank"] = None
         return label_row(
             query["label_id"],
             query["id"],

@@ -8,6 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, NotFoundError
+from tracker.services.audit import rank_new_query
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
     ImageUrl,
@@ -119,6 +120,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         label_id=None if new.label is None else number,
         label=new.label,
         sampling=sampling,
+        audit_rank=rank_new_query(detector, number, label=new.label, sampling=sampling),
     )
     session.add(query)
     session.flush()

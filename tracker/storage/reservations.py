@@ -4,11 +4,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, ForeignKey, Index, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKey,
+    Index,
+    and_,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
+from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query
 
 # So many are cleared away at once at most, lest one request pay for all others.
@@ -57,36 +67,35 @@ def lock_labeler(session: Session, detector_id: int, labeler: str) -> None:
 
 
 def list_reserved(
-    session: Session, detector_id: int, labeler: str, *, at: datetime
+    session: Session, detector: Detector, labeler: str, *, at: datetime
 ) -> list[Query]:
-    """Return the unlabelled queries that *labeler* has reserved, in their order."""
+    """Return the waiting queries that *labeler* has reserved, in their order."""
     statement = (
         select(Reservation.query_id)
         .where(
             Reservation.labeler == labeler,
             Reservation.until > at,
-            _waits(Reservation.query_id, detector_id),
+            _waits(Reservation.query_id, detector),
         )
         .order_by(Reservation.place, Reservation.query_id)
     )
     return [session.get_one(Query, number) for number in session.scalars(statement)]
 
 
-def _waits(
-    query_id: InstrumentedAttribute[int], detector_id: int
-) -> ColumnElement[bool]:
-    """Return the condition that a query of the detector waits for its label."""
-    # Of a join SQLite would read every unlabelled query first, to look for each
-    # whether it is among these few.
-    return (
-        select(Query.id)
-        .where(
-            Query.id == query_id,
-            Query.detector_id == detector_id,
-            Query.label.is_(None),
-        )
-        .exists()
+def _is_queued(detector: Detector) -> ColumnElement[bool]:
+    """Return the condition that a query stands in the audit queue."""
+    return and_(
+        Query.detector_id == detector.id, Query.audit_rank < detector.audit_rate
     )
+
+
+def _waits(
+    query_id: InstrumentedAttribute[int], detector: Detector
+) -> ColumnElement[bool]:
+    """Return the condition that the query of that id stands in the audit queue."""
+    # Of a join SQLite would read every waiting query first, to look for each
+    # whether it is among these few.
+    return select(Query.id).where(Query.id == query_id, _is_queued(detector)).exists()
 
 
 def _is_reserved(
@@ -167,11 +176,11 @@ def set_aside(
 
 
 def find_free_query(
-    session: Session, detector_id: int, labeler: str, *, at: datetime, from_id: int
+    session: Session, detector: Detector, labeler: str, *, at: datetime
 ) -> Query | None:
-    """Return the free query with the smallest id from *from_id* on.
+    """Return the free query with the lowest rank.
 
-    Free is what has no label, nobody has reserved, and *labeler* did not skip.
+    Free is what waits, nobody has reserved, and *labeler* did not skip.
     """
     is_skipped = (
         select(Skip.query_id)
@@ -180,28 +189,22 @@ def find_free_query(
     )
     statement = (
         select(Query)
-        .where(
-            Query.detector_id == detector_id,
-            Query.label.is_(None),
-            Query.id >= from_id,
-            ~_is_reserved(Query.id, at),
-            ~is_skipped,
-        )
-        .order_by(Query.id)
+        .where(_is_queued(detector), ~_is_reserved(Query.id, at), ~is_skipped)
+        .order_by(Query.audit_rank)
         .limit(1)
     )
     return session.scalars(statement).one_or_none()
 
 
 def find_skipped_query(
-    session: Session, detector_id: int, labeler: str, *, at: datetime
+    session: Session, detector: Detector, labeler: str, *, at: datetime
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
     statement = (
         select(Skip.query_id)
         .where(
             Skip.labeler == labeler,
-            _waits(Skip.query_id, detector_id),
+            _waits(Skip.query_id, detector),
             ~_is_reserved(Skip.query_id, at),
         )
         .order_by(Skip.skipped_at, Skip.query_id)
@@ -209,3 +212,11 @@ def find_skipped_query(
     )
     number = session.scalars(statement).one_or_none()
     return None if number is None else session.get_one(Query, number)
+
+
+def count_waiting(session: Session, detector: Detector, *, limit: int) -> int:
+    """Count the queries of the audit queue, and stop at *limit*."""
+    # In order, lest PostgreSQL look at all of them before it stops.
+    some = select(Query.audit_rank).where(_is_queued(detector))
+    some = some.order_by(Query.audit_rank).limit(limit)
+    return session.scalars(select(func.count()).select_from(some.subquery())).one()

@@ -10,13 +10,19 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
-from tracker.http import account, database, draw_fraction, now, requires
+from tracker.http import account, database, now, requires
 from tracker.services.detectors import choose_versions, get_detector, get_open_detector
 from tracker.services.estimates import Estimate, get_estimate
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query, get_query_by_number
-from tracker.services.reservations import has_unlabelled, reserve, skip
+from tracker.services.reservations import (
+    MOST_COUNTED,
+    count_waiting,
+    has_unlabelled,
+    reserve,
+    skip,
+)
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
 from tracker.web.blueprint import answer_live, pages
@@ -36,14 +42,19 @@ class Progress:
     reading: Reading
     axis: Axis
     labels: int
-    remaining: int
+    waiting: int
     versions: int
     sparkline: str
 
     @property
+    def has_more(self) -> bool:
+        """Whether more wait than were counted."""
+        return self.waiting == MOST_COUNTED
+
+    @property
     def fingerprint(self) -> str:
         """Another one whenever a number of the panel is another one."""
-        parts = (self.labels, self.remaining, self.reading.low, self.reading.high)
+        parts = (self.labels, self.waiting, self.reading.low, self.reading.high)
         return "-".join(map(str, parts))
 
 
@@ -136,7 +147,6 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
             get_open_detector(session, detector_id),
             labeler=_browser(),
             reserved_at=now(),
-            draw=draw_fraction,
             ahead=1,
         )
         return [query.id for query in queries]
@@ -146,7 +156,7 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
         detector = get_open_detector(session, detector_id)
         found = [get_query_by_number(session, number) for number in reserved]
         # Somebody who knew its id may have labelled one meanwhile.
-        queries = [query for query in found if query.label is None]
+        queries = [query for query in found if query.audit_rank is not None]
         return _render(session, detector, queries, asked=asked, form=form)
 
 
@@ -195,8 +205,8 @@ def _render(
         picture=build_picture(query) if query else None,
         next_picture=build_picture(following) if following else None,
         last=Answered(last) if last else None,
-        has_unlabelled=has_unlabelled(session, detector),
         keys=choose_keys(detector.classes),
+        has_unlabelled=has_unlabelled(session, detector),
         progress=build_progress(session, detector),
     )
 
@@ -252,7 +262,7 @@ def build_progress(session: Session, detector: Detector) -> Progress:
         reading=reading,
         axis=build_axis([reading], detector.target),
         labels=labels,
-        remaining=max(0, sum(version.queries for version in versions) - labels),
+        waiting=count_waiting(session, detector),
         versions=len(versions),
         sparkline=draw_sparkline(session, newest[0] if newest else None),
     )
