@@ -5,6 +5,8 @@ wider the gap before it.  Now each query that waits has a rank from 0 up to 1, a
 hash of its id and of the detector's seed, and whoever labels goes by the ranks.
 A query leaves the queue, and its rank is gone, once its label counts.  What came
 in as picked on purpose is no part of what is drawn from, and has none.
+A reservation says which queue gave its query, as that decides how its label is
+marked.
 """
 
 import secrets
@@ -37,6 +39,10 @@ def upgrade() -> None:
         "detectors",
         sa.Column("audit_seed", sa.Text, nullable=False, server_default=sa.text("''")),
     )
+    op.add_column(
+        "reservations",
+        sa.Column("queue", sa.Text, nullable=False, server_default=sa.text("'random'")),
+    )
     op.add_column("queries", sa.Column("audit_rank", sa.Double, nullable=True))
     _fill()
     waiting = sa.text("audit_rank IS NOT NULL")
@@ -46,6 +52,14 @@ def upgrade() -> None:
         ["detector_id", "audit_rank"],
         sqlite_where=waiting,
         postgresql_where=waiting,
+    )
+    unlabelled = sa.text("label IS NULL")
+    op.create_index(
+        "ix_queries_detector_id_confidence_unlabelled",
+        "queries",
+        ["detector_id", "confidence", "id"],
+        sqlite_where=unlabelled,
+        postgresql_where=unlabelled,
     )
 
 
@@ -78,7 +92,9 @@ def _rank(seed: str, query_id: int) -> float:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_queries_detector_id_confidence_unlabelled", "queries")
     op.drop_index("ix_queries_detector_id_audit_rank_waiting", "queries")
+    op.drop_column("reservations", "queue")
     op.drop_column("queries", "audit_rank")
     op.drop_column("detectors", "audit_seed")
     op.drop_column("detectors", "audit_rate")

@@ -67,7 +67,7 @@ def dump_query(session: Session, query: Query) -> dict[str, Any]:
 
 
 def dump_next_query(
-    detector: Detector, query: Query, *, reserved_until: datetime
+    detector: Detector, query: Query, *, sampling: str, reserved_until: datetime
 ) -> dict[str, Any]:
     """Return a query as JSON for whoever is to label it."""
     return _dump(
@@ -82,6 +82,7 @@ def dump_next_query(
             metadata=load_metadata(query),
             image_url=query.image_url,
             image=_address_of_image(query),
+            sampling=sampling,
             reserved_until=reserved_until,
         )
     )

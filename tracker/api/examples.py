@@ -41,6 +41,7 @@ _NEXT_QUERY = {
     "classes": ["YES", "NO"],
     **{name: _QUERY[name] for name in ("key", "input", "asked_at", "metadata")},
     **{name: _QUERY[name] for name in ("image_url", "image")},
+    "sampling": "random",
     "reserved_until": "2026-01-31T13:50:00Z",
 }
 _LABEL = {

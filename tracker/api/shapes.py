@@ -85,6 +85,7 @@ class NextQuery(Shape):
     metadata: dict[str, Any] | None
     image_url: str | None
     image: Address | None = Field(description="The address of the stored image.")
+    sampling: str = Field(description="Send it with the label: how it was chosen.")
     reserved_until: Instant = Field(description="Until then nobody else is given it.")
 
 

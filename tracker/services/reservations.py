@@ -4,9 +4,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from tracker.services.audit import TARGETED
 from tracker.storage import reservations as storage
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query, list_queries
+from tracker.storage.queues import Queue
 
 RESERVED_FOR = timedelta(minutes=5)
 # A page says how many wait; beyond so many the number helps nobody.
@@ -15,7 +17,7 @@ MOST_COUNTED = 1_000
 
 def reserve(
     session: Session,
-    detector: Detector,
+    queue: Queue,
     *,
     labeler: str,
     reserved_at: datetime,
@@ -24,28 +26,28 @@ def reserve(
     """Return the query that *labeler* is to label next, and up to *ahead* more.
 
     They are nobody else's for RESERVED_FOR, and come again until they are labelled
-    or skipped; nothing comes when nothing is left.  They come by their ranks, so
-    that nobody can choose what is labelled next.
+    or skipped; nothing comes when nothing is left.  What another queue gave does not
+    come from this one, so that a label is marked by how its query was found.
 
     Two labelers who want two queries of each other's wait for each other, and one
     of them is tried again as a whole.
     """
-    storage.lock_labeler(session, detector.id, labeler)
+    storage.lock_labeler(session, queue.detector_id, labeler)
     storage.delete_expired(session, at=reserved_at)
+    if queue.sampling == TARGETED:
+        storage.release_others(session, queue, labeler)
     until = reserved_at + RESERVED_FOR
-    own = storage.list_reserved(session, detector, labeler, at=reserved_at)
+    own = storage.list_reserved(session, queue, labeler, at=reserved_at)
     storage.renew(session, [query.id for query in own], until=until)
     while len(own) <= ahead:
-        query = storage.find_free_query(session, detector, labeler, at=reserved_at)
+        query = storage.find_free_query(session, queue, labeler, at=reserved_at)
         if query is None and not own:
-            query = storage.find_skipped_query(
-                session, detector, labeler, at=reserved_at
-            )
+            query = storage.find_skipped_query(session, queue, labeler, at=reserved_at)
         if query is None:
             break
         # Another labeler may have been faster since it was found free.
         if storage.reserve_query(
-            session, query.id, labeler, at=reserved_at, until=until
+            session, queue, query.id, labeler, at=reserved_at, until=until
         ):
             own.append(query)
     return own[: ahead + 1]
@@ -53,13 +55,13 @@ def reserve(
 
 def skip(session: Session, query: Query, *, labeler: str, skipped_at: datetime) -> None:
     """Set *query* aside: *labeler* gets it again only when nothing else is left."""
-    if query.audit_rank is not None:
+    if query.label is None or query.audit_rank is not None:
         storage.set_aside(session, query.id, labeler, skipped_at=skipped_at)
 
 
-def count_waiting(session: Session, detector: Detector) -> int:
-    """Count the queries of the audit queue, reserved or not; MOST_COUNTED if more."""
-    return storage.count_waiting(session, detector, limit=MOST_COUNTED)
+def count_waiting(session: Session, queue: Queue) -> int:
+    """Count the queries of *queue*, reserved or not; MOST_COUNTED if more."""
+    return storage.count_waiting(session, queue, limit=MOST_COUNTED)
 
 
 def has_unlabelled(session: Session, detector: Detector) -> bool:

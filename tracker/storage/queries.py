@@ -53,6 +53,15 @@ class Query(Base):
             sqlite_where=text("audit_rank IS NOT NULL"),
             postgresql_where=text("audit_rank IS NOT NULL"),
         ),
+        # Of those without a label the ones that the detector was least sure of.
+        Index(
+            "ix_queries_detector_id_confidence_unlabelled",
+            "detector_id",
+            "confidence",
+            "id",
+            sqlite_where=text("label IS NULL"),
+            postgresql_where=text("label IS NULL"),
+        ),
         # What was put to several versions, which are compared by it.
         Index(
             "ix_queries_detector_id_input_given",

@@ -1,8 +1,9 @@
-"""Labelling by hand: one query after the other, drawn at random, blind."""
+"""Labelling by hand: one query after the other, blind."""
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flask import redirect, render_template, request, url_for
 from flask import session as cookie
@@ -11,51 +12,20 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import account, database, now, requires
-from tracker.services.detectors import choose_versions, get_detector, get_open_detector
-from tracker.services.estimates import Estimate, get_estimate
+from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query, get_query_by_number
-from tracker.services.reservations import (
-    MOST_COUNTED,
-    count_waiting,
-    has_unlabelled,
-    reserve,
-    skip,
-)
+from tracker.services.reservations import has_unlabelled, reserve, skip
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
-from tracker.web.blueprint import answer_live, pages
+from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.label_progress import build_progress
+from tracker.web.label_queues import Chosen, choose_queue
 from tracker.web.pictures import build_picture
-from tracker.web.readings import Axis, Reading, build_axis, read_balanced
-from tracker.web.sparklines import draw_sparkline
 
 MOST_BUTTONS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far labelling has come."""
-
-    estimate: Estimate
-    reading: Reading
-    axis: Axis
-    labels: int
-    waiting: int
-    versions: int
-    sparkline: str
-
-    @property
-    def has_more(self) -> bool:
-        """Whether more wait than were counted."""
-        return self.waiting == MOST_COUNTED
-
-    @property
-    def fingerprint(self) -> str:
-        """Another one whenever a number of the panel is another one."""
-        parts = (self.labels, self.waiting, self.reading.low, self.reading.high)
-        return "-".join(map(str, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +48,7 @@ class Answered:
 @pages.get("/detectors/<detector_id>/label")
 @requires("labeler")
 def show_next(detector_id: str) -> ResponseReturnValue:
-    """Show a query drawn at random, without its prediction, to be labelled."""
+    """Show the next query without its prediction, to be labelled."""
     return _show(detector_id, asked=request.args, form=Form({}))
 
 
@@ -96,22 +66,28 @@ def label_next(detector_id: str) -> ResponseReturnValue:
         except InvalidInputError as error:
             form = failed_form(typed, error)
             return _show(detector_id, asked=typed, form=form), 422
-    return redirect(url_for("pages.show_next", detector_id=detector_id, last=last), 303)
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        address = choose_queue(session, detector, typed).address
+    following = dict[str, Any](address, detector_id=detector_id, last=last)
+    return redirect(url_for("pages.show_next", **following), 303)
 
 
 def _store(detector_id: str, typed: Mapping[str, str]) -> None:
     given = filled_in(typed, "label", "note")
     if "unclear" in typed:
         given["label"] = UNCLEAR
-    if "again" not in typed:
-        # An answer given anew is about a query that was chosen as it was before.
-        given["sampling"] = "random"
-    new = parse_input(NewLabel, given)
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is None:
             raise NotFoundError("this query belongs to no detector of that name")
+        queue = choose_queue(session, detector, typed).queue
+        # An answer given anew, or after somebody else's, is about a query that was
+        # chosen as its label says.
+        if "again" not in typed and queue.holds(query):
+            given["sampling"] = queue.sampling
+        new = parse_input(NewLabel, given)
         labeler = account().name
         add_label(session, detector, query, new, labeler=labeler, created_at=now())
 
@@ -142,9 +118,10 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     """
 
     def work(session: Session) -> list[int]:
+        detector = get_open_detector(session, detector_id)
         queries = reserve(
             session,
-            get_open_detector(session, detector_id),
+            choose_queue(session, detector, asked).queue,
             labeler=_browser(),
             reserved_at=now(),
             ahead=1,
@@ -155,9 +132,10 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         found = [get_query_by_number(session, number) for number in reserved]
+        chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
-        queries = [query for query in found if query.audit_rank is not None]
-        return _render(session, detector, queries, asked=asked, form=form)
+        queries = [query for query in found if chosen.queue.holds(query)]
+        return _render(session, detector, chosen, queries, asked=asked, form=form)
 
 
 def find_query_of(
@@ -182,9 +160,10 @@ def _find_labelled(
     return query if query is not None and query.label is not None else None
 
 
-def _render(
+def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     session: Session,
     detector: Detector,
+    chosen: Chosen,
     queries: list[Query],
     *,
     asked: Mapping[str, str],
@@ -207,7 +186,10 @@ def _render(
         last=Answered(last) if last else None,
         keys=choose_keys(detector.classes),
         has_unlabelled=has_unlabelled(session, detector),
-        progress=build_progress(session, detector),
+        progress=build_progress(session, detector, chosen),
+        chosen=chosen,
+        asked=asked,
+        versions=list_versions(session, detector.id),
     )
 
 
@@ -229,40 +211,3 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     if all(len(name) == 1 and name in "0123456789" for name in classes):
         return {name: name for name in classes}
     return dict(zip(classes, "1234567890", strict=False))
-
-
-@pages.get("/detectors/<detector_id>/label/progress")
-@requires("labeler")
-def show_progress(detector_id: str) -> ResponseReturnValue:
-    """Show how far labelling has come."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
-        progress = build_progress(session, detector)
-        return answer_live(
-            "labels/_progress.html",
-            seen=request.args.get("seen", ""),
-            fingerprint=progress.fingerprint,
-            progress=progress,
-            detector=detector,
-        )
-
-
-def build_progress(session: Session, detector: Detector) -> Progress:
-    """Return how far labelling has come: of all versions, and of the newest."""
-    estimate = get_estimate(session, detector, computed_at=now())
-    newest = choose_versions(session, detector, None)
-    versions = list_versions(session, detector.id)
-    pooled = estimate
-    if len(versions) > 1:
-        pooled = get_estimate(session, detector, version="*", computed_at=now())
-    labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
-    reading = read_balanced(estimate)
-    return Progress(
-        estimate=estimate,
-        reading=reading,
-        axis=build_axis([reading], detector.target),
-        labels=labels,
-        waiting=count_waiting(session, detector),
-        versions=len(versions),
-        sparkline=draw_sparkline(session, newest[0] if newest else None),
-    )
