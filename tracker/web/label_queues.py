@@ -11,6 +11,7 @@ from tracker.services.queues import QueueChoice, build_queue
 from tracker.storage.detectors import Detector
 from tracker.storage.queues import Queue
 from tracker.web.forms import filled_in
+from tracker.web.planning import CHOICES, parse_points
 
 _TEXTS = ("queue", "order", "predicted", "version")
 _NUMBERS = ("min_confidence", "max_confidence")
@@ -22,6 +23,11 @@ class Chosen:
 
     queue: Queue
     address: Mapping[str, str]
+
+    @property
+    def points(self) -> str:
+        """How well the visitor wants to know each class, in points up or down."""
+        return parse_points(self.address.get("within"))
 
     @property
     def is_targeted(self) -> bool:
@@ -38,6 +44,8 @@ def choose_queue(
         # The fields of the other queue stay in the form that leads back to it.
         given = filled_in(asked, "queue")
     address = {name: str(value) for name, value in given.items()}
+    if asked.get("within") in CHOICES:
+        address["within"] = asked["within"]
     for name in _NUMBERS:
         if name in given:
             given[name] = _parse_number(given[name])

@@ -24,6 +24,7 @@ from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.label_progress import build_progress
 from tracker.web.label_queues import Chosen, choose_queue
 from tracker.web.pictures import build_picture
+from tracker.web.planning import CHOICES
 
 MOST_BUTTONS = 10
 
@@ -97,10 +98,10 @@ def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is not None:
-            skip(session, query, labeler=_browser(), skipped_at=now())
+            skip(session, query, labeler=name_browser(), skipped_at=now())
 
 
-def _browser() -> str:
+def name_browser() -> str:
     """Return for whom queries are reserved here.
 
     Everybody at the pages may have the same account, and two browsers must not be
@@ -122,7 +123,7 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
         queries = reserve(
             session,
             choose_queue(session, detector, asked).queue,
-            labeler=_browser(),
+            labeler=name_browser(),
             reserved_at=now(),
             ahead=1,
         )
@@ -182,6 +183,7 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         query=query,
         again=again,
         picture=build_picture(query) if query else None,
+        following=following,
         next_picture=build_picture(following) if following else None,
         last=Answered(last) if last else None,
         keys=choose_keys(detector.classes),
@@ -189,6 +191,7 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         progress=build_progress(session, detector, chosen),
         chosen=chosen,
         asked=asked,
+        choices=CHOICES,
         versions=list_versions(session, detector.id),
     )
 
