@@ -1,14 +1,19 @@
-/* Labelling by keyboard, and the next image loaded ahead. */
+/* Labelling by keyboard, and the next image loaded ahead and shown at once. */
 
 (() => {
   "use strict";
 
   const EDITABLE = "input:not([type=hidden]), textarea, select, [contenteditable]";
   let ahead = null;
+  // From an answer until the server has said what comes next.
+  let underway = null;
 
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.target.matches?.(EDITABLE)) return;
+    if (event.target.matches?.(EDITABLE)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
     const help = document.getElementById("help");
     if (event.key === "?") {
       if (help.open) help.close();
@@ -16,11 +21,28 @@
       return;
     }
     if (help.open) return;
-    const key = CSS.escape(event.key.toLowerCase());
-    const button = document.querySelector(`[data-key="${key}"]`);
-    if (!button) return;
-    event.preventDefault();
-    button.click();
+    const key = event.key.toLowerCase();
+    if (underway) {
+      // The next image may be seen before its form is there.
+      underway.key ??= key;
+      return;
+    }
+    if (use(key)) event.preventDefault();
+  }
+
+  function use(key) {
+    if (key === "n") return openNote();
+    const button = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    button?.click();
+    return Boolean(button);
+  }
+
+  function openNote() {
+    const details = document.getElementById("note-details");
+    if (!details) return false;
+    details.open = true;
+    document.getElementById("note").focus();
+    return true;
   }
 
   function loadAhead() {
@@ -30,7 +52,37 @@
     ahead.src = form.dataset.nextImage;
   }
 
+  function showAhead(event) {
+    const form = event.target;
+    if (!form.matches?.(".label-form")) return;
+    const image = document.querySelector(".label-image img");
+    const isLoaded = ahead?.complete && ahead.getAttribute("src") === form.dataset.nextImage;
+    if (!image || !isLoaded) return;
+    underway = { query: form.dataset.nextQuery, image, before: image.src, key: null };
+    image.src = ahead.src;
+  }
+
+  function goOn() {
+    const done = underway;
+    underway = null;
+    loadAhead();
+    if (!done?.key) return;
+    // What was pressed is about the image that was seen.
+    const shown = document.querySelector(".label-form input[name=query]")?.value;
+    if (shown === done.query) use(done.key);
+  }
+
+  function goBack() {
+    if (underway) underway.image.src = underway.before;
+    underway = null;
+  }
+
   document.addEventListener("keydown", press);
-  document.addEventListener("htmx:after:swap", loadAhead);
+  document.addEventListener("submit", showAhead, true);
+  document.addEventListener("htmx:after:swap", (event) => {
+    // The panel beside it is renewed on its own.
+    if (!underway?.image.isConnected) goOn(event);
+  });
+  document.addEventListener("htmx:error", goBack);
   loadAhead();
 })();

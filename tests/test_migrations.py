@@ -8,6 +8,7 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
+from tracker.services.ranks import rank_query
 from tracker.storage import schema
 from tracker.storage.database import Database
 
@@ -79,27 +80,68 @@ def test_the_tables_are_those_that_the_program_knows(database: Database) -> None
 
 
 def test_revisions_are_numbered_and_make_one_line() -> None:
-    files = sorted(Path(__file__).parent.parent.glob("migrations/versions/*.py"))
+    numbers = revisions()
+    assert numbers == [f"{i:04}" for i in range(1, len(numbers) + 1)]
+    assert schema.head_revision() == numbers[-1]
 
-    assert [file.name[:4] for file in files] == [
-        f"{i:04}" for i in range(1, len(files) + 1)
-    ]
-    assert schema.head_revision() == files[-1].name[:4]
+
+def revisions() -> list[str]:
+    files = Path(__file__).parent.parent.glob("migrations/versions/*.py")
+    return sorted(file.name[:4] for file in files)
 
 
 def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
     database: Database,
 ) -> None:
     fill(database)
-    head = int(schema.head_revision())
-    for revision in range(head - 1, 0, -1):
-        schema.downgrade(database, f"{revision:04}")
+    for revision in sorted(revisions(), reverse=True)[1:]:
+        schema.downgrade(database, revision)
         assert count(database, "labels") == 1
         schema.upgrade(database)
         assert schema.current_revision(database) == schema.head_revision()
         assert count(database, "snapshot_intervals") == 1
     schema.downgrade(database, "base")
     assert table_names(database) == set()
+
+
+WAITING = (
+    # id, label, sampling, label_id; and whether it waits for a random label.
+    (2, None, "unstated", None, True),
+    (3, None, "targeted", None, False),
+    (4, "YES", "targeted", 4, False),
+    (5, "YES", "targeted", 70, True),
+    (6, "YES", "unstated", 6, False),
+    (2**50 + 7, None, "random", None, True),
+)
+
+
+def test_queries_that_wait_are_ranked_when_an_old_database_is_upgraded(
+    database: Database,
+) -> None:
+    schema.downgrade(database, "0007")
+    fill(database)
+    with database.write() as session:
+        for number, label, sampling, label_id, _ in WAITING:
+            session.execute(
+                text(
+                    "INSERT INTO queries (id, detector_id, version_id, predicted,"
+                    " asked_at, created_at, label_id, label, sampling)"
+                    f" VALUES (:id, 1, 1, 'YES', '{NOW}', '{NOW}', :label_id, :label,"
+                    " :sampling)"
+                ),
+                {"id": number, "label": label, "sampling": sampling}
+                | {"label_id": label_id},
+            )
+    schema.upgrade(database)
+    with database.read() as session:
+        seed = session.execute(text("SELECT audit_seed FROM detectors")).scalar_one()
+        found = session.execute(text("SELECT id, audit_rank FROM queries")).all()
+    ranks = {row.id: row.audit_rank for row in found}
+    assert len(seed) == 32
+    assert ranks == {1: None} | {
+        number: rank_query(seed, number) if waits else None
+        for number, _, _, _, waits in WAITING
+    }
 
 
 COLUMNS = {

@@ -1,7 +1,6 @@
 """One request: its context, who asks, what they may do, and how it is answered."""
 
 import json
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +28,6 @@ _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
 # Where a signed cookie keeps what shows that its browser is signed in.
 SIGN_IN = "sign_in"
-_DRAW = secrets.SystemRandom()
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -79,11 +77,6 @@ def now() -> datetime:
     instant = g.now
     assert isinstance(instant, datetime)
     return instant
-
-
-def draw_fraction() -> float:
-    """Return a number from 0 up to 1 that nobody can foresee."""
-    return _DRAW.random()
 
 
 def requires(role: str) -> Callable[[_View], _View]:

@@ -20,6 +20,7 @@ FIELDS = {
     "metadata",
     "image_url",
     "image",
+    "sampling",
     "reserved_until",
 }
 NEXT = "/detectors/door/next"
@@ -48,7 +49,8 @@ def test_the_next_query_comes_without_what_was_said_of_it(api, door, clock):
     assert got.status_code == 200
     assert got.headers["Cache-Control"] == "no-store"
     assert got.json.keys() == FIELDS
-    for name in FIELDS & query.keys():
+    assert got.json["sampling"] == "random"
+    for name in (FIELDS & query.keys()) - {"sampling"}:
         assert got.json[name] == query[name]
     assert got.json["question"] == door["question"]
     assert got.json["classes"] == door["classes"]
@@ -141,3 +143,38 @@ def test_a_key_named_by_any_letters_reserves(api, three, database, clock):
     first = api.get(NEXT, role=None, headers=headers)
     assert first.status_code == 200
     assert api.get(NEXT, role=None, headers=headers).json["id"] == first.json["id"]
+
+
+def test_the_targeted_queue_gives_the_least_confident(api, door):
+    ids = {}
+    for confidence in (0.75, 0.5, 1.0):
+        body = {"predicted": "YES", "confidence": confidence}
+        ids[confidence] = api.post("/detectors/door/queries", body).json["id"]
+    asked = f"{NEXT}?queue=targeted"
+    given = api.get(asked).json
+    assert (given["id"], given["sampling"]) == (ids[0.5], "targeted")
+    # Nobody else is given it, from either queue.
+    assert api.get(f"{asked}&labeler=alice").json["id"] == ids[0.75]
+    other = api.get(f"{NEXT}?labeler=bob").json
+    assert (other["id"], other["sampling"]) == (ids[1.0], "random")
+    assert api.get(f"{asked}&labeler=carol").status_code == 204
+    filtered = api.get(f"{asked}&min_confidence=0.6&max_confidence=0.8&labeler=alice")
+    assert filtered.json["id"] == ids[0.75]
+    assert api.get(f"{asked}&predicted=NO").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ("queue=all", "queue"),
+        ("order=newest", "order"),
+        ("predicted=YES", "predicted"),
+        ("queue=targeted&predicted=MAYBE", "predicted"),
+        ("queue=targeted&order=oldest", "order"),
+        ("queue=targeted&max_confidence=1.5", "max_confidence"),
+        ("queue=targeted&min_confidence=0.9&max_confidence=0.1", "max_confidence"),
+    ],
+)
+def test_a_queue_that_there_is_not_is_refused(api, three, asked, field):
+    problem = assert_problem(api.get(f"{NEXT}?{asked}"), 400)
+    assert [error["field"] for error in problem["errors"]] == [field]

@@ -32,6 +32,7 @@ from tracker.storage.images import ImageStore
 
 _DIGITS = 60
 _LABELLED = 30
+_MANY = 150
 
 # What a page violates is told to nobody but a listener.
 _LISTEN = """
@@ -70,6 +71,7 @@ def site(
     settings = Settings(data_dir=folder, secret_key="k" * 40, recompute_seconds=0.5)
     database = open_database(settings.database)
     digits = _fill(database, ImageStore(settings.image_dir))
+    digits |= _add_many(database, ImageStore(settings.image_dir))
     server = make_server("127.0.0.1", 0, create_app(settings, database), threaded=True)
     stop = threading.Event()
     recomputer = Recomputer(database, "test")
@@ -132,6 +134,32 @@ def _fill(database: Database, images: ImageStore) -> dict[str, str]:
         create_detector(session, new, created_at=utc_now())
     _add_studies(database)
     _add_versions(database)
+    return truths
+
+
+def _add_many(database: Database, images: ImageStore) -> dict[str, str]:
+    """Add a detector with many digits to label, and return each query's digit."""
+    truths: dict[str, str] = {}
+    described = DETECTORS[1]
+    with database.write() as session:
+        new = NewDetector(
+            name="many digits",
+            question=described.question,
+            classes=list(described.classes),
+        )
+        detector = create_detector(session, new, created_at=utc_now())
+        for digit in load_digits()[:_MANY]:
+            image = clean_image(digit_png(digit.index))
+            said = digit.predictions[described.name, "v2"]
+            query, _ = log_query(
+                session,
+                detector,
+                NewQuery(predicted=said.predicted, confidence=said.confidence),
+                labeler="demo",
+                created_at=utc_now(),
+                image=images.put(image.content, image.suffix),
+            )
+            truths[f"iq_{query.id}"] = described.label_of(digit.digit)
     return truths
 
 

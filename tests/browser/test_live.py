@@ -29,14 +29,14 @@ def test_ten_digits_are_labelled_by_keyboard_alone(open_page: Open, site: Site) 
     page = watch.page
     page.evaluate(_MARK)
     before = _count(page)
-    interval = page.locator("#progress .reading-interval").inner_text()
+    interval = page.locator("#progress .reading-interval").first.inner_text()
     for number in range(1, 11):
         query = _query(page)
         page.keyboard.press(site.digits[query])
         expect(page.locator("#label-count")).to_have_text(str(before + number))
         expect(page.locator("input[name=query]")).not_to_have_value(query)
     assert page.evaluate(_MARKED)
-    assert page.locator("#progress .reading-interval").inner_text() != interval
+    assert page.locator("#progress .reading-interval").first.inner_text() != interval
     said = page.locator(".last-answer").inner_text()
     assert "agreed" in said
     assert watch.read() == []

@@ -1,8 +1,6 @@
 """Who is given which query to label."""
 
-import random
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -12,8 +10,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from tests.services.conftest import Bench
-from tracker.errors import InvalidInputError
 from tracker.services.imports import import_rows
+from tracker.services.queues import QUEUES, QueueChoice, build_queue
 from tracker.services.reservations import RESERVED_FOR, reserve, skip
 from tracker.services.rows import Row
 from tracker.storage.queries import Query
@@ -26,10 +24,9 @@ def ask(bench: Bench, labeler: str, *, ahead: int = 0) -> list[int]:
     def work(session: Session) -> list[int]:
         queries = reserve(
             session,
-            bench.attached(session),
+            build_queue(session, bench.attached(session), QueueChoice()),
             labeler=labeler,
             reserved_at=bench.clock(),
-            draw=random.Random(labeler).random,
             ahead=ahead,
         )
         return [query.id for query in queries]
@@ -132,26 +129,6 @@ def test_detectors_are_apart(bench: Bench) -> None:
     assert ask(other, "alice") == []
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
-def test_a_draw_outside_of_its_range_is_refused(bench: Bench, fraction: float) -> None:
-    bench.log("YES")
-    with pytest.raises(InvalidInputError), bench.database.write() as session:
-        reserve(
-            session,
-            bench.attached(session),
-            labeler="alice",
-            reserved_at=bench.clock(),
-            draw=lambda: fraction,
-        )
-
-
-def test_every_query_may_be_drawn(bench: Bench) -> None:
-    for _ in range(4):
-        bench.log("YES")
-    drawn = Counter(ask(bench, f"{number}")[0] for number in range(4))
-    assert set(drawn.values()) == {1}
-
-
 def test_people_who_ask_at_once_never_get_the_same_query(bench: Bench) -> None:
     people, rounds = 8, 5
     queries = {query.id: query for query in (bench.log("YES") for _ in range(45))}
@@ -188,7 +165,8 @@ def test_one_labeler_who_asks_twice_at_once_gets_one_query(bench: Bench) -> None
 def fill(bench: Bench, queries: int) -> None:
     """Import so many more queries, every other one without a label."""
     rows = [
-        {"predicted": "YES"} | ({"label": "NO"} if number % 2 else {})
+        {"predicted": "YES", "confidence": number % 97 / 97}
+        | ({"label": "NO"} if number % 2 else {})
         for number in range(queries)
     ]
     with bench.database.write() as session:
@@ -202,16 +180,15 @@ def fill(bench: Bench, queries: int) -> None:
         )
 
 
-def effort(bench: Bench, session: Session) -> int:
+def effort(bench: Bench, session: Session, queue: str) -> int:
     """What it costs to ask, in steps of SQLite or in rows that PostgreSQL reads."""
 
     def ask_once() -> None:
         reserve(
             session,
-            bench.attached(session),
+            build_queue(session, bench.attached(session), QueueChoice(queue=queue)),
             labeler="alice",
             reserved_at=bench.clock(),
-            draw=random.Random(1).random,
             ahead=1,
         )
 
@@ -234,7 +211,8 @@ def rows_read(session: Session) -> int:
     return int(session.execute(statement).scalar_one() or 0)
 
 
-def test_asking_costs_the_same_however_much_there_is(bench: Bench) -> None:
+@pytest.mark.parametrize("queue", QUEUES)
+def test_asking_costs_the_same_however_much_there_is(bench: Bench, queue: str) -> None:
     costs = []
     for queries in (1_000, 20_000):
         fill(bench, queries)
@@ -244,5 +222,5 @@ def test_asking_costs_the_same_however_much_there_is(bench: Bench) -> None:
         for query in ask(bench, "alice", ahead=5):
             set_aside(bench, "alice", query)
         with bench.database.write() as session:
-            costs.append(effort(bench, session))
+            costs.append(effort(bench, session, queue))
     assert 0 < costs[1] < 2 * costs[0] + 20

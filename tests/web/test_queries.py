@@ -1,11 +1,13 @@
 """Finding queries, looking at one, and correcting its label."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import event
+from PIL import Image
+from sqlalchemy import event, select
 
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
@@ -13,6 +15,7 @@ from tests.web.reading import Page
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.storage.queries import Query
 
 ROWS = [
     {"key": "a", "predicted": "YES", "label": "YES", "version": "v1"},
@@ -232,3 +235,54 @@ def test_an_image_elsewhere_is_shown_only_from_named_hosts(
 def test_a_query_without_an_image_has_none(visitor: Visitor, five: str) -> None:
     link = _links(visitor.get(f"/detectors/{five}/queries"))[0]
     assert visitor.get(f"{link}/image").status == 404
+
+
+def test_a_thumbnail_is_small_and_kept_by_the_browser_alone(
+    app: Flask, visitor: Visitor, database: Database, door: str
+) -> None:
+    images = app.extensions["tracker"].images
+    for size, mode, expected in (
+        ((4, 4), "RGB", (4, 4)),
+        ((1000, 500), "RGB", (320, 160)),
+        ((400, 2000), "RGBA", (64, 320)),
+        ((640, 640), "P", (320, 320)),
+    ):
+        buffer = io.BytesIO()
+        Image.new(mode, size).save(buffer, "PNG")
+        name = images.put(buffer.getvalue(), "png")
+        with database.write() as session:
+            query = session.scalars(select(Query).limit(1)).one()
+            query.image = name
+            link = f"/queries/iq_{query.id}"
+        answer = visitor.client.get(f"{link}/thumbnail")
+        with Image.open(io.BytesIO(answer.data)) as image:
+            assert image.size == expected
+        assert answer.headers["Cache-Control"].startswith("private, max-age=")
+        assert answer.mimetype == ("image/png" if max(size) < 320 else "image/webp")
+    assert f'src="{link}/thumbnail"' in visitor.get(f"/detectors/{door}/queries").html
+    assert visitor.get("/queries/iq_404/thumbnail").status == 404
+
+
+def test_metadata_is_shown_in_words(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    metadata = {
+        "text": "a <b>text</b>",
+        "camera": {"name": "north", "lamps": {"on": True, "number": 2}},
+        "tags": ["wet", 3, None],
+        "boxes": [[1, 2], [3, 4]],
+        "empty": {},
+        "missing": None,
+    }
+    shelf.add_queries(detector_id, [{"predicted": "YES", "metadata": metadata}])
+    text = visitor.get(f"/detectors/{detector_id}/label").by_id("labelling").text
+    for words in (
+        "text a <b>text</b>",
+        "camera → name north",
+        "camera → lamps → on yes",
+        "camera → lamps → number 2",
+        "tags wet, 3, none",
+        "boxes [[1, 2], [3, 4]]",
+        "empty {}",
+        "missing none",
+    ):
+        assert words in text

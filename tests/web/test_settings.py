@@ -15,6 +15,7 @@ FIELDS = {
     "question": "Is it shut?",
     "confidence_level": "99",
     "target": "97.5",
+    "audit_rate": "12.5",
 }
 
 
@@ -40,7 +41,14 @@ def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "typed"),
-    [("name", ""), ("question", ""), ("confidence_level", "0"), ("target", "x")],
+    [
+        ("name", ""),
+        ("question", ""),
+        ("confidence_level", "0"),
+        ("target", "x"),
+        ("audit_rate", ""),
+        ("audit_rate", "101"),
+    ],
 )
 def test_a_wrong_change_changes_nothing(
     visitor: Visitor, published: str, field: str, typed: str

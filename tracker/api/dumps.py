@@ -32,6 +32,7 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
             classes=detector.classes,
             confidence_level=detector.confidence_level,
             target=detector.target,
+            audit_rate=detector.audit_rate,
             created_at=detector.created_at,
             archived_at=detector.archived_at,
             versions=[
@@ -68,7 +69,7 @@ def dump_query(
 
 
 def dump_next_query(
-    detector: Detector, query: Query, *, reserved_until: datetime
+    detector: Detector, query: Query, *, sampling: str, reserved_until: datetime
 ) -> dict[str, Any]:
     """Return a query as JSON for whoever is to label it."""
     return _dump(
@@ -83,6 +84,7 @@ def dump_next_query(
             metadata=load_metadata(query),
             image_url=query.image_url,
             image=_address_of_image(query),
+            sampling=sampling,
             reserved_until=reserved_until,
         )
     )

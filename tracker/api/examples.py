@@ -13,6 +13,7 @@ _DETECTOR = {
     "classes": ["YES", "NO"],
     "confidence_level": 0.95,
     "target": 0.9,
+    "audit_rate": 1.0,
     "created_at": _INSTANT,
     "archived_at": None,
     "versions": [{"name": "v3", "created_at": _INSTANT}],
@@ -40,6 +41,7 @@ _NEXT_QUERY = {
     "classes": ["YES", "NO"],
     **{name: _QUERY[name] for name in ("key", "input", "asked_at", "metadata")},
     **{name: _QUERY[name] for name in ("image_url", "image")},
+    "sampling": "random",
     "reserved_until": "2026-01-31T13:50:00Z",
 }
 _LABEL = {

@@ -12,16 +12,21 @@ from tracker.api.parameters import (
     DetectorPath,
     Parameters,
     QueryReference,
+    ShareText,
+    Text,
     wrong_parameter,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, database, draw_fraction, now, requires
+from tracker.errors import InvalidInputError
+from tracker.http import BadParametersError, account, database, now, requires
 from tracker.services.detectors import get_open_detector
-from tracker.services.fields import KeyName
+from tracker.services.fields import KeyName, parse_input
+from tracker.services.queues import ORDERS, QUEUES, QueueChoice, build_queue
 from tracker.services.reservations import RESERVED_FOR, reserve, skip
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import find_query
+from tracker.storage.queues import Queue
 
 routes = build_routes("labelling", "Which query to label next.")
 
@@ -31,6 +36,29 @@ class NextWanted(Parameters):
 
     labeler: KeyName | None = Field(
         default=None, description="Who labels; the name of the key unless given."
+    )
+    queue: str = Field(
+        default="random",
+        description="random, which is drawn by chance, or targeted, which is picked.",
+        json_schema_extra={"enum": list(QUEUES)},
+    )
+    order: str | None = Field(
+        default=None,
+        description="Of the targeted queue: confidence, the lowest first and the "
+        "default, or newest.",
+        json_schema_extra={"enum": list(ORDERS)},
+    )
+    predicted: Text | None = Field(
+        default=None, description="Targeted: only with this prediction."
+    )
+    version: Text | None = Field(
+        default=None, description="Targeted: only of this version."
+    )
+    min_confidence: ShareText | None = Field(
+        default=None, description="Targeted: at least as confident."
+    )
+    max_confidence: ShareText | None = Field(
+        default=None, description="Targeted: at most as confident."
     )
     skip: QueryReference | None = Field(
         default=None, description="The id of a query to set aside before."
@@ -46,10 +74,10 @@ class NextWanted(Parameters):
 )
 @requires("labeler")
 def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]:
-    """Get the next query to label, drawn at random, and reserve it.
+    """Get the next query to label, drawn at random unless wanted otherwise.
 
-    It comes without its prediction.  The same labeler gets the same query until it
-    is labelled or skipped; nobody else does within five minutes.
+    It is reserved, and comes without its prediction.  The same labeler gets the same
+    query until it is labelled or skipped; nobody else does within five minutes.
     """
     labeler = query.labeler or account().name
 
@@ -57,16 +85,25 @@ def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]
         detector = get_open_detector(session, path.id)
         if query.skip is not None:
             _set_aside(session, detector, query.skip, labeler)
-        found = reserve(
-            session, detector, labeler=labeler, reserved_at=now(), draw=draw_fraction
-        )
+        queue = _build_queue(session, detector, query)
+        found = reserve(session, queue, labeler=labeler, reserved_at=now())
         if not found:
             return None
         until = now() + RESERVED_FOR
-        return dump_next_query(detector, found[0], reserved_until=until)
+        return dump_next_query(
+            detector, found[0], sampling=queue.sampling, reserved_until=until
+        )
 
     answer = database().run(work)
     return Response(status=204) if answer is None else answer
+
+
+def _build_queue(session: Session, detector: Detector, wanted: NextWanted) -> Queue:
+    choice = wanted.model_dump(exclude={"labeler", "skip"})
+    try:
+        return build_queue(session, detector, parse_input(QueueChoice, choice))
+    except InvalidInputError as error:
+        raise BadParametersError(error.errors) from error
 
 
 def _set_aside(session: Session, detector: Detector, number: int, labeler: str) -> None:

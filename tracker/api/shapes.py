@@ -31,6 +31,9 @@ class Detector(Shape):
     classes: list[str]
     confidence_level: float
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    audit_rate: float = Field(
+        description="Which share of the queries is offered to be labelled at random."
+    )
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(description="In the order they arrived.")
@@ -82,6 +85,7 @@ class NextQuery(Shape):
     metadata: dict[str, Any] | None
     image_url: str | None
     image: Address | None = Field(description="The address of the stored image.")
+    sampling: str = Field(description="Send it with the label: how it was chosen.")
     reserved_until: Instant = Field(description="Until then nobody else is given it.")
 
 

@@ -22,12 +22,20 @@ def detectors() -> None:
 @click.option("--classes", default="YES,NO", show_default=True, help="By commas.")
 @click.option("--target", type=float, help="Balanced accuracy aimed at, such as 0.9.")
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
-def create(
+@click.option(
+    "--audit-rate",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Which share of the queries is offered to be labelled at random.",
+)
+def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     name: str,
     question: str,
     classes: str,
     target: float | None,
     confidence_level: float,
+    audit_rate: float,
 ) -> None:
     """Make the detector NAME, and print its id."""
     new = parse_input(
@@ -38,6 +46,7 @@ def create(
             "classes": classes.split(","),
             "target": target,
             "confidence_level": confidence_level,
+            "audit_rate": audit_rate,
         },
     )
     with connected(load_settings()) as database, database.write() as session:

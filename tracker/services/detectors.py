@@ -14,11 +14,13 @@ from tracker.services.fields import (
     Input,
     Level,
     Question,
+    Rate,
     is_storable,
     missing,
     refuse,
     show,
 )
+from tracker.services.ranks import draw_seed
 from tracker.storage import detectors as storage
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, Version
@@ -41,6 +43,10 @@ class NewDetector(Input):
     target: Level | None = Field(
         default=None, description="The balanced accuracy that is aimed at."
     )
+    audit_rate: Rate = Field(
+        default=1.0,
+        description="Which share of the queries is offered to be labelled at random.",
+    )
 
 
 class DetectorChange(Input):
@@ -54,6 +60,7 @@ class DetectorChange(Input):
     question: Question | None = None
     confidence_level: Level | None = None
     target: Level | None = None
+    audit_rate: Rate | None = None
 
 
 def create_detector(
@@ -66,6 +73,8 @@ def create_detector(
         classes=list(new.classes),
         confidence_level=new.confidence_level,
         target=new.target,
+        audit_rate=new.audit_rate,
+        audit_seed=draw_seed(),
         created_at=created_at,
         revision=0,
     )

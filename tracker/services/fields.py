@@ -269,6 +269,7 @@ Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 def missing(noun: str, reference: str) -> NotFoundError:

@@ -12,6 +12,8 @@ FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 MEDIA_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 MAX_BYTES = 10 * 2**20
 MAX_PIXELS = 25_000_000
+# Twice what a list or a grid shows, for screens with two pixels in place of one.
+THUMBNAIL_PIXELS = 320
 
 
 class CleanImage(NamedTuple):
@@ -51,6 +53,21 @@ def clean_image(content: bytes) -> CleanImage:
         raise InvalidInputError.of("image", "it has too many pixels") from error
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidInputError.of("image", f"it cannot be decoded: {error}") from error
+
+
+def make_thumbnail(content: bytes, suffix: str) -> CleanImage:
+    """Return a small picture of a stored image, or the image itself if it is small."""
+    with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
+        if max(image.size) <= THUMBNAIL_PIXELS:
+            return CleanImage(content, suffix)
+        # A JPEG is decoded at a fraction of its size, which is much faster.
+        image.draft(None, (THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
+        has_alpha = image.has_transparency_data
+        pixels = image.convert("RGBA" if has_alpha else "RGB")
+    pixels.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS), reducing_gap=2)
+    output = io.BytesIO()
+    pixels.save(output, "WEBP", quality=80)
+    return CleanImage(output.getvalue(), "webp")
 
 
 def _write_anew(image: Image.Image) -> CleanImage:

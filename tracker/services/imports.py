@@ -14,6 +14,7 @@ from tracker.services.fields import dump_metadata, show
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.import_rows import RowReader
 from tracker.services.queries import DEFAULT_VERSION, UNSTATED, label_row
+from tracker.services.ranks import TARGETED, rank_new_query
 from tracker.services.rows import Row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.labels import add_labels
@@ -193,13 +194,18 @@ class _Import:
             )
         if "metadata" in item:
             item = {**item, "metadata": dump_metadata(item["metadata"])}
+        query_id = self._id(number)
+        sampling = item.get("sampling", UNSTATED)
         return {
             **self._blank,
             **item,
-            "id": self._id(number),
+            "id": query_id,
             "version_id": self._versions[item.get("version", DEFAULT_VERSION)],
             "key": key,
             "label": None,
+            "audit_rank": rank_new_query(
+                self._detector, query_id, label=item.get("label"), sampling=sampling
+            ),
         }
 
     def _compare(self, key: str, query: dict[str, Any], item: dict[str, Any]) -> None:
@@ -241,6 +247,8 @@ class _Import:
         query["label_id"] = self._id(number)
         query["label"] = given
         query["sampling"] = item.get("sampling", query["sampling"])
+        if query["sampling"] != TARGETED:
+            query["audit_rank"] = None
         return label_row(
             query["label_id"],
             query["id"],

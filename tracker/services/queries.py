@@ -23,6 +23,7 @@ from tracker.services.fields import (
     missing,
     show,
 )
+from tracker.services.ranks import rank_new_query
 from tracker.storage import queries as storage
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, Version, add_versions
@@ -119,6 +120,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         label_id=None if new.label is None else number,
         label=new.label,
         sampling=sampling,
+        audit_rank=rank_new_query(detector, number, label=new.label, sampling=sampling),
     )
     storage.add_query(session, query)
     if new.label is not None:

@@ -8,6 +8,7 @@ from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
     Index,
+    Text,
     UniqueConstraint,
     select,
     text,
@@ -42,6 +43,9 @@ class Detector(Base):
     target: Mapped[float | None]
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
+    # Which share of the queries the audit queue holds, and what decides which.
+    audit_rate: Mapped[float] = mapped_column(server_default="1")
+    audit_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
 

@@ -49,6 +49,16 @@ def list_labels(session: Session, query_id: int) -> Sequence[Label]:
     return session.scalars(statement).all()
 
 
+def list_recent(session: Session, *, limit: int) -> Sequence[Any]:
+    """Return detector, labeler and instant of the newest labels of all detectors."""
+    newest = select(Label.query_id, Label.labeler, Label.created_at)
+    newest_ids = newest.order_by(Label.id.desc()).limit(limit).subquery()
+    statement = select(
+        Query.detector_id, newest_ids.c.labeler, newest_ids.c.created_at
+    ).join(newest_ids, newest_ids.c.query_id == Query.id)
+    return session.execute(statement).all()
+
+
 def iter_pending_labels(
     session: Session, detector_id: int, batches: Sequence[int]
 ) -> Generator[Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
+    case,
     cast,
     func,
     select,
@@ -40,6 +41,23 @@ class Query(Base):
         Index(
             "ix_queries_detector_id_id_unlabelled",
             "detector_id",
+            "id",
+            sqlite_where=text("label IS NULL"),
+            postgresql_where=text("label IS NULL"),
+        ),
+        # The audit queue in its order.
+        Index(
+            "ix_queries_detector_id_audit_rank_waiting",
+            "detector_id",
+            "audit_rank",
+            sqlite_where=text("audit_rank IS NOT NULL"),
+            postgresql_where=text("audit_rank IS NOT NULL"),
+        ),
+        # Of those without a label the ones that the detector was least sure of.
+        Index(
+            "ix_queries_detector_id_confidence_unlabelled",
+            "detector_id",
+            "confidence",
             "id",
             sqlite_where=text("label IS NULL"),
             postgresql_where=text("label IS NULL"),
@@ -75,6 +93,8 @@ class Query(Base):
     label: Mapped[str | None] = mapped_column(Name)
     # Of the current label, or as declared when the query arrived.
     sampling: Mapped[str] = mapped_column(Text)
+    # The place in the audit queue while it waits there; see services/ranks.py.
+    audit_rank: Mapped[float | None]
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
@@ -162,6 +182,11 @@ def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None
             label=bindparam("label"),
             label_id=bindparam("label_id"),
             sampling=bindparam("sampling"),
+            # What was labelled because of what it is would be missing in the random
+            # sample, so the audit asks for it all the same.
+            audit_rank=case(
+                (bindparam("sampling", type_=Text) == "targeted", table.c.audit_rank)
+            ),
         )
     )
     session.connection().execute(statement, rows)
@@ -213,13 +238,3 @@ def find_newest_version_id(session: Session, detector_id: int) -> int | None:
         .limit(1)
     )
     return session.scalars(statement).one_or_none()
-
-
-def find_id_bounds(session: Session, detector_id: int) -> tuple[int, int] | None:
-    """Return the smallest and the largest id of a detector's unlabelled queries."""
-    ids = select(Query.id).where(
-        Query.detector_id == detector_id, Query.label.is_(None)
-    )
-    low = session.scalar(ids.order_by(Query.id).limit(1))
-    high = session.scalar(ids.order_by(Query.id.desc()).limit(1))
-    return None if low is None or high is None else (low, high)

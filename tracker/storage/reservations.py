@@ -4,12 +4,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, ForeignKey, Index, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Text,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.queries import Query
+from tracker.storage.queues import Queue
 
 # So many are cleared away at once at most, lest one request pay for all others.
 _MOST_EXPIRED = 100
@@ -31,6 +42,8 @@ class Reservation(Base):
     until: Mapped[datetime]
     # A labeler's queries come in this order.
     place: Mapped[int] = mapped_column(BigId)
+    # How the query was found, which decides what its label is marked as.
+    queue: Mapped[str] = mapped_column(Text, server_default=text("'random'"))
 
 
 class Skip(Base):
@@ -57,36 +70,28 @@ def lock_labeler(session: Session, detector_id: int, labeler: str) -> None:
 
 
 def list_reserved(
-    session: Session, detector_id: int, labeler: str, *, at: datetime
+    session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> list[Query]:
-    """Return the unlabelled queries that *labeler* has reserved, in their order."""
+    """Return what *labeler* has reserved from *queue*, in the order it was given."""
+    # Of a join PostgreSQL might read every query that lies between these few.
     statement = (
         select(Reservation.query_id)
         .where(
             Reservation.labeler == labeler,
+            Reservation.queue == queue.name,
             Reservation.until > at,
-            _waits(Reservation.query_id, detector_id),
         )
         .order_by(Reservation.place, Reservation.query_id)
     )
-    return [session.get_one(Query, number) for number in session.scalars(statement)]
+    found = [session.get_one(Query, number) for number in session.scalars(statement)]
+    return [query for query in found if queue.holds(query)]
 
 
-def _waits(
-    query_id: InstrumentedAttribute[int], detector_id: int
-) -> ColumnElement[bool]:
-    """Return the condition that a query of the detector waits for its label."""
-    # Of a join SQLite would read every unlabelled query first, to look for each
+def _waits(query_id: InstrumentedAttribute[int], queue: Queue) -> ColumnElement[bool]:
+    """Return the condition that the query of that id waits in the queue."""
+    # Of a join SQLite would read every waiting query first, to look for each
     # whether it is among these few.
-    return (
-        select(Query.id)
-        .where(
-            Query.id == query_id,
-            Query.detector_id == detector_id,
-            Query.label.is_(None),
-        )
-        .exists()
-    )
+    return select(Query.id).where(Query.id == query_id, *queue.conditions()).exists()
 
 
 def _is_reserved(
@@ -99,8 +104,14 @@ def _is_reserved(
     )
 
 
-def reserve_query(
-    session: Session, query_id: int, labeler: str, *, at: datetime, until: datetime
+def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
+    session: Session,
+    queue: Queue,
+    query_id: int,
+    labeler: str,
+    *,
+    at: datetime,
+    until: datetime,
 ) -> bool:
     """Reserve a query behind the others of *labeler*; False if it is another's."""
     last = select(func.max(Reservation.place)).where(Reservation.labeler == labeler)
@@ -108,6 +119,7 @@ def reserve_query(
         "labeler": labeler,
         "until": until,
         "place": (session.scalar(last) or 0) + 1,
+        "queue": queue.name,
     }
     statement = _insert(session, Reservation).values(query_id=query_id, **values)
     statement = statement.on_conflict_do_update(
@@ -167,11 +179,11 @@ def set_aside(
 
 
 def find_free_query(
-    session: Session, detector_id: int, labeler: str, *, at: datetime, from_id: int
+    session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
-    """Return the free query with the smallest id from *from_id* on.
+    """Return the free query that is first in *queue*.
 
-    Free is what has no label, nobody has reserved, and *labeler* did not skip.
+    Free is what waits, nobody has reserved, and *labeler* did not skip.
     """
     is_skipped = (
         select(Skip.query_id)
@@ -180,28 +192,22 @@ def find_free_query(
     )
     statement = (
         select(Query)
-        .where(
-            Query.detector_id == detector_id,
-            Query.label.is_(None),
-            Query.id >= from_id,
-            ~_is_reserved(Query.id, at),
-            ~is_skipped,
-        )
-        .order_by(Query.id)
+        .where(*queue.conditions(), ~_is_reserved(Query.id, at), ~is_skipped)
+        .order_by(*queue.order())
         .limit(1)
     )
     return session.scalars(statement).one_or_none()
 
 
 def find_skipped_query(
-    session: Session, detector_id: int, labeler: str, *, at: datetime
+    session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
     statement = (
         select(Skip.query_id)
         .where(
             Skip.labeler == labeler,
-            _waits(Skip.query_id, detector_id),
+            _waits(Skip.query_id, queue),
             ~_is_reserved(Skip.query_id, at),
         )
         .order_by(Skip.skipped_at, Skip.query_id)
@@ -209,3 +215,20 @@ def find_skipped_query(
     )
     number = session.scalars(statement).one_or_none()
     return None if number is None else session.get_one(Query, number)
+
+
+def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
+    """Count the queries of *queue*, and stop at *limit*."""
+    # In order, lest PostgreSQL look at all of them before it stops.
+    some = select(Query.id).where(*queue.conditions())
+    some = some.order_by(*queue.order()).limit(limit)
+    return session.scalars(select(func.count()).select_from(some.subquery())).one()
+
+
+def release_others(session: Session, queue: Queue, labeler: str) -> None:
+    """End what *labeler* has reserved by other choices from the targeted queue."""
+    statement = delete(Reservation).where(
+        Reservation.labeler == labeler,
+        Reservation.queue.not_in(["random", queue.name]),
+    )
+    session.execute(statement, execution_options=_IN_PLACE)

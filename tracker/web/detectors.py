@@ -34,7 +34,7 @@ from tracker.web.readings import (
 from tracker.web.sparklines import draw_sparkline
 
 _PAGE = 12
-_NEW = {"classes": "YES\nNO", "confidence_level": "95"}
+_NEW = {"classes": "YES\nNO", "confidence_level": "95", "audit_rate": "100"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,11 @@ from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.services.fields import parse_input
 
 _PERCENT = "is not a percentage above 0 and below 100, such as 95"
-_PERCENT_FIELDS = frozenset({"confidence_level", "target"})
+_PERCENT_FIELDS = {
+    "confidence_level": _PERCENT,
+    "target": _PERCENT,
+    "audit_rate": "is not a percentage above 0 and up to 100, such as 20",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def failed_form(
     for wrong in found:
         # One of many classes is wrong in the field that holds all of them.
         name = wrong.field.partition(".")[0]
-        message = _PERCENT if name in _PERCENT_FIELDS else wrong.message
+        message = _PERCENT_FIELDS.get(name, wrong.message)
         errors.setdefault(name, []).append(message)
     return Form(values, errors)
 
@@ -61,6 +65,8 @@ def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
         "target": _parse_percent(values.get("target", "")),
     }
+    if "audit_rate" in values:
+        given["audit_rate"] = _parse_percent(values["audit_rate"])
     return parse_input(NewDetector, given)
 
 
@@ -72,6 +78,8 @@ def parse_detector_change(values: Mapping[str, str]) -> DetectorChange:
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
         "target": _parse_percent(values.get("target", "")),
     }
+    if "audit_rate" in values:
+        given["audit_rate"] = _parse_percent(values["audit_rate"])
     return parse_input(DetectorChange, given)
 
 

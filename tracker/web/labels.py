@@ -1,8 +1,9 @@
-"""Labelling by hand: one query after the other, drawn at random, blind."""
+"""Labelling by hand: one query after the other, blind."""
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flask import redirect, render_template, request, url_for
 from flask import session as cookie
@@ -10,41 +11,22 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
-from tracker.http import account, database, draw_fraction, now, requires
-from tracker.services.detectors import choose_versions, get_detector, get_open_detector
-from tracker.services.estimates import Estimate, get_estimate
+from tracker.http import account, database, now, requires
+from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query, get_query_by_number
 from tracker.services.reservations import has_unlabelled, reserve, skip
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
-from tracker.web.blueprint import answer_live, pages
+from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.label_progress import build_progress
+from tracker.web.label_queues import Chosen, choose_queue
 from tracker.web.pictures import build_picture
-from tracker.web.readings import Axis, Reading, build_axis, read_balanced
-from tracker.web.sparklines import draw_sparkline
+from tracker.web.planning import CHOICES
 
 MOST_BUTTONS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far labelling has come."""
-
-    estimate: Estimate
-    reading: Reading
-    axis: Axis
-    labels: int
-    remaining: int
-    versions: int
-    sparkline: str
-
-    @property
-    def fingerprint(self) -> str:
-        """Another one whenever a number of the panel is another one."""
-        parts = (self.labels, self.remaining, self.reading.low, self.reading.high)
-        return "-".join(map(str, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +49,7 @@ class Answered:
 @pages.get("/detectors/<detector_id>/label")
 @requires("labeler")
 def show_next(detector_id: str) -> ResponseReturnValue:
-    """Show a query drawn at random, without its prediction, to be labelled."""
+    """Show the next query without its prediction, to be labelled."""
     return _show(detector_id, asked=request.args, form=Form({}))
 
 
@@ -85,22 +67,28 @@ def label_next(detector_id: str) -> ResponseReturnValue:
         except InvalidInputError as error:
             form = failed_form(typed, error)
             return _show(detector_id, asked=typed, form=form), 422
-    return redirect(url_for("pages.show_next", detector_id=detector_id, last=last), 303)
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        address = choose_queue(session, detector, typed).address
+    following = dict[str, Any](address, detector_id=detector_id, last=last)
+    return redirect(url_for("pages.show_next", **following), 303)
 
 
 def _store(detector_id: str, typed: Mapping[str, str]) -> None:
     given = filled_in(typed, "label", "note")
     if "unclear" in typed:
         given["label"] = UNCLEAR
-    if "again" not in typed:
-        # An answer given anew is about a query that was chosen as it was before.
-        given["sampling"] = "random"
-    new = parse_input(NewLabel, given)
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is None:
             raise NotFoundError("this query belongs to no detector of that name")
+        queue = choose_queue(session, detector, typed).queue
+        # An answer given anew, or after somebody else's, is about a query that was
+        # chosen as its label says.
+        if "again" not in typed and queue.holds(query):
+            given["sampling"] = queue.sampling
+        new = parse_input(NewLabel, given)
         labeler = account().name
         add_label(session, detector, query, new, labeler=labeler, created_at=now())
 
@@ -110,10 +98,10 @@ def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is not None:
-            skip(session, query, labeler=_browser(), skipped_at=now())
+            skip(session, query, labeler=name_browser(), skipped_at=now())
 
 
-def _browser() -> str:
+def name_browser() -> str:
     """Return for whom queries are reserved here.
 
     Everybody at the pages may have the same account, and two browsers must not be
@@ -131,12 +119,12 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     """
 
     def work(session: Session) -> list[int]:
+        detector = get_open_detector(session, detector_id)
         queries = reserve(
             session,
-            get_open_detector(session, detector_id),
-            labeler=_browser(),
+            choose_queue(session, detector, asked).queue,
+            labeler=name_browser(),
             reserved_at=now(),
-            draw=draw_fraction,
             ahead=1,
         )
         return [query.id for query in queries]
@@ -145,9 +133,10 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         found = [get_query_by_number(session, number) for number in reserved]
+        chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
-        queries = [query for query in found if query.label is None]
-        return _render(session, detector, queries, asked=asked, form=form)
+        queries = [query for query in found if chosen.queue.holds(query)]
+        return _render(session, detector, chosen, queries, asked=asked, form=form)
 
 
 def find_query_of(
@@ -172,9 +161,10 @@ def _find_labelled(
     return query if query is not None and query.label is not None else None
 
 
-def _render(
+def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     session: Session,
     detector: Detector,
+    chosen: Chosen,
     queries: list[Query],
     *,
     asked: Mapping[str, str],
@@ -193,11 +183,16 @@ def _render(
         query=query,
         again=again,
         picture=build_picture(query) if query else None,
+        following=following,
         next_picture=build_picture(following) if following else None,
         last=Answered(last) if last else None,
-        has_unlabelled=has_unlabelled(session, detector),
         keys=choose_keys(detector.classes),
-        progress=build_progress(session, detector),
+        has_unlabelled=has_unlabelled(session, detector),
+        progress=build_progress(session, detector, chosen),
+        chosen=chosen,
+        asked=asked,
+        choices=CHOICES,
+        versions=list_versions(session, detector.id),
     )
 
 
@@ -219,40 +214,3 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     if all(len(name) == 1 and name in "0123456789" for name in classes):
         return {name: name for name in classes}
     return dict(zip(classes, "1234567890", strict=False))
-
-
-@pages.get("/detectors/<detector_id>/label/progress")
-@requires("labeler")
-def show_progress(detector_id: str) -> ResponseReturnValue:
-    """Show how far labelling has come."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
-        progress = build_progress(session, detector)
-        return answer_live(
-            "labels/_progress.html",
-            seen=request.args.get("seen", ""),
-            fingerprint=progress.fingerprint,
-            progress=progress,
-            detector=detector,
-        )
-
-
-def build_progress(session: Session, detector: Detector) -> Progress:
-    """Return how far labelling has come: of all versions, and of the newest."""
-    estimate = get_estimate(session, detector, computed_at=now())
-    newest = choose_versions(session, detector, None)
-    versions = list_versions(session, detector.id)
-    pooled = estimate
-    if len(versions) > 1:
-        pooled = get_estimate(session, detector, version="*", computed_at=now())
-    labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
-    reading = read_balanced(estimate)
-    return Progress(
-        estimate=estimate,
-        reading=reading,
-        axis=build_axis([reading], detector.target),
-        labels=labels,
-        remaining=max(0, sum(version.queries for version in versions) - labels),
-        versions=len(versions),
-        sparkline=draw_sparkline(session, newest[0] if newest else None),
-    )

@@ -1,6 +1,7 @@
 """What there is to see of a query: an image, or what was written about it."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,6 +18,8 @@ class Picture:
     """An address to show, one only to link to, and the metadata in lines."""
 
     shown: str | None
+    # The same, small enough for a list.
+    thumbnail: str | None
     linked: str | None
     metadata: list[tuple[str, str]]
 
@@ -27,14 +30,16 @@ def build_picture(query: Query) -> Picture:
     An image elsewhere is shown only where its host is one that pages may load
     from; a browser would refuse any other.
     """
-    shown = linked = None
+    shown = thumbnail = linked = None
     if query.image is not None:
-        shown = url_for("pages.show_image", query_id=dump_id("iq", query.id))
+        query_id = dump_id("iq", query.id)
+        shown = url_for("pages.show_image", query_id=query_id)
+        thumbnail = url_for("pages.show_thumbnail", query_id=query_id)
     elif query.image_url is not None:
         linked = query.image_url
         if _host(query.image_url) in context().settings.image_hosts:
-            shown = query.image_url
-    return Picture(shown, linked, _lines(load_metadata(query)))
+            shown = thumbnail = query.image_url
+    return Picture(shown, thumbnail, linked, list(_lines("", load_metadata(query))))
 
 
 def _host(url: str) -> str | None:
@@ -44,13 +49,26 @@ def _host(url: str) -> str | None:
         return None
 
 
-def _lines(metadata: object) -> list[tuple[str, str]]:
-    if not isinstance(metadata, dict):
-        return []
-    return [
-        (
-            name,
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-        )
-        for name, value in metadata.items()
-    ]
+def _lines(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield each value of metadata with its name, those inside of others too."""
+    if isinstance(value, dict) and (value or not name):
+        for inner, one in value.items():
+            yield from _lines(
+                f"{name} \N{RIGHTWARDS ARROW} {inner}" if name else inner, one
+            )
+    elif name and isinstance(value, list) and not any(map(_is_nested, value)):
+        yield name, ", ".join(map(_word, value)) or "none"
+    elif name:
+        yield name, _word(value)
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, dict | list)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {True: "yes", False: "no", None: "none"}[value]
+    return json.dumps(value, ensure_ascii=False)

@@ -11,7 +11,7 @@ from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import account, context, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
-from tracker.services.images import MEDIA_TYPES
+from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query
 from tracker.storage.base import dump_id, parse_id
@@ -96,6 +96,22 @@ def _render(session: Session, query: Query, form: Form) -> str:
 @requires("viewer")
 def show_image(query_id: str) -> ResponseReturnValue:
     """Give the image of a query."""
+    content, suffix = _read_image(query_id)
+    return Response(content, mimetype=MEDIA_TYPES[suffix])
+
+
+@pages.get("/queries/<query_id>/thumbnail")
+@requires("viewer")
+def show_thumbnail(query_id: str) -> ResponseReturnValue:
+    """Give the image of a query, small enough for a list."""
+    content, suffix = make_thumbnail(*_read_image(query_id))
+    response = Response(content, mimetype=MEDIA_TYPES[suffix])
+    # It never changes, and a list shows dozens of them again and again.
+    response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+    return response
+
+
+def _read_image(query_id: str) -> tuple[bytes, str]:
     with database().read() as session:
         name = get_query(session, query_id).image
     if name is None:
@@ -104,4 +120,4 @@ def show_image(query_id: str) -> ResponseReturnValue:
         content = context().images.get(name)
     except FileNotFoundError as error:
         raise NotFoundError("the image is no longer in the data folder") from error
-    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+    return content, name.rpartition(".")[2]

@@ -41,6 +41,7 @@ def _stored(detector: Detector) -> Form:
             "question": detector.question,
             "confidence_level": dump_percent(detector.confidence_level),
             "target": dump_percent(detector.target),
+            "audit_rate": dump_percent(detector.audit_rate),
         }
     )
 

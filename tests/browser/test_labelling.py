@@ -1,0 +1,121 @@
+"""Labelling at speed: by keyboard alone, with the next image shown at once."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Site, Watch
+
+Open = Callable[..., Watch]
+_MARK = "document.documentElement.dataset.mark = 'not reloaded'"
+_MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
+_SHOWN = "document.querySelector('.label-image img').src"
+
+
+def _query(page: Page) -> str:
+    return page.locator("input[name=query]").input_value()
+
+
+def _bounds(page: Page) -> list[float]:
+    text = page.locator("#progress .reading-interval").first.inner_text()
+    return [float(part) for part in text.removesuffix("%").strip().split("\N{EN DASH}")]
+
+
+def test_a_hundred_digits_are_labelled_by_keyboard_alone(
+    open_page: Open, site: Site
+) -> None:
+    watch = open_page("/detectors/det_5/label")
+    page = watch.page
+    page.evaluate(_MARK)
+    widths = [1.0]
+    before = int(page.locator("#label-count").inner_text())
+    for number in range(1, 101):
+        query = _query(page)
+        page.keyboard.press(site.digits[query])
+        expect(page.locator("#label-count")).to_have_text(str(before + number))
+        expect(page.locator("input[name=query]")).not_to_have_value(query)
+        if number % 25 == 0:
+            low, high = _bounds(page)
+            widths.append((high - low) / 100)
+    assert page.evaluate(_MARKED)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.6
+    expect(page.locator("#labels-today")).to_contain_text("100 by you")
+    assert watch.read() == []
+
+
+def test_the_next_image_is_shown_before_the_server_answers(
+    open_page: Open, site: Site
+) -> None:
+    watch = open_page("/detectors/det_5/label")
+    page = watch.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/label", hold)
+    first = _query(page)
+    following = page.locator(".label-form").get_attribute("data-next-query")
+    assert following
+    assert first in page.evaluate(_SHOWN)
+    page.wait_for_timeout(200)
+    page.keyboard.press(site.digits[first])
+    expect(page.locator(".label-image img")).to_have_attribute(
+        "src", f"{site.url}/queries/{following}/image"
+    )
+    # What is pressed now is about the image that is seen now.
+    page.keyboard.press("u")
+    page.wait_for_timeout(100)
+    assert _query(page) == first
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
+    link = page.get_by_role("link", name="Last one")
+    assert following in (link.get_attribute("href") or "")
+    assert watch.read() == []
+
+
+def test_the_image_comes_back_where_the_answer_is_lost(
+    open_page: Open, site: Site
+) -> None:
+    page = open_page("/detectors/det_5/label").page
+    first = _query(page)
+    page.wait_for_timeout(200)
+    page.route("**/label", lambda route: route.abort())
+    page.keyboard.press(site.digits[first])
+    page.wait_for_timeout(200)
+    assert first in page.evaluate(_SHOWN)
+    page.unroute("**/label")
+    page.keyboard.press(site.digits[first])
+    expect(page.locator("input[name=query]")).not_to_have_value(first)
+
+
+def test_a_note_is_opened_by_key_and_left_by_escape(open_page: Open) -> None:
+    page = open_page("/detectors/det_5/label").page
+    first = _query(page)
+    page.keyboard.press("n")
+    expect(page.locator("#note")).to_be_focused()
+    page.keyboard.type("unusual")
+    assert page.locator("#note").input_value() == "unusual"
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    page.get_by_role("link", name="Last one").click()
+    expect(page.locator(".label-note")).to_have_text("unusual")
+
+
+@pytest.mark.parametrize("width", ["1", "10"])
+def test_a_width_is_chosen_and_kept(open_page: Open, width: str) -> None:
+    page = open_page("/detectors/det_5/label").page
+    page.get_by_label("within ±").select_option(width)
+    page.wait_for_url("**within=*")
+    expect(page.get_by_label("within ±")).to_have_value(width)
+    count = page.locator("#label-count").inner_text()
+    page.keyboard.press("u")
+    expect(page.locator("#label-count")).not_to_have_text(count)
+    expect(page.get_by_label("within ±")).to_have_value(width)

@@ -1,0 +1,80 @@
+"""The queues that queries wait in for a label, as conditions and orders."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement
+
+from tracker.storage.queries import Query
+
+
+@dataclass(frozen=True, slots=True)
+class RandomQueue:
+    """What was drawn by chance, in the order of the ranks."""
+
+    detector_id: int
+    rate: float
+    sampling: str = "random"
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return self.sampling
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        return [Query.detector_id == self.detector_id, Query.audit_rank < self.rate]
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        return [Query.audit_rank]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query* waits here."""
+        rank = query.audit_rank
+        is_drawn = rank is not None and rank < self.rate
+        return is_drawn and query.detector_id == self.detector_id
+
+
+@dataclass(frozen=True, slots=True)
+class TargetedQueue:
+    """What somebody picks because of what the detector said of it."""
+
+    detector_id: int
+    order_by: str
+    predicted: str | None = None
+    version_id: int | None = None
+    min_confidence: float | None = None
+    max_confidence: float | None = None
+    sampling: str = "targeted"
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return repr(self)
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        found = [Query.detector_id == self.detector_id, Query.label.is_(None)]
+        if self.predicted is not None:
+            found.append(Query.predicted == self.predicted)
+        if self.version_id is not None:
+            found.append(Query.version_id == self.version_id)
+        if self.min_confidence is not None:
+            found.append(Query.confidence >= self.min_confidence)
+        if self.max_confidence is not None:
+            found.append(Query.confidence <= self.max_confidence)
+        return found
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        if self.order_by == "newest":
+            return [Query.id.desc()]
+        return [Query.confidence.asc().nulls_last(), Query.id]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, still waits."""
+        return query.label is None
+
+
+Queue = RandomQueue | TargetedQueue
