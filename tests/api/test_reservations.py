@@ -178,3 +178,34 @@ def test_the_targeted_queue_gives_the_least_confident(api, door):
 def test_a_queue_that_there_is_not_is_refused(api, three, asked, field):
     problem = assert_problem(api.get(f"{NEXT}?{asked}"), 400)
     assert [error["field"] for error in problem["errors"]] == [field]
+
+
+def test_several_labelers_and_a_dispute_by_api(api, database):
+    body = {"name": "gate", "question": "Is it?", "labels_wanted": 2}
+    assert api.post("/detectors", body).json["labels_wanted"] == 2
+    logged = api.post("/detectors/gate/queries", {"predicted": "YES"}).json
+    assert logged["agreement"] is None
+    path = f"/queries/{logged['id']}/labels"
+    for role, label in (("labeler", "YES"), ("editor", "NO")):
+        following = api.get("/detectors/gate/next", role=role).json
+        assert following["id"] == logged["id"]
+        given = {"label": label, "sampling": following["sampling"]}
+        assert api.post(path, given, role=role).status_code == 201
+    assert api.get("/detectors/gate/next", role="labeler").status_code == 204
+    [found] = api.get("/detectors/gate/queries?agreement=disputed").json["items"]
+    assert found["agreement"] == "disputed"
+    settles = {"label": "YES", "settles": True}
+    assert_problem(api.post(path, settles, role="labeler"), 403)
+    assert api.post(path, settles, role="editor").status_code == 201
+    assert_problem(api.post(path, settles, role="editor"), 409)
+    settled = api.get("/detectors/gate/queries?agreement=settled").json["items"]
+    assert [one["label"] for one in settled] == ["YES"]
+    assert_problem(
+        api.get("/detectors/gate/queries?agreement=maybe"), 400, field="agreement"
+    )
+
+
+@pytest.mark.parametrize("wanted", [0, 10, 1.5, "2", None])
+def test_labels_wanted_is_from_one_to_nine(api, door, wanted):
+    wrong = api.patch("/detectors/door", {"labels_wanted": wanted})
+    assert_problem(wrong, 422, field="labels_wanted")

@@ -33,6 +33,7 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
             confidence_level=detector.confidence_level,
             target=detector.target,
             audit_rate=detector.audit_rate,
+            labels_wanted=detector.labels_wanted,
             created_at=detector.created_at,
             archived_at=detector.archived_at,
             versions=[
@@ -64,6 +65,7 @@ def dump_query(
             image=_address_of_image(query),
             label=query.label,
             sampling=query.sampling,
+            agreement=query.agreement,
         )
     )
 

@@ -14,6 +14,7 @@ _DETECTOR = {
     "confidence_level": 0.95,
     "target": 0.9,
     "audit_rate": 1.0,
+    "labels_wanted": 1,
     "created_at": _INSTANT,
     "archived_at": None,
     "versions": [{"name": "v3", "created_at": _INSTANT}],
@@ -33,6 +34,7 @@ _QUERY = {
     "image": "http://localhost:8000/api/v1/queries/iq_16777216/image",
     "label": "NO",
     "sampling": "random",
+    "agreement": None,
 }
 _NEXT_QUERY = {
     "id": "iq_16777216",

@@ -12,7 +12,7 @@ from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import LabelCursor, Page, QueryPath, wrong_parameter
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, database, now, requires
+from tracker.http import ForbiddenError, account, database, now, requires
 from tracker.services import labels as services
 from tracker.services.detectors import get_open_detector
 from tracker.services.labels import NewLabel
@@ -36,6 +36,8 @@ class LabelList(Page):
 @requires("labeler")
 def add_label(path: QueryPath, body: NewLabel) -> Response:
     """Give a query its label; one given before stays in the label history."""
+    if body.settles and not account().may("editor"):
+        raise ForbiddenError("to settle takes the role editor; leave settles out")
 
     def add(session: Session) -> tuple[dict[str, Any], int]:
         query = get_query(session, path.id)

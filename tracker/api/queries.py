@@ -1,6 +1,6 @@
 """Queries: logged with their image and label, and found again."""
 
-from typing import Any
+from typing import Any, Literal
 
 from flask import Response
 from pydantic import Field
@@ -48,6 +48,10 @@ class QueryList(Page):
         default=None, description="Only with this current label."
     )
     version: Text | None = Field(default=None, description="Only of this version.")
+    agreement: Literal["agreed", "disputed", "settled"] | None = Field(
+        default=None,
+        description="Only where several people labelled it and this came of it.",
+    )
     after: QueryCursor | None = Field(default=None, description="As it stands in next.")
 
 
@@ -111,6 +115,7 @@ def _find(session: Session, detector: Detector, query: QueryList) -> Any:
         predicted=query.predicted,
         label=query.label,
         version_id=version_id,
+        agreement=query.agreement,
         before=query.after,
         limit=query.limit + 1,
     )

@@ -101,7 +101,12 @@ def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]
 def _build_queue(session: Session, detector: Detector, wanted: NextWanted) -> Queue:
     choice = wanted.model_dump(exclude={"labeler", "skip"})
     try:
-        return build_queue(session, detector, parse_input(QueueChoice, choice))
+        return build_queue(
+            session,
+            detector,
+            parse_input(QueueChoice, choice),
+            labeler=account().name,
+        )
     except InvalidInputError as error:
         raise BadParametersError(error.errors) from error
 

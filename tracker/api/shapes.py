@@ -34,6 +34,9 @@ class Detector(Shape):
     audit_rate: float = Field(
         description="Which share of the queries is offered to be labelled at random."
     )
+    labels_wanted: int = Field(
+        description="How many different people are to label each query."
+    )
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(description="In the order they arrived.")
@@ -63,6 +66,9 @@ class Query(Shape):
     image: Address | None = Field(description="The address of the stored image.")
     label: str | None = Field(description="The current label, a class or UNCLEAR.")
     sampling: str = Field(description="Why it was chosen for labelling.")
+    agreement: str | None = Field(
+        description="Where several people labelled it: agreed, disputed or settled."
+    )
 
 
 class QueryPage(Shape):

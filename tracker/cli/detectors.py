@@ -29,6 +29,13 @@ def detectors() -> None:
     show_default=True,
     help="Which share of the queries is offered to be labelled at random.",
 )
+@click.option(
+    "--labels-wanted",
+    type=int,
+    default=1,
+    show_default=True,
+    help="How many different people are to label each query.",
+)
 def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     name: str,
     question: str,
@@ -36,6 +43,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     target: float | None,
     confidence_level: float,
     audit_rate: float,
+    labels_wanted: int,
 ) -> None:
     """Make the detector NAME, and print its id."""
     new = parse_input(
@@ -47,6 +55,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "target": target,
             "confidence_level": confidence_level,
             "audit_rate": audit_rate,
+            "labels_wanted": labels_wanted,
         },
     )
     with connected(load_settings()) as database, database.write() as session:

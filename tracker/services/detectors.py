@@ -12,6 +12,7 @@ from tracker.services.fields import (
     Classes,
     DetectorName,
     Input,
+    LabelsWanted,
     Level,
     Question,
     Rate,
@@ -47,6 +48,9 @@ class NewDetector(Input):
         default=1.0,
         description="Which share of the queries is offered to be labelled at random.",
     )
+    labels_wanted: LabelsWanted = Field(
+        default=1, description="How many different people are to label each query."
+    )
 
 
 class DetectorChange(Input):
@@ -61,6 +65,7 @@ class DetectorChange(Input):
     confidence_level: Level | None = None
     target: Level | None = None
     audit_rate: Rate | None = None
+    labels_wanted: LabelsWanted | None = None
 
 
 def create_detector(
@@ -74,6 +79,7 @@ def create_detector(
         confidence_level=new.confidence_level,
         target=new.target,
         audit_rate=new.audit_rate,
+        labels_wanted=new.labels_wanted,
         audit_seed=draw_seed(),
         created_at=created_at,
         revision=0,

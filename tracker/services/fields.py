@@ -246,6 +246,7 @@ Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_
 StudyName = Annotated[
     str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
 ]
+LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 KeyName = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]

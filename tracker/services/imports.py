@@ -121,6 +121,7 @@ class _Import:
             "image_url": None,
             "label_id": None,
             "sampling": UNSTATED,
+            "agreement": None,
         }
         self._first_id: int | None = None
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.agreement import weigh
 from tracker.services.detectors import check_class
 from tracker.services.fields import Input, Instant, LabelText, Note, Sampling
 from tracker.services.queries import label_row
@@ -29,6 +30,10 @@ class NewLabel(Input):
     )
     note: Note | None = Field(default=None, description="Why, in the labeler's words.")
     labelled_at: Instant | None = Field(default=None, description="Now unless given.")
+    settles: bool = Field(
+        default=False,
+        description="Whether it decides between labelers who disagree; editors only.",
+    )
 
 
 def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
@@ -63,6 +68,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
         labelled_at=new.labelled_at,
     )
     storage.add_labels(session, [row])
+    standing = weigh(session, detector, current, settles=new.settles)
     set_current_labels(
         session,
         [
@@ -71,6 +77,8 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
                 "label_id": row["id"],
                 "label": new.label,
                 "sampling": sampling,
+                "is_open": standing.is_open,
+                "agreement": standing.agreement,
             }
         ],
     )

@@ -121,6 +121,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         label=new.label,
         sampling=sampling,
         audit_rank=rank_new_query(detector, number, label=new.label, sampling=sampling),
+        agreement=None,
     )
     storage.add_query(session, query)
     if new.label is not None:

@@ -27,8 +27,10 @@ class QueueChoice(Input):
     max_confidence: Probability | None = None
 
 
-def build_queue(session: Session, detector: Detector, choice: QueueChoice) -> Queue:
-    """Return the queue that *choice* describes.
+def build_queue(
+    session: Session, detector: Detector, choice: QueueChoice, *, labeler: str
+) -> Queue:
+    """Return the queue that *choice* describes, for *labeler*.
 
     Raises InvalidInputError for what there is not, and for a filter of the random
     queue, which would no longer be random.
@@ -39,7 +41,10 @@ def build_queue(session: Session, detector: Detector, choice: QueueChoice) -> Qu
             raise InvalidInputError.of(
                 name, "is for queue=targeted only: what is picked is not random"
             )
-        return RandomQueue(detector.id, detector.audit_rate)
+        is_shared = detector.labels_wanted > 1
+        return RandomQueue(
+            detector.id, detector.audit_rate, labeler if is_shared else None
+        )
     if choice.queue != "targeted":
         refuse("queue", choice.queue, f"it must be one of {', '.join(QUEUES)}")
     if choice.order not in {None, *ORDERS}:

@@ -45,6 +45,8 @@ class Detector(Base):
     archived_at: Mapped[datetime | None]
     # Which share of the queries the audit queue holds, and what decides which.
     audit_rate: Mapped[float] = mapped_column(server_default="1")
+    # How many different people the audit queue asks about each query.
+    labels_wanted: Mapped[int] = mapped_column(server_default="1")
     audit_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)

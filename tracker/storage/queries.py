@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     ARRAY,
+    Boolean,
     CheckConstraint,
     ColumnElement,
     ForeignKey,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    or_,
     select,
     text,
     update,
@@ -70,6 +72,14 @@ class Query(Base):
             sqlite_where=text("input IS NOT NULL"),
             postgresql_where=text("input IS NOT NULL"),
         ),
+        Index(
+            "ix_queries_detector_id_agreement_compared",
+            "detector_id",
+            "agreement",
+            "id",
+            sqlite_where=text("agreement IS NOT NULL"),
+            postgresql_where=text("agreement IS NOT NULL"),
+        ),
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
@@ -95,6 +105,8 @@ class Query(Base):
     sampling: Mapped[str] = mapped_column(Text)
     # The place in the audit queue while it waits there; see services/ranks.py.
     audit_rank: Mapped[float | None]
+    # Where several people labelled it: agreed, disputed or settled.
+    agreement: Mapped[str | None] = mapped_column(Text)
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
@@ -173,7 +185,11 @@ def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``."""
+    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
+
+    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
+    audit queue unless ``is_open`` says that others are to be asked too.
+    """
     table = Query.__table__
     statement = (
         update(table)  # type: ignore[arg-type]
@@ -185,11 +201,21 @@ def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None
             # What was labelled because of what it is would be missing in the random
             # sample, so the audit asks for it all the same.
             audit_rank=case(
-                (bindparam("sampling", type_=Text) == "targeted", table.c.audit_rank)
+                (
+                    or_(
+                        bindparam("sampling", type_=Text) == "targeted",
+                        bindparam("is_open", type_=Boolean),
+                    ),
+                    table.c.audit_rank,
+                )
+            ),
+            agreement=func.coalesce(
+                bindparam("agreement", type_=Text), table.c.agreement
             ),
         )
     )
-    session.connection().execute(statement, rows)
+    usual = {"is_open": False, "agreement": None}
+    session.connection().execute(statement, [usual | row for row in rows])
 
 
 def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
@@ -201,6 +227,7 @@ def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
     label: str | None = None,
     version_id: int | None = None,
     is_wrong: bool | None = None,
+    agreement: str | None = None,
     before: int | None = None,
     limit: int,
 ) -> Sequence[Query]:
@@ -223,10 +250,22 @@ def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
             else Query.label == Query.predicted
         )
         conditions.append(Query.label != "UNCLEAR")
+    if agreement is not None:
+        conditions.append(Query.agreement == agreement)
     if before is not None:
         conditions.append(Query.id < before)
     statement = select(Query).where(*conditions).order_by(Query.id.desc()).limit(limit)
     return session.scalars(statement).all()
+
+
+def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
+    """Count the queries that several people labelled, by what came of it."""
+    statement = (
+        select(Query.agreement, func.count())
+        .where(Query.detector_id == detector_id, Query.agreement.is_not(None))
+        .group_by(Query.agreement)
+    )
+    return {str(row[0]): row[1] for row in session.execute(statement)}
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, select
 
+from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 
 
@@ -14,6 +15,8 @@ class RandomQueue:
 
     detector_id: int
     rate: float
+    # Who labels, where what they labelled already waits for the word of others.
+    labeler: str | None = None
     sampling: str = "random"
 
     @property
@@ -23,7 +26,11 @@ class RandomQueue:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
-        return [Query.detector_id == self.detector_id, Query.audit_rank < self.rate]
+        found = [Query.detector_id == self.detector_id, Query.audit_rank < self.rate]
+        if self.labeler is not None:
+            own = Label.query_id == Query.id, Label.labeler == self.labeler
+            found.append(~select(Label.id).where(*own).exists())
+        return found
 
     def order(self) -> list[Any]:
         """Return what they are sorted by."""

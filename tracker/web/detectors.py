@@ -34,7 +34,12 @@ from tracker.web.readings import (
 from tracker.web.sparklines import draw_sparkline
 
 _PAGE = 12
-_NEW = {"classes": "YES\nNO", "confidence_level": "95", "audit_rate": "100"}
+_NEW = {
+    "classes": "YES\nNO",
+    "confidence_level": "95",
+    "audit_rate": "100",
+    "labels_wanted": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)

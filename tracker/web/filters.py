@@ -13,7 +13,7 @@ from tracker.services.fields import UNCLEAR
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.queries import Query, list_queries
 
-STATES = ("unlabelled", "labelled", "wrong", "right")
+STATES = ("unlabelled", "labelled", "wrong", "right", "disputed")
 # Beyond so many combinations their queries are so common that a walk from the
 # newest one meets them soon.
 _MOST_SEEKS = 64
@@ -86,7 +86,12 @@ def _choose_seeks(
 ) -> list[dict[str, Any]]:
     """Return the arguments of lists that together hold what passes, nothing twice."""
     walk = _walk(wanted)
-    if not walk or wanted == Filter(show="unlabelled", version=wanted.version):
+    is_disputed = wanted.show == "disputed"
+    if (
+        not walk
+        or is_disputed
+        or wanted == Filter(show="unlabelled", version=wanted.version)
+    ):
         return [walk]
     counts = current_counts(session, detector, [version.id for version in versions])
     combinations = {
@@ -111,6 +116,7 @@ def _walk(wanted: Filter) -> dict[str, Any]:
         "unlabelled": {"labelled": False},
         "wrong": {"is_wrong": True},
         "right": {"is_wrong": False},
+        "disputed": {"agreement": "disputed"},
     }
     named = {"predicted": wanted.predicted, "label": wanted.label}
     return states.get(wanted.show, {}) | {k: v for k, v in named.items() if v}

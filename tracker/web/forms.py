@@ -67,6 +67,7 @@ def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
     }
     if "audit_rate" in values:
         given["audit_rate"] = _parse_percent(values["audit_rate"])
+    given |= _parse_labels_wanted(values)
     return parse_input(NewDetector, given)
 
 
@@ -80,7 +81,15 @@ def parse_detector_change(values: Mapping[str, str]) -> DetectorChange:
     }
     if "audit_rate" in values:
         given["audit_rate"] = _parse_percent(values["audit_rate"])
+    given |= _parse_labels_wanted(values)
     return parse_input(DetectorChange, given)
+
+
+def _parse_labels_wanted(values: Mapping[str, str]) -> dict[str, int | str]:
+    typed = values.get("labels_wanted", "").strip()
+    if not typed:
+        return {}
+    return {"labels_wanted": int(typed) if typed.isdecimal() else typed}
 
 
 def dump_percent(share: float | None) -> str:

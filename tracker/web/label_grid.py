@@ -67,7 +67,7 @@ def _store(session: Session, detector: Detector) -> list[tuple[str, str]]:
     Queries are locked in the order of their ids, lest two grids wait for each other.
     Returns each label with the prediction.
     """
-    queue = build_queue(session, detector, QueueChoice())
+    queue = build_queue(session, detector, QueueChoice(), labeler=account().name)
     answers = _parse(detector, request.form)
     stored = []
     for name in sorted(answers, key=lambda name: (len(name), name)):
@@ -116,7 +116,7 @@ def _show(detector_id: str, form: Form) -> str:
         detector = get_open_detector(session, detector_id)
         queries = reserve(
             session,
-            build_queue(session, detector, QueueChoice()),
+            build_queue(session, detector, QueueChoice(), labeler=account().name),
             labeler=name_browser(),
             reserved_at=now(),
             ahead=TILES - 1,

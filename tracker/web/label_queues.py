@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.http import account
 from tracker.services.fields import parse_input
 from tracker.services.queues import QueueChoice, build_queue
 from tracker.storage.detectors import Detector
@@ -49,7 +50,9 @@ def choose_queue(
     for name in _NUMBERS:
         if name in given:
             given[name] = _parse_number(given[name])
-    queue = build_queue(session, detector, parse_input(QueueChoice, given))
+    queue = build_queue(
+        session, detector, parse_input(QueueChoice, given), labeler=account().name
+    )
     return Chosen(queue, address)
 
 

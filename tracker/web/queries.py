@@ -2,25 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from flask import Response, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError, NotFoundError
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, context, database, now, requires
+from tracker.services.agreement import DISPUTED, get_agreement
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Version, find_detector, list_versions
+from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.queries import Query
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.filters import Filter, find_queries
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.pictures import build_picture
+from tracker.web.readings import read
 
 _PAGE = 24
 
@@ -44,7 +47,17 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
             versions=list_versions(session, detector.id),
             asked=asdict(wanted),
             labels=[*detector.classes, UNCLEAR],
+            **_describe_agreement(session, detector),
         )
+
+
+def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
+    found = get_agreement(session, detector)
+    compared = found.share.labelled
+    reading = read(
+        found.share, labels=compared, computed_at=now(), name="Agreement", tone=1
+    )
+    return {"agreement": reading if compared else None, "disputed": found.disputed}
 
 
 @pages.get("/queries/<query_id>")
@@ -61,15 +74,17 @@ def label_query(query_id: str) -> ResponseReturnValue:
     """Give a query its label, or another one than it has."""
     try:
         _label(query_id, request.form)
-    except InvalidInputError as error:
+    except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
-            form = failed_form(request.form, error)
+            form = failed_form(request.form, error, conflict_field="label")
             return _render(session, get_query(session, query_id), form), 422
     return redirect(url_for("pages.show_query", query_id=query_id), 303)
 
 
 def _label(query_id: str, typed: Mapping[str, str]) -> None:
-    new = parse_input(NewLabel, filled_in(typed, "label", "note", "sampling"))
+    given = filled_in(typed, "label", "note", "sampling")
+    given["settles"] = "settles" in typed and account().may("editor")
+    new = parse_input(NewLabel, given)
     with database().write() as session:
         query = get_query(session, query_id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
@@ -88,6 +103,7 @@ def _render(session: Session, query: Query, form: Form) -> str:
         picture=build_picture(query),
         history=list_label_history(session, query),
         labels=[*detector.classes, UNCLEAR],
+        settles=query.agreement == DISPUTED and account().may("editor"),
         form=form,
     )
 

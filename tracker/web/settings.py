@@ -42,6 +42,7 @@ def _stored(detector: Detector) -> Form:
             "confidence_level": dump_percent(detector.confidence_level),
             "target": dump_percent(detector.target),
             "audit_rate": dump_percent(detector.audit_rate),
+            "labels_wanted": str(detector.labels_wanted),
         }
     )
 

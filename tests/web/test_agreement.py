@@ -1,0 +1,150 @@
+"""Several people label the same queries; an editor settles what they dispute."""
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from scipy.stats import binomtest
+
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+
+People = dict[str, Visitor]
+
+
+@pytest.fixture
+def people(app: Flask) -> People:
+    roles = {"ann": "labeler", "ben": "labeler", "cleo": "labeler", "eve": "editor"}
+    return {name: Visitor(app, name, role) for name, role in roles.items()}
+
+
+@pytest.fixture
+def door(shelf: Shelf) -> str:
+    """A detector that wants two labelers for each of its four queries."""
+    detector_id = shelf.add_detector(labels_wanted=2)
+    shelf.add_queries(
+        detector_id, [{"key": f"q{i}", "predicted": "YES"} for i in range(4)]
+    )
+    return detector_id
+
+
+def shown(visitor: Visitor, detector_id: str) -> str | None:
+    page = visitor.get(f"/detectors/{detector_id}/label")
+    if "Nothing left" in page.text or "Others are labelling" in page.text:
+        return None
+    return page.form(f"/detectors/{detector_id}/label")["query"]
+
+
+def answer(visitor: Visitor, detector_id: str, label: str) -> str:
+    query = shown(visitor, detector_id)
+    assert query is not None
+    fields = {"query": query, "label": label}
+    assert visitor.send(f"/detectors/{detector_id}/label", fields).status_code == 303
+    return query
+
+
+def queries(visitor: Visitor, detector_id: str) -> Page:
+    return visitor.get(f"/detectors/{detector_id}/queries?show=disputed")
+
+
+def test_each_query_is_given_to_two_people_and_to_nobody_twice(
+    people: People, door: str
+) -> None:
+    seen = {name: set() for name in ("ann", "ben", "cleo")}
+    rounds = 0
+    while any(shown(people[name], door) for name in seen):
+        for name, own in seen.items():
+            if shown(people[name], door):
+                query = answer(people[name], door, "YES")
+                assert query not in own
+                own.add(query)
+        rounds += 1
+        assert rounds < 10
+    given = [query for own in seen.values() for query in own]
+    assert sorted(given) == sorted(2 * list(set(given)))
+    assert len(set(given)) == 4
+
+
+def test_who_disagrees_is_seen_and_an_editor_settles(
+    people: People, door: str, recompute: Callable[[], None]
+) -> None:
+    ann, ben, eve = people["ann"], people["ben"], people["eve"]
+    for _ in range(4):
+        answer(ann, door, "YES")
+    assert "agree who labelled" not in queries(ann, door).text
+    disputed = answer(ben, door, "NO")
+    for _ in range(3):
+        answer(ben, door, "YES")
+    assert shown(people["cleo"], door) is None
+
+    page = queries(ben, door)
+    exact = binomtest(3, 4).proportion_ci(0.95, method="exact")
+    assert "3 of 4" in page.text
+    assert f"{100 * exact.low:.1f}"[:2] in page.text
+    assert "1 query waits for an editor to settle" in page.text
+    assert [a for a in page.find("a") if disputed in a.attributes["href"]] != []
+
+    path = f"/queries/{disputed}"
+    assert "disagree" in ann.get(path).text
+    assert "Settle it" not in ann.get(path).text
+    assert "Settle it" in eve.get(path).text
+    recompute()
+    settled = {"label": "YES", "settles": "1", "note": "the hinge is visible"}
+    assert eve.send(path, settled).status_code == 303
+    assert "an editor settled it" in ann.get(path).text
+    page = queries(ben, door)
+    assert "3 of 4" in page.text
+    assert "to settle" not in page.text
+    assert shown(people["cleo"], door) is None
+    # Later words of the others change nothing about that.
+    ben.send(path, {"label": "NO"})
+    assert "an editor settled it" in ann.get(path).text
+    assert "Settle it" not in eve.get(path).text
+
+
+def test_only_editors_settle_and_only_disputes(people: People, door: str) -> None:
+    query = answer(people["ann"], door, "YES")
+    refused = people["eve"].send(f"/queries/{query}", {"label": "NO", "settles": "1"})
+    assert refused.status_code == 422
+    assert "nobody disputes this query" in refused.text
+    # A labeler who says so gives an opinion like any other.
+    people["ben"].send(f"/queries/{query}", {"label": "NO", "settles": "1"})
+    assert "1 query waits" in queries(people["ann"], door).text
+
+
+def test_the_last_word_of_each_counts(people: People, door: str) -> None:
+    query = answer(people["ann"], door, "YES")
+    people["ben"].send(f"/queries/{query}", {"label": "NO"})
+    assert "1 query waits" in queries(people["ann"], door).text
+    people["ben"].send(f"/queries/{query}", {"label": "YES"})
+    page = queries(people["ann"], door)
+    assert "1 of 1" in page.text
+    assert "to settle" not in page.text
+
+
+def test_a_picked_query_still_gets_its_two_random_labels(
+    people: People, door: str
+) -> None:
+    query = shown(people["ann"], door)
+    people["cleo"].send(f"/queries/{query}", {"label": "NO", "sampling": "targeted"})
+    given = [answer(people["ann"], door, "YES") for _ in range(4)]
+    given += [answer(people["ben"], door, "YES") for _ in range(4)]
+    assert given.count(query) == 2
+    assert "4 of 4" in queries(people["ann"], door).text
+
+
+def test_one_labeler_is_enough_unless_more_are_wanted(
+    app: Flask, people: People, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(name="one")
+    shelf.add_queries(detector_id, [{"predicted": "YES"}])
+    query = answer(people["ann"], detector_id, "YES")
+    assert shown(people["ben"], detector_id) is None
+    people["ben"].send(f"/queries/{query}", {"label": "NO"})
+    page = queries(people["ann"], detector_id)
+    assert "agree who labelled" not in page.text
+    wanted = {"name": "one", "question": "Is it?", "confidence_level": "95"}
+    for typed, status in (("0", 422), ("10", 422), ("two", 422), ("3", 303)):
+        fields = wanted | {"labels_wanted": typed, "audit_rate": "100"}
+        sent = people["eve"].send(f"/detectors/{detector_id}/settings", fields)
+        assert sent.status_code == status, typed
