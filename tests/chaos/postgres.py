@@ -1,6 +1,7 @@
 """A PostgreSQL of our own, as durable as in production, that can be killed."""
 
 import shutil
+import subprocess
 import tempfile
 import uuid
 import warnings
@@ -9,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from sqlalchemy import create_engine, make_url
 
 from tracker.storage import schema
 from tracker.storage.database import open_database
+
+_TRIES = 6
 
 
 class Postgres:
@@ -39,7 +43,12 @@ class Postgres:
         postmaster.wait(30)
 
     def start(self) -> None:
-        self._server.ensure_postgres_running()
+        # It reads its log first, and the library waits for ten seconds only.
+        for _ in range(_TRIES):
+            with suppress(subprocess.TimeoutExpired):
+                self._server.ensure_postgres_running()
+                return
+        pytest.fail("PostgreSQL does not start any more")
 
     def stop(self) -> None:
         # Killed, because nobody needs what is in it; a failed test may have done so.

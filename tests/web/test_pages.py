@@ -56,6 +56,8 @@ def test_every_page_declares_who_may_see_it(app: Flask) -> None:
     assert set(roles.values()) <= {PUBLIC, *ROLES}
     assert {e for e, role in roles.items() if role == PUBLIC} == {
         "pages.alive",
+        "pages.come_from_provider",
+        "pages.go_to_provider",
         "pages.ready",
         "pages.show_sign_in",
         "pages.sign_in_by_password",
