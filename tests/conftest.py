@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Playwright
 from sqlalchemy import create_engine, make_url, select, text
 
+from tests import s3
 from tracker.app import create_app
 from tracker.jobs.recompute import Recomputer
 from tracker.services.accounts import create_account
@@ -162,6 +163,13 @@ def database(database_url: str) -> Iterator[Database]:
 def settings(tmp_path: Path) -> Settings:
     """Settings that keep everything in the folder of the test."""
     return Settings(data_dir=tmp_path / "data", secret_key="k" * 40)
+
+
+@pytest.fixture
+def s3_server(tmp_path: Path) -> Iterator[s3.S3Server]:
+    """A server that speaks S3, with one bucket."""
+    with s3.started(tmp_path / "s3") as server:
+        yield server
 
 
 @pytest.fixture

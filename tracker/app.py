@@ -42,7 +42,7 @@ from tracker.jobs.recompute import recompute_detector, utc_now
 from tracker.services.sign_ins import LONGEST
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.images import ImageStore
+from tracker.storage.images import open_image_store
 
 # The largest body of everything but an import, which has a setting.
 _MAX_BODY_BYTES = 12 * 2**20
@@ -53,7 +53,7 @@ _TITLES = {
     NotFoundError: (404, "Not found"),
     ConflictError: (409, "It contradicts what is stored"),
     UnsupportedMediaTypeError: (415, "The media type is not read here"),
-    UnavailableError: (503, "The database does not answer"),
+    UnavailableError: (503, "What is needed does not answer"),
 }
 _SIGN_IN = "pages.show_sign_in"
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
@@ -91,7 +91,7 @@ def create_app(
     app.extensions["tracker"] = Context(
         settings=settings,
         database=database,
-        images=ImageStore(settings.image_dir),
+        images=open_image_store(settings),
         recompute=partial(recompute_detector, database, worker=worker, clock=clock),
         clock=clock,
     )

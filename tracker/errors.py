@@ -17,7 +17,7 @@ class ConflictError(TrackerError):
 
 
 class UnavailableError(TrackerError):
-    """The database is away or busy; the same request may succeed later."""
+    """What is needed is away or busy; the same request may succeed later."""
 
 
 class ConfigurationError(TrackerError):

@@ -67,8 +67,30 @@ def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
 RoleWords = Annotated[Words, AfterValidator(_check_role_words)]
 
 
+def _check_image_store(value: str) -> str:
+    # Each part of the prefix begins with a letter or digit, so none is ".." or empty.
+    if value and not re.fullmatch(r"s3:/(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
+        raise ValueError("it must be like s3://bucket or s3://bucket/prefix")
+    return value
+
+
+ImageStoreUrl = Annotated[str, AfterValidator(_check_image_store)]
+
+
+def _check_endpoint(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+(/[\w./-]*)?", value):
+        raise ValueError("it must be like https://s3.example.org")
+    return value.rstrip("/")
+
+
+Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
+
+
 class Settings(BaseModel):
-    """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``."""
+    """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``.
+
+    A secret is declared with ``repr=False``, and is then not shown on a page either.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -83,8 +105,30 @@ class Settings(BaseModel):
     )
     secret_key: str = Field(
         default="",
+        repr=False,
         description="Signs the tokens of the forms, at least 32 characters. Made "
         "and kept in the data folder unless given; several machines share one.",
+    )
+    image_store: ImageStoreUrl = Field(
+        default="",
+        description="Bucket that keeps the images of queries, s3://bucket/prefix; the "
+        "data folder unless given. Needs the extra s3 and an access key.",
+    )
+    s3_endpoint: Endpoint = Field(
+        default="",
+        description="Where the bucket is served, if not by Amazon, such as "
+        "https://s3.example.org.",
+    )
+    s3_region: str = Field(
+        default="us-east-1",
+        pattern="^[A-Za-z0-9-]+$",
+        description="The region of the bucket.",
+    )
+    s3_access_key_id: str = Field(
+        default="", description="The name of the access key to the bucket."
+    )
+    s3_secret_access_key: str = Field(
+        default="", repr=False, description="The secret of that access key."
     )
     recompute_seconds: float = Field(
         default=5.0,
@@ -113,7 +157,7 @@ class Settings(BaseModel):
         default="", description="How the provider knows this server."
     )
     oidc_client_secret: str = Field(
-        default="", description="What proves it to the provider."
+        default="", repr=False, description="What proves it to the provider."
     )
     oidc_role_claim: str = Field(
         default="roles",
@@ -192,7 +236,7 @@ class Settings(BaseModel):
 
     @property
     def image_dir(self) -> Path:
-        """The folder that keeps the images of queries."""
+        """The folder that keeps the images of queries, unless a bucket does."""
         return self.data_dir / "images"
 
     @property

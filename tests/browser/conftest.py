@@ -28,7 +28,7 @@ from tracker.settings import Settings
 from tracker.storage.accounts import find_account
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
-from tracker.storage.images import ImageStore
+from tracker.storage.images import ImageFolder
 
 _DIGITS = 60
 _LABELLED = 30
@@ -70,8 +70,8 @@ def site(
     shutil.copy(sqlite_template, folder / "tracker.db")
     settings = Settings(data_dir=folder, secret_key="k" * 40, recompute_seconds=0.5)
     database = open_database(settings.database)
-    digits = _fill(database, ImageStore(settings.image_dir))
-    digits |= _add_many(database, ImageStore(settings.image_dir))
+    digits = _fill(database, ImageFolder(settings.image_dir))
+    digits |= _add_many(database, ImageFolder(settings.image_dir))
     server = make_server("127.0.0.1", 0, create_app(settings, database), threaded=True)
     stop = threading.Event()
     recomputer = Recomputer(database, "test")
@@ -96,7 +96,7 @@ def site(
     database.close()
 
 
-def _fill(database: Database, images: ImageStore) -> dict[str, str]:
+def _fill(database: Database, images: ImageFolder) -> dict[str, str]:
     """Log some digits to each detector, and return each query's true digit."""
     digits = random.Random(8).sample(load_digits(), _DIGITS)
     truths: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _fill(database: Database, images: ImageStore) -> dict[str, str]:
     return truths
 
 
-def _add_many(database: Database, images: ImageStore) -> dict[str, str]:
+def _add_many(database: Database, images: ImageFolder) -> dict[str, str]:
     """Add a detector with many digits to label, and return each query's digit."""
     truths: dict[str, str] = {}
     described = DETECTORS[1]

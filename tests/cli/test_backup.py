@@ -33,7 +33,7 @@ from tracker.storage import backup as storage
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import list_detectors
-from tracker.storage.images import ImageStore
+from tracker.storage.images import ImageFolder
 from tracker.storage.labels import Label
 from tracker.storage.pending import PendingBatch
 from tracker.storage.queries import Query
@@ -64,8 +64,8 @@ def opened(shell: Shell) -> Iterator[Database]:
         database.close()
 
 
-def images_of(shell: Shell) -> ImageStore:
-    return ImageStore(Path(shell.environ["TRACKER_DATA_DIR"]) / "images")
+def images_of(shell: Shell) -> ImageFolder:
+    return ImageFolder(Path(shell.environ["TRACKER_DATA_DIR"]) / "images")
 
 
 def image_files(shell: Shell) -> dict[str, bytes]:

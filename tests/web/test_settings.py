@@ -130,7 +130,10 @@ def test_revoking_an_unknown_key_is_a_404(visitor: Visitor) -> None:
 def test_the_settings_are_shown_without_secrets(
     settings: Settings, database: Database, clock: Clock
 ) -> None:
-    secret = settings.model_copy(update={"secret_key": "s3cr3t" * 8})
+    secrets = ("secret_key", "oidc_client_secret", "s3_secret_access_key")
+    told = dict.fromkeys(secrets, "s3cr3t" * 8)
+    secret = settings.model_copy(update=told)
+    assert "s3cr3t" not in repr(secret)
     page = Visitor(create_app(secret, database, clock=clock)).get("/settings")
     for name in Settings.model_fields:
         assert f"TRACKER_{name.upper()}" in page.text

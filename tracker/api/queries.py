@@ -143,5 +143,5 @@ def get_image(path: QueryPath) -> Response:
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:
-        raise NotFoundError("the file of the image is missing") from error
+        raise NotFoundError("the image is missing where images are kept") from error
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])

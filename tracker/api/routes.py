@@ -31,7 +31,7 @@ _PROBLEMS = {
     415: "The media type is not read here.",
     422: "The input is wrong; see errors.",
     429: "The key has sent too many requests; go on after Retry-After seconds.",
-    503: "The database is away or busy, or the disk is full; try again.",
+    503: "What is needed is away or busy, or the disk is full; try again.",
 }
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)

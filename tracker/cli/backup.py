@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from tracker.cli.setup import connected, load_settings, now
 from tracker.services.backup import Manifest, OnProgress, create_backup
 from tracker.services.restore import check_is_empty, open_backup
-from tracker.storage.images import ImageStore
+from tracker.storage.images import open_image_store
 
 _MOST_SHOWN = 20
 
@@ -31,6 +31,7 @@ def backup(file: Path, *, overwrite: bool) -> None:
             f"{file} exists already; --overwrite replaces it, once the new one is whole"
         )
     settings = load_settings()
+    images = open_image_store(settings)
     begun = now()
     with (
         _named_trouble(file),
@@ -40,7 +41,7 @@ def backup(file: Path, *, overwrite: bool) -> None:
     ):
         with database.read() as session:
             writer.add_tables(session)
-        missing = writer.add_images(ImageStore(settings.image_dir))
+        missing = writer.add_images(images)
         manifest = writer.add_manifest(created_at=begun)
     for name in missing[:_MOST_SHOWN]:
         click.echo(f"The image {name} is missing, and so it is here.", err=True)
@@ -59,6 +60,7 @@ def restore(file: Path) -> None:
     nothing, and a database that holds anything already is refused.
     """
     settings = load_settings()
+    images = open_image_store(settings)
     with (
         _named_trouble(file),
         _shown() as on_progress,
@@ -69,7 +71,7 @@ def restore(file: Path) -> None:
             check_is_empty(session)
         # Before the rows that name them, and not within the transaction: the
         # database would give up on one that waits for many files.
-        reader.write_images(ImageStore(settings.image_dir))
+        reader.write_images(images)
         with database.write() as session:
             reader.write_tables(session)
     click.echo(

@@ -24,7 +24,7 @@ from tracker.services.queries import NewQuery, get_query_by_number, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, find_detector
-from tracker.storage.images import ImageStore
+from tracker.storage.images import ImageStore, open_image_store
 
 # Of the older version this part has been labelled before; of the newer one this
 # part gets its labels while the visitor looks, and the rest waits for the visitor.
@@ -53,7 +53,7 @@ def demo(host: str, port: int) -> None:
         begun = now()
         with database.write() as session:
             key = create_key(session, "demo", "admin", created_at=begun)
-        waiting = fill(database, ImageStore(settings.image_dir), created_at=begun)
+        waiting = fill(database, open_image_store(settings), created_at=begun)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("TRACKER_")}  # noqa: TID251
         environ = kept | {
             "TRACKER_DATA_DIR": folder,

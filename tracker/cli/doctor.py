@@ -15,7 +15,7 @@ from tracker.services.doctor import (
 from tracker.storage import schema
 from tracker.storage.database import open_database
 from tracker.storage.detectors import list_detectors
-from tracker.storage.images import ImageStore
+from tracker.storage.images import open_image_store
 
 _MOST_SHOWN = 50
 
@@ -28,6 +28,7 @@ def doctor() -> None:
     are checked, while the service goes on.  The status is 1 if anything is wrong.
     """
     settings = load_settings()
+    images = open_image_store(settings)
     database = open_database(settings.database)
     try:
         current, head = schema.current_revision(database), schema.head_revision()
@@ -37,10 +38,13 @@ def doctor() -> None:
                 f"{head}: run tracker db upgrade, or the program that the database "
                 "belongs to"
             )
-        images = ImageStore(settings.image_dir)
         with database.read() as session:
-            problems = [*_check_detectors(session), *check_images(session, images)]
-            unnamed = count_unnamed_images(session, images)
+            problems = _check_detectors(session)
+            # Listed once the session has its snapshot: an image comes before the
+            # query that names it, and is never deleted.
+            kept = set(images.iter_names())
+            problems += check_images(session, kept)
+            unnamed = count_unnamed_images(session, kept)
     finally:
         database.close()
     if unnamed:

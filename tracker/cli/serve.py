@@ -26,6 +26,7 @@ from tracker.settings import Settings
 from tracker.storage import schema
 from tracker.storage.accounts import list_accounts
 from tracker.storage.database import Database, open_database
+from tracker.storage.images import open_image_store
 
 _START_SECONDS = 60.0
 
@@ -47,6 +48,7 @@ def prepare(settings: Settings, host: str, port: int) -> str | None:
     Returns what a link shows that signs in as the admin, where an admin could not
     sign in otherwise and whoever reads it sits at this machine.
     """
+    open_image_store(settings)
     database = open_database(settings.database)
     try:
         schema.upgrade(database)

@@ -11,6 +11,7 @@ from granian.server import Server
 
 from tracker.cli.processes import watch_parent
 from tracker.cli.setup import check_host, configure_logging, connect, load_settings
+from tracker.storage.images import open_image_store
 from tracker.web.provider import check_provider
 
 _GRACE_SECONDS = 30
@@ -33,6 +34,7 @@ def web(host: str, port: int, parent: int | None) -> None:
     address = check_host(settings, host)
     settings.load_secret_key()
     check_provider(settings)
+    open_image_store(settings)
     if parent is not None:
         watch_parent(parent, lambda: os.kill(os.getpid(), signal.SIGTERM))
     # Not forked: a copy of this process would share its locks and, once it has

@@ -1,6 +1,7 @@
 """What may be wrong with stored data, in plain words, and what mends it."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -10,7 +11,6 @@ from tracker.services.recount import compare_with_recount
 from tracker.storage.backup import iter_image_names
 from tracker.storage.counts import load_counts
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.images import ImageStore
 from tracker.storage.leases import find_failure
 from tracker.storage.snapshots import find_newest_snapshot, list_intervals_of
 
@@ -91,15 +91,15 @@ def _of(pair: list[int]) -> str:
     return f"{correct:,} of {labelled:,}"
 
 
-def check_images(session: Session, images: ImageStore) -> Iterator[Problem]:
-    """Yield the images that queries point at and that are not there."""
+def check_images(session: Session, kept: AbstractSet[str]) -> Iterator[Problem]:
+    """Yield the images that queries point at and that are not among those *kept*."""
     for name in iter_image_names(session):
-        if not images.has(name):
+        if name not in kept:
             yield Problem(
                 f"the image {name}, which a query points at, is missing", _MEND_IMAGE
             )
 
 
-def count_unnamed_images(session: Session, images: ImageStore) -> int:
-    """Count the files that no query points at; they do no harm."""
-    return len(set(images.iter_names()) - set(iter_image_names(session)))
+def count_unnamed_images(session: Session, kept: AbstractSet[str]) -> int:
+    """Count those *kept* that no query points at; they do no harm."""
+    return len(kept - set(iter_image_names(session)))

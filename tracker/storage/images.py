@@ -1,28 +1,63 @@
-"""Where the bytes of images are kept: files named by what they hold."""
+"""Where the bytes of images are kept: named by what they hold, in a folder or a bucket.
+
+A name is made here and never comes from a client.  An image is safe before the
+transaction that names it commits, so that no query ever points at nothing; a
+rolled-back transaction leaves an image that nobody points at.
+"""
 
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tracker.errors import ConfigurationError, UnavailableError
+from tracker.settings import Settings
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential, S3Store
+
+_NO_BUCKET = "the bucket that keeps the images is not there"
 
 
-class ImageStore:
-    """A folder of images, each named by the hash of its bytes.
+class ImageStore(Protocol):
+    """Images, each named by the hash of its bytes."""
 
-    A name is made here and never comes from a client.  A file is on the disk
-    before the transaction that names it commits, so that no query ever points at
-    nothing; a rolled-back transaction leaves a file that nobody points at.
+    def put(self, content: bytes, suffix: str) -> str:
+        """Store *content* and return its name, once it outlives a loss of power."""
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of the image *name*; raises FileNotFoundError."""
+
+    def iter_names(self) -> Iterator[str]:
+        """Yield the name of every image, whether or not a query points at it."""
+
+
+def open_image_store(settings: Settings) -> ImageStore:
+    """Return where *settings* say that images are kept; nothing is asked of it yet.
+
+    Raises ConfigurationError for a bucket that cannot be used.
     """
+    if settings.image_store:
+        return ImageBucket(_open_bucket(settings))
+    return ImageFolder(settings.image_dir)
+
+
+class ImageFolder:
+    """Images as files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         """Keep images in *folder*, which is made when the first one arrives."""
         self._folder = folder
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store *content* and return its name."""
-        name = f"{hashlib.sha256(content).hexdigest()}.{suffix}"
-        path = self._path(name)
+        """Store *content* and return its name; both are on the disk."""
+        name = _name_of(content, suffix)
+        path = self._folder / _place_of(name)
         if path.exists():
             return name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,18 +76,149 @@ class ImageStore:
 
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
-        return self._path(name).read_bytes()
-
-    def has(self, name: str) -> bool:
-        """Whether the image *name* is there."""
-        return self._path(name).is_file()
+        return (self._folder / _place_of(name)).read_bytes()
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every file, whether or not a query points at it."""
-        return (path.name for path in self._folder.rglob("*") if path.is_file())
+        """Yield the name of every image, whether or not a query points at it."""
+        for path in self._folder.rglob("*"):
+            is_in_place = path == self._folder / _place_of(path.name)
+            if is_in_place and path.is_file():
+                yield path.name
 
-    def _path(self, name: str) -> Path:
-        return self._folder / name[:2] / name
+
+class ImageBucket:
+    """Images as objects of a bucket, under the names they would have as files.
+
+    A bucket that does not answer, or does not let us, is an UnavailableError.
+    """
+
+    def __init__(self, bucket: "S3Store") -> None:
+        """Keep images in *bucket*, which must be there."""
+        self._bucket = bucket
+
+    def put(self, content: bytes, suffix: str) -> str:
+        """Store *content* and return its name; the server has said that it has it."""
+        name = _name_of(content, suffix)
+        place = _place_of(name)
+        with _told_of():
+            # Not a conditional put: some servers know none, and Amazon refuses one
+            # for the mere reason that another is under way, which may yet fail.
+            try:
+                self._bucket.head(place)
+            except FileNotFoundError:
+                self._put_new(place, content)
+        return name
+
+    def _put_new(self, place: str, content: bytes) -> None:
+        try:
+            # In parts, one that breaks off would leave some of them behind.
+            self._bucket.put(place, content, use_multipart=False)
+        except FileNotFoundError as error:
+            raise UnavailableError(_NO_BUCKET) from error
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of the image *name*; raises FileNotFoundError."""
+        with _told_of():
+            return bytes(self._bucket.get(_place_of(name)).bytes())
+
+    def iter_names(self) -> Iterator[str]:
+        """Yield the name of every image, whether or not a query points at it."""
+        with _told_of():
+            for objects in self._bucket.list():
+                for found in objects:
+                    name = found["path"].rpartition("/")[2]
+                    if found["path"] == _place_of(name):
+                        yield name
+
+
+def _open_bucket(settings: Settings) -> "S3Store":
+    key_id, secret = settings.s3_access_key_id, settings.s3_secret_access_key
+    if not (key_id and secret):
+        raise ConfigurationError(
+            "TRACKER_IMAGE_STORE needs TRACKER_S3_ACCESS_KEY_ID and "
+            "TRACKER_S3_SECRET_ACCESS_KEY, the access key to the bucket"
+        )
+    if not find_spec("obstore"):
+        raise ConfigurationError(
+            "TRACKER_IMAGE_STORE needs the extra s3: pip install tracker[s3]"
+        )
+    # Optional: only those who have a bucket install it.
+    from obstore.exceptions import BaseError
+    from obstore.store import S3Store
+
+    key: S3Credential = {
+        "access_key_id": key_id,
+        "secret_access_key": secret,
+        "token": None,
+        "expires_at": None,
+    }
+    amazon = f"https://s3.{settings.s3_region}.amazonaws.com"
+    endpoint = settings.s3_endpoint or amazon
+    name, _, prefix = settings.image_store.removeprefix("s3://").partition("/")
+    try:
+        return S3Store(
+            name,
+            prefix=prefix or None,
+            # The library reads variables AWS_... too.  What is given here goes
+            # before them, and so does a key that is provided over one that is read.
+            config={
+                "aws_endpoint_url_s3": endpoint,
+                "region": settings.s3_region,
+                "virtual_hosted_style_request": False,
+                "skip_signature": False,
+            },
+            credential_provider=lambda: key,
+            client_options={
+                "allow_http": endpoint.startswith("http://"),
+                "connect_timeout": timedelta(seconds=2),
+                "timeout": timedelta(seconds=10),
+            },
+            # No try begins later than this, so that a call ends within 15 seconds.
+            retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=5)},
+        )
+    except BaseError as error:
+        raise ConfigurationError(
+            f"TRACKER_IMAGE_STORE cannot be opened: {_first_line(error)}"
+        ) from error
+
+
+@contextmanager
+def _told_of() -> Iterator[None]:
+    """Turn what a bucket raises into our own words, but for a missing image."""
+    # Optional, as above.
+    from obstore.exceptions import (
+        BaseError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+    )
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if "NoSuchBucket" not in str(error):
+            raise
+        raise UnavailableError(_NO_BUCKET) from error
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise UnavailableError(
+            "the bucket that keeps the images refuses the access key, or what it is "
+            "asked for"
+        ) from error
+    except BaseError as error:
+        raise UnavailableError(
+            "the bucket that keeps the images does not answer; try again"
+        ) from error
+
+
+def _name_of(content: bytes, suffix: str) -> str:
+    return f"{hashlib.sha256(content).hexdigest()}.{suffix}"
+
+
+def _place_of(name: str) -> str:
+    return f"{name[:2]}/{name}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def sync_folder(folder: Path) -> None:

@@ -135,5 +135,5 @@ def _read_image(query_id: str) -> tuple[bytes, str]:
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:
-        raise NotFoundError("the image is no longer in the data folder") from error
+        raise NotFoundError("the image is missing where images are kept") from error
     return content, name.rpartition(".")[2]

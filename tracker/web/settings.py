@@ -154,8 +154,10 @@ def describe_settings() -> list[tuple[str, str, str]]:
 
 
 def _show(settings: Settings, name: str) -> str:
-    if name == "secret_key":
-        return "given" if settings.secret_key else "kept in the data folder"
+    if name == "secret_key" and not settings.secret_key:
+        return "kept in the data folder"
+    if not Settings.model_fields[name].repr:
+        return "given" if getattr(settings, name) else ""
     if name == "database_url":
         # A password may stand in the address and among its parameters.
         url = database().engine.url.set(query={})
