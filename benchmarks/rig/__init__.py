@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -162,6 +162,13 @@ def fill(
 ) -> None:
     """Import so many labelled queries, with keys counted from *first*."""
     rows = random_rows(first, number, classes=classes)
+    import_all(database, rows, detector=detector)
+
+
+def import_all(
+    database: Database, rows: Iterable[dict[str, object]], *, detector: str = DETECTOR
+) -> None:
+    """Import *rows* as one file."""
     with database.write() as session:
         import_rows(
             session,
