@@ -30,6 +30,7 @@ from tracker.storage.detectors import list_versions
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation, Skip
+from tracker.storage.retention import delete_disposable, lock_disposable
 from tracker.storage.snapshots import iter_intervals
 
 DAYS = 30
@@ -265,6 +266,28 @@ def label_if_there(bench: Bench, query: Query, labeler: str) -> bool:
     except NotFoundError:
         return False
     return True
+
+
+def test_who_comes_while_a_query_is_being_deleted_waits_and_does_not_find_it(
+    bench: Bench, recompute: Recompute
+) -> None:
+    old = [bench.log("YES") for _ in range(5)]
+    recompute()
+    age(bench)
+    young = bench.log("YES")
+    long_ago = bench.clock() - ANSWERED_WITHIN
+    known = [query.id for query in old]
+    with ThreadPoolExecutor(2) as pool:
+        with bench.database.write() as session:
+            locked = lock_disposable(session, known, reserved_until=long_ago)
+            labelling = pool.submit(label_if_there, bench, old[0], "bob")
+            asking = pool.submit(ask, bench, "alice")
+            deleted = delete_disposable(session, locked, reserved_until=long_ago)
+
+        assert deleted == len(old)
+        assert labelling.result() is False
+        assert asking.result() == young.id
+    assert there(bench) == {young.id}
 
 
 def test_labelers_who_race_the_worker_lose_no_label(
