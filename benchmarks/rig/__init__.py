@@ -17,9 +17,11 @@ from pathlib import Path
 
 import psycopg
 import structlog
+from flask.testing import FlaskClient
 from sqlalchemy import create_engine, make_url
 
 from tracker.jobs.recompute import Recomputer
+from tracker.services.accounts import create_account
 from tracker.services.detectors import (
     NewDetector,
     create_detector,
@@ -27,6 +29,7 @@ from tracker.services.detectors import (
 )
 from tracker.services.imports import import_rows
 from tracker.services.rows import Row
+from tracker.services.sign_ins import create_link
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
 
@@ -183,3 +186,14 @@ def import_all(
 def fold(database: Database) -> None:
     """Run the job once."""
     Recomputer(database, "benchmark").run()
+
+
+def sign_in(client: FlaskClient, database: Database) -> None:
+    """Let the browser *client* see the pages."""
+    at = datetime.now(UTC)
+    with database.write() as session:
+        account = create_account(
+            session, "onlooker", "viewer", created_at=at, has_all_detectors=True
+        )
+        link = create_link(session, account, created_at=at)
+    client.get("/sign-in", query_string={"token": link})
