@@ -193,7 +193,7 @@ def sign_in(client: FlaskClient, database: Database) -> None:
     at = datetime.now(UTC)
     with database.write() as session:
         account = create_account(
-            session, "onlooker", "viewer", created_at=at, has_all_detectors=True
+            session, "onlooker", "admin", created_at=at, has_all_detectors=True
         )
         link = create_link(session, account, created_at=at)
     client.get("/sign-in", query_string={"token": link})
