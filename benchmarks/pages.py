@@ -28,6 +28,7 @@ from rig import (
     fresh_databases,
     opened,
     parse_options,
+    sign_in,
 )
 
 from tracker.app import create_app
@@ -134,6 +135,7 @@ def main() -> None:
                 key = build(database, labels, options.classes)
                 settings = Settings(data_dir=Path(folder), secret_key="k" * 40)
                 client = create_app(settings, database).test_client()
+                sign_in(client, database)
                 print(f"\n{describe(url)}")
                 print(describe_size(database, labels))
                 for line in measured(client, key, options.requests):

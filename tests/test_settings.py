@@ -64,6 +64,7 @@ def test_variables_of_others_and_of_the_tests_are_left_alone() -> None:
         ),
         ("TRACKER_IMAGE_HOSTS", "a.example", "image_hosts", ("a.example",)),
         ("TRACKER_MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
+        ("TRACKER_KEEP_UNLABELLED_DAYS", "365", "keep_unlabelled_days", 365),
         ("TRACKER_REQUESTS_PER_MINUTE", "600", "requests_per_minute", 600),
         ("TRACKER_WEB_THREADS", "256", "web_threads", 256),
         ("TRACKER_WEB_PROCESSES", "64", "web_processes", 64),

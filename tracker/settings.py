@@ -136,6 +136,13 @@ class Settings(BaseModel):
         le=3600.0,
         description="Seconds between two runs of the job that recomputes intervals.",
     )
+    keep_unlabelled_days: int = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after which the worker deletes queries that were never "
+        "labelled; 0 keeps them for ever.",
+    )
     public_url: PublicUrl = Field(
         default="",
         description="Where browsers find the server, such as "

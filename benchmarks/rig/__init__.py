@@ -10,16 +10,18 @@ import sqlite3
 import tempfile
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
 import structlog
+from flask.testing import FlaskClient
 from sqlalchemy import create_engine, make_url
 
 from tracker.jobs.recompute import Recomputer
+from tracker.services.accounts import create_account
 from tracker.services.detectors import (
     NewDetector,
     create_detector,
@@ -27,6 +29,7 @@ from tracker.services.detectors import (
 )
 from tracker.services.imports import import_rows
 from tracker.services.rows import Row
+from tracker.services.sign_ins import create_link
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
 
@@ -162,6 +165,13 @@ def fill(
 ) -> None:
     """Import so many labelled queries, with keys counted from *first*."""
     rows = random_rows(first, number, classes=classes)
+    import_all(database, rows, detector=detector)
+
+
+def import_all(
+    database: Database, rows: Iterable[dict[str, object]], *, detector: str = DETECTOR
+) -> None:
+    """Import *rows* as one file."""
     with database.write() as session:
         import_rows(
             session,
@@ -176,3 +186,14 @@ def fill(
 def fold(database: Database) -> None:
     """Run the job once."""
     Recomputer(database, "benchmark").run()
+
+
+def sign_in(client: FlaskClient, database: Database) -> None:
+    """Let the browser *client* see the pages."""
+    at = datetime.now(UTC)
+    with database.write() as session:
+        account = create_account(
+            session, "onlooker", "admin", created_at=at, has_all_detectors=True
+        )
+        link = create_link(session, account, created_at=at)
+    client.get("/sign-in", query_string={"token": link})

@@ -7,6 +7,7 @@ import click
 from tracker.cli.processes import watch_parent
 from tracker.cli.setup import configure_logging, connected, load_settings, process_name
 from tracker.jobs.recompute import Recomputer
+from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 
 
@@ -21,4 +22,10 @@ def worker(parent: int | None) -> None:
         watch_parent(parent, stop.set)
     with connected(settings) as database:
         recomputer = Recomputer(database, process_name())
-        run_worker(recomputer, every_seconds=settings.recompute_seconds, stop=stop)
+        days = settings.keep_unlabelled_days
+        run_worker(
+            recomputer,
+            every_seconds=settings.recompute_seconds,
+            retention=Retention(database, days) if days else None,
+            stop=stop,
+        )

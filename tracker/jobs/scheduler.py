@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import FrameType
 
@@ -12,17 +13,24 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tracker.errors import UnavailableError
 from tracker.jobs.recompute import Recomputer
+from tracker.jobs.retention import Retention
 
 log = structlog.get_logger("tracker.worker")
 
 _WATCH_SECONDS = 1.0
+_RETENTION_SECONDS = 60.0
 
 
 def run_worker(
-    recomputer: Recomputer, *, every_seconds: float, stop: threading.Event | None = None
+    recomputer: Recomputer,
+    *,
+    every_seconds: float,
+    retention: Retention | None = None,
+    stop: threading.Event | None = None,
 ) -> None:
     """Run the job every so many seconds until SIGTERM, SIGINT or *stop*.
 
+    Where queries are not kept for ever, *retention* runs beside it every minute.
     A run that is under way is finished first.  Two workers at once are harmless:
     see ``services/recompute.py``.
     """
@@ -37,18 +45,25 @@ def run_worker(
 
     scheduler = BackgroundScheduler(
         timezone=UTC,
-        executors={"default": ThreadPoolExecutor(1)},
+        # One for each of the two jobs, so that neither waits for the other.
+        executors={"default": ThreadPoolExecutor(2)},
         # A late run is still wanted (there is no grace after which it would be
         # dropped), several late ones are one, and never two at the same time.
         job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
     )
-    job = scheduler.add_job(
-        _run_once,
-        "interval",
-        seconds=every_seconds,
-        args=[recomputer],
-        next_run_time=datetime.now(UTC),
-    )
+
+    def add(work: Callable[[], object], seconds: float) -> None:
+        scheduler.add_job(
+            _run_once,
+            "interval",
+            seconds=seconds,
+            args=[work],
+            next_run_time=datetime.now(UTC),
+        )
+
+    add(recomputer.run, every_seconds)
+    if retention is not None:
+        add(retention.run, _RETENTION_SECONDS)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
     offset = _wall_offset()
@@ -57,7 +72,8 @@ def run_worker(
         # hour, it would sleep for that hour.
         if _wall_offset() < offset - _WATCH_SECONDS:
             log.warning("the clock was set back; the next run is now")
-            job.modify(next_run_time=datetime.now(UTC))
+            for job in scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))
         offset = _wall_offset()
     scheduler.shutdown(wait=True)
     log.info("worker stopped", worker=recomputer.worker)
@@ -67,8 +83,8 @@ def _wall_offset() -> float:
     return time.time() - time.monotonic()
 
 
-def _run_once(recomputer: Recomputer) -> None:
+def _run_once(work: Callable[[], object]) -> None:
     try:
-        recomputer.run()
+        work()
     except UnavailableError as error:
         log.warning("the database is away; the next run tries again", error=str(error))

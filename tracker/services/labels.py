@@ -8,9 +8,10 @@ from sqlalchemy.orm import Session
 
 from tracker.services.agreement import weigh
 from tracker.services.detectors import check_class
-from tracker.services.fields import Input, Instant, LabelText, Note, Sampling
+from tracker.services.fields import Input, Instant, LabelText, Note, Sampling, missing
 from tracker.services.queries import label_row
 from tracker.storage import labels as storage
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labels import Label
 from tracker.storage.pending import add_batch, first_id
@@ -54,6 +55,8 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
     current = lock_query(session, query.id)
+    if current is None:
+        raise missing("query", dump_id("iq", query.id))
     batch = add_batch(session, detector.id, created_at=created_at)
     sampling = new.sampling or current.sampling
     row = label_row(

@@ -64,6 +64,11 @@ def first_id(batch: int) -> int:
     return batch << _POSITION_BITS
 
 
+def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
+    """Return the number of the batch that an id *column* was given out by."""
+    return column // BATCH_LIMIT
+
+
 def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
     """Return the condition that an id *column* lies in a pending batch's range."""
     first = PendingBatch.id * BATCH_LIMIT

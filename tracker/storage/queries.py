@@ -64,11 +64,20 @@ class Query(Base):
             sqlite_where=text("label IS NULL"),
             postgresql_where=text("label IS NULL"),
         ),
+        # Of those without a label the oldest, which are not kept for ever.
+        Index(
+            "ix_queries_created_at_id_unlabelled",
+            "created_at",
+            "id",
+            sqlite_where=text("label IS NULL"),
+            postgresql_where=text("label IS NULL"),
+        ),
         # What was put to several versions, which are compared by it.
         Index(
-            "ix_queries_detector_id_input_given",
+            "ix_queries_detector_id_input_label_given",
             "detector_id",
             "input",
+            "label",
             sqlite_where=text("input IS NOT NULL"),
             postgresql_where=text("input IS NOT NULL"),
         ),
@@ -114,14 +123,16 @@ def find_query(session: Session, query_id: int) -> Query | None:
     return session.get(Query, query_id)
 
 
-def lock_query(session: Session, query_id: int) -> Query:
+def lock_query(session: Session, query_id: int) -> Query | None:
     """Return a query that nobody else can label before this transaction ends.
+
+    None if the worker deleted it just now.
 
     Without it two people who label at once would both replace the same label.
     SQLite has one writer at a time, so that what was read is still true.
     """
     if session.get_bind().dialect.name == "sqlite":
-        return session.get_one(Query, query_id)
+        return session.get(Query, query_id)
     statement = (
         select(Query)
         .where(Query.id == query_id)
@@ -129,7 +140,7 @@ def lock_query(session: Session, query_id: int) -> Query:
         # The session may have read the query before it had to wait for the lock.
         .execution_options(populate_existing=True)
     )
-    return session.scalars(statement).one()
+    return session.scalars(statement).one_or_none()
 
 
 def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | None:

@@ -214,7 +214,8 @@ def find_skipped_query(
         .limit(1)
     )
     number = session.scalars(statement).one_or_none()
-    return None if number is None else session.get_one(Query, number)
+    # It may have been deleted in between, for want of a label.
+    return None if number is None else session.get(Query, number)
 
 
 def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:

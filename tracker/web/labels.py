@@ -94,11 +94,14 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
 
 
 def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
-    with database().write() as session:
+    def work(session: Session) -> None:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is not None:
             skip(session, query, labeler=name_browser(), skipped_at=now())
+
+    # The worker may delete the query just now: the second try does not find it.
+    database().run(work)
 
 
 def name_browser() -> str:

@@ -1,0 +1,350 @@
+"""Queries that were never labelled are deleted by age, and nothing else is."""
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from tests.conftest import Clock
+from tests.processes import wait_until
+from tests.services.conftest import Bench
+from tracker.errors import NotFoundError
+from tracker.jobs.recompute import Recomputer
+from tracker.jobs.retention import Retention
+from tracker.jobs.scheduler import run_worker
+from tracker.services.labels import NewLabel, add_label
+from tracker.services.queries import get_query
+from tracker.services.queues import QueueChoice, build_queue
+from tracker.services.recount import compare_with_recount
+from tracker.services.reservations import RESERVED_FOR, reserve, skip
+from tracker.services.retention import ANSWERED_WITHIN, delete_unlabelled
+from tracker.storage.base import dump_id
+from tracker.storage.comparison import count_pairs
+from tracker.storage.database import Database
+from tracker.storage.detectors import list_versions
+from tracker.storage.labels import Label
+from tracker.storage.queries import Query
+from tracker.storage.reservations import Reservation, Skip
+from tracker.storage.retention import delete_disposable, lock_disposable
+from tracker.storage.snapshots import iter_intervals
+
+DAYS = 30
+Recompute = Callable[[], None]
+
+
+@pytest.fixture
+def bench(database: Database, clock: Clock) -> Bench:
+    return Bench(database, clock, ["YES", "NO"])
+
+
+def age(bench: Bench, by: timedelta = timedelta(days=DAYS, seconds=1)) -> None:
+    bench.clock.at += by
+
+
+def run(bench: Bench, **more: int) -> int:
+    return Retention(bench.database, DAYS, bench.clock, **more).run()
+
+
+def there(bench: Bench) -> set[int]:
+    with bench.database.read() as session:
+        return set(session.scalars(select(Query.id)))
+
+
+def count(bench: Bench, rows_of: type[Reservation | Skip]) -> int:
+    with bench.database.read() as session:
+        return session.scalars(select(func.count()).select_from(rows_of)).one()
+
+
+def ask(bench: Bench, labeler: str) -> int:
+    def work(session: Session) -> int:
+        queue = build_queue(session, bench.attached(session), QueueChoice())
+        at = bench.clock()
+        return reserve(session, queue, labeler=labeler, reserved_at=at)[0].id
+
+    return bench.database.run(work)
+
+
+def numbers(bench: Bench) -> object:
+    """Everything that is computed of labels: history, estimate, counts."""
+    with bench.database.read() as session:
+        versions = list_versions(session, bench.detector.id)
+        return (
+            [tuple(row) for v in versions for row in iter_intervals(session, [v.id])],
+            [(v.name, v.queries, v.corrections) for v in versions],
+            bench.estimate().confusion,
+        )
+
+
+def test_only_old_queries_without_a_label_go(
+    bench: Bench, recompute: Recompute
+) -> None:
+    old = [bench.log("YES", "NO"), bench.log("NO", "UNCLEAR")]
+    late = bench.log("NO")
+    for _ in range(5):
+        bench.log("YES")
+    age(bench)
+    young = [bench.log("YES"), bench.log("NO", "NO")]
+    bench.label(late, "NO", sampling="targeted")
+    recompute()
+    before = numbers(bench)
+
+    assert run(bench) == 5
+    assert there(bench) == {query.id for query in [*old, late, *young]}
+    assert run(bench) == 0
+    recompute()
+    assert numbers(bench) == before
+    with bench.database.read() as session:
+        assert compare_with_recount(session, bench.attached(session)) == []
+
+
+def test_what_the_job_has_not_counted_is_kept_until_it_has(
+    bench: Bench, recompute: Recompute
+) -> None:
+    bench.log("YES")
+    age(bench)
+
+    assert run(bench) == 0
+    recompute()
+    assert run(bench) == 1
+    with bench.database.read() as session:
+        assert [v.queries for v in list_versions(session, bench.detector.id)] == [1]
+
+
+def test_what_a_labeler_was_given_is_kept_for_a_day_after(
+    bench: Bench, recompute: Recompute
+) -> None:
+    queries = [bench.log("YES") for _ in range(3)]
+    recompute()
+    age(bench)
+    given = ask(bench, "alice")
+
+    assert run(bench) == 2
+    assert there(bench) == {given}
+    age(bench, RESERVED_FOR + ANSWERED_WITHIN - timedelta(seconds=1))
+    assert run(bench) == 0
+    # Who was away for so long may still answer.
+    bench.label(next(query for query in queries if query.id == given), "YES")
+    age(bench)
+    assert run(bench) == 0
+
+
+def test_reservations_and_skips_go_with_their_query(
+    bench: Bench, recompute: Recompute
+) -> None:
+    for _ in range(2):
+        bench.log("YES")
+    recompute()
+    ask(bench, "alice")
+    skipped = ask(bench, "bob")
+    with bench.database.write() as session:
+        query = session.get_one(Query, skipped)
+        skip(session, query, labeler="bob", skipped_at=bench.clock())
+    age(bench)
+
+    assert run(bench) == 2
+    assert count(bench, Reservation) == count(bench, Skip) == 0
+
+
+def test_versions_are_compared_by_the_same_pairs_as_before(
+    bench: Bench, recompute: Recompute
+) -> None:
+    bench.log("YES", "YES", version="v1", input="a")
+    pair = bench.log("NO", version="v2", input="a")
+    bench.log("YES", version="v1", input="b")
+    bench.log("NO", version="v2", input="b")
+    other = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
+    other.log("YES", "YES", input="b")
+    recompute()
+    age(bench)
+
+    def pairs() -> object:
+        with bench.database.read() as session:
+            old, new = list_versions(session, bench.detector.id)
+            return count_pairs(session, bench.detector.id, old_id=old.id, new_id=new.id)
+
+    before = pairs()
+    assert before
+    assert run(bench) == 2
+    assert pairs() == before
+    assert pair.id in there(bench)
+
+
+def test_a_key_is_free_again(bench: Bench, recompute: Recompute) -> None:
+    old = bench.log("YES", key="frame 1")
+    recompute()
+    age(bench)
+    assert run(bench) == 1
+    new = bench.log("NO", "NO", key="frame 1")
+
+    assert there(bench) == {new.id}
+    assert new.id > old.id
+
+
+def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
+    bench: Bench, recompute: Recompute
+) -> None:
+    bench.log("YES", "YES", input="a")
+    kept = [bench.log("NO", input="a") for _ in range(20)]
+    for _ in range(5):
+        bench.log("YES")
+    recompute()
+    age(bench)
+    retention = Retention(bench.database, DAYS, bench.clock, piece=1)
+
+    # A run looks at twenty pieces, and all of the first twenty are needed.
+    assert [retention.run() for _ in range(4)] == [0, 5, 0, 0]
+    assert {query.id for query in kept} < there(bench)
+
+
+@pytest.mark.parametrize("what", ["label", "reservation"])
+def test_a_query_that_gets_something_after_it_was_found_stays(
+    bench: Bench, recompute: Recompute, what: str
+) -> None:
+    queries = {query.id: query for query in (bench.log("YES") for _ in range(4))}
+    recompute()
+    age(bench)
+    if what == "label":
+        kept = next(iter(queries))
+        bench.label(queries[kept], "YES")
+    else:
+        kept = ask(bench, "alice")
+    with bench.database.write() as session:
+        at = bench.clock()
+        assert delete_unlabelled(session, list(queries), deleted_at=at) == 3
+
+    assert there(bench) == {kept}
+
+
+def test_what_is_being_labelled_is_neither_deleted_nor_waited_for(
+    bench: Bench, recompute: Recompute
+) -> None:
+    query, other = bench.log("YES"), bench.log("YES")
+    recompute()
+    age(bench)
+    gone: list[int] = []
+    worker = threading.Thread(target=lambda: gone.append(run(bench)))
+    with bench.database.write() as session:
+        add_label(
+            session,
+            bench.attached(session),
+            session.get_one(Query, query.id),
+            NewLabel(label="NO"),
+            labeler="bob",
+            created_at=bench.clock(),
+        )
+        worker.start()
+        if not bench.database.is_sqlite:
+            # There everybody waits, because it has one writer at a time.
+            wait_until(lambda: gone == [1])
+    worker.join()
+
+    assert gone == [1]
+    assert there(bench) == {query.id}
+    assert other.id != query.id
+
+
+def label_if_there(bench: Bench, query: Query, labeler: str) -> bool:
+    """Label a query as a request does; False if there is no such query any more."""
+
+    def give(session: Session) -> None:
+        add_label(
+            session,
+            bench.attached(session),
+            get_query(session, dump_id("iq", query.id)),
+            NewLabel(label="NO"),
+            labeler=labeler,
+            created_at=bench.clock(),
+        )
+
+    try:
+        bench.database.run(give)
+    except NotFoundError:
+        return False
+    return True
+
+
+def test_who_comes_while_a_query_is_being_deleted_waits_and_does_not_find_it(
+    bench: Bench, recompute: Recompute
+) -> None:
+    old = [bench.log("YES") for _ in range(5)]
+    recompute()
+    age(bench)
+    young = bench.log("YES")
+    long_ago = bench.clock() - ANSWERED_WITHIN
+    known = [query.id for query in old]
+    with ThreadPoolExecutor(2) as pool:
+        with bench.database.write() as session:
+            locked = lock_disposable(session, known, reserved_until=long_ago)
+            labelling = pool.submit(label_if_there, bench, old[0], "bob")
+            asking = pool.submit(ask, bench, "alice")
+            deleted = delete_disposable(session, locked, reserved_until=long_ago)
+
+        assert deleted == len(old)
+        assert labelling.result() is False
+        assert asking.result() == young.id
+    assert there(bench) == {young.id}
+
+
+def test_labelers_who_race_the_worker_lose_no_label(
+    bench: Bench, recompute: Recompute
+) -> None:
+    queries = [bench.log("YES") for _ in range(300)]
+    recompute()
+    age(bench)
+    gate = threading.Barrier(5)
+
+    def label(number: int) -> set[int]:
+        mine = queries[number::3]
+        random.Random(number).shuffle(mine)
+        gate.wait()
+        name = f"labeler {number}"
+        return {query.id for query in mine if label_if_there(bench, query, name)}
+
+    def delete() -> int:
+        gate.wait()
+        retention = Retention(bench.database, DAYS, bench.clock, piece=7)
+        return sum(retention.run() for _ in range(4))
+
+    with ThreadPoolExecutor(5) as pool:
+        deleting = [pool.submit(delete) for _ in range(2)]
+        labelling = [pool.submit(label, number) for number in range(3)]
+        labelled = set().union(*(one.result() for one in labelling))
+        deleted = sum(one.result() for one in deleting)
+    recompute()
+
+    assert labelled
+    assert deleted
+    assert there(bench) == labelled
+    assert len(labelled) + deleted == len(queries)
+    with bench.database.read() as session:
+        assert set(session.scalars(select(Label.query_id))) == labelled
+        assert compare_with_recount(session, bench.attached(session)) == []
+        assert [v.queries for v in list_versions(session, bench.detector.id)] == [300]
+
+
+def test_the_worker_does_it(bench: Bench) -> None:
+    bench.log("YES")
+    kept = bench.log("YES", "NO")
+    Recomputer(bench.database, "w", bench.clock).run()
+    age(bench)
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=run_worker,
+        args=(Recomputer(bench.database, "w", bench.clock),),
+        kwargs={
+            "every_seconds": 0.1,
+            "retention": Retention(bench.database, DAYS, bench.clock),
+            "stop": stop,
+        },
+    )
+    thread.start()
+    try:
+        wait_until(lambda: there(bench) == {kept.id})
+    finally:
+        stop.set()
+        thread.join(10)

@@ -1,0 +1,97 @@
+"""Deleting queries that were never labelled, in small pieces from the oldest on."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, CursorResult, delete, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.labels import Label
+from tracker.storage.pending import PendingBatch, batch_of
+from tracker.storage.queries import Query
+from tracker.storage.reservations import Reservation, Skip
+
+_IN_PLACE = {"synchronize_session": False}
+
+
+class Place(NamedTuple):
+    """Where a query stands among those without a label, by age."""
+
+    created_at: datetime
+    query_id: int
+
+
+def list_unlabelled(
+    session: Session, *, before: datetime, after: Place | None, limit: int
+) -> Sequence[Place]:
+    """Return some queries without a label from before an instant, the oldest first.
+
+    They go on behind the place *after*.
+    """
+    order = (Query.created_at, Query.id)
+    statement = select(*order).where(Query.label.is_(None), Query.created_at < before)
+    if after is not None:
+        statement = statement.where(tuple_(*order) > tuple_(*after))
+    found = session.execute(statement.order_by(*order).limit(limit))
+    return [Place(*row) for row in found]
+
+
+def lock_disposable(
+    session: Session, query_ids: Sequence[int], *, reserved_until: datetime
+) -> Sequence[int]:
+    """Return those of the queries that may be deleted, and keep all others off them.
+
+    From then on nobody can label, reserve or skip one: it takes a lock of the query
+    itself.  What somebody works on just now is left out, and comes again another time.
+    """
+    statement = (
+        select(Query.id)
+        .where(Query.id.in_(query_ids), *_is_disposable(reserved_until))
+        .with_for_update(skip_locked=True)
+    )
+    return session.scalars(statement).all()
+
+
+def delete_disposable(
+    session: Session, query_ids: Sequence[int], *, reserved_until: datetime
+) -> int:
+    """Delete those of the locked queries that may be deleted, and count them.
+
+    The condition is asked once more by the statement that deletes: it sees what was
+    committed until the lock was there, which the statement that locked may not.
+    """
+    expired = Reservation.until <= reserved_until
+    ended = delete(Reservation).where(Reservation.query_id.in_(query_ids), expired)
+    session.execute(ended, execution_options=_IN_PLACE)
+    disposable = _is_disposable(reserved_until)
+    known = Query.id.in_(query_ids)
+    skips = delete(Skip).where(
+        Skip.query_id.in_(select(Query.id).where(known, *disposable))
+    )
+    session.execute(skips, execution_options=_IN_PLACE)
+    statement = delete(Query).where(known, *disposable)
+    result = session.execute(statement, execution_options=_IN_PLACE)
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
+    """Return what is true of a query that nothing needs any more."""
+    beside = aliased(Query)
+    kept_by = (
+        select(Label.id).where(Label.query_id == Query.id),
+        select(Reservation.query_id).where(
+            Reservation.query_id == Query.id, Reservation.until > reserved_until
+        ),
+        # The job has yet to count it.
+        select(PendingBatch.id).where(PendingBatch.id == batch_of(Query.id)),
+        # Versions are compared by what each said of one input, of which one label
+        # is enough.  Every label is greater than the empty text, and the index knows.
+        select(beside.id).where(
+            beside.detector_id == Query.detector_id,
+            beside.input == Query.input,
+            beside.label > "",
+        ),
+    )
+    return [Query.label.is_(None), *(~found.exists() for found in kept_by)]
