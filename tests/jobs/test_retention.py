@@ -62,7 +62,9 @@ def count(bench: Bench, rows_of: type[Reservation | Skip]) -> int:
 
 def ask(bench: Bench, labeler: str) -> int:
     def work(session: Session) -> int:
-        queue = build_queue(session, bench.attached(session), QueueChoice())
+        queue = build_queue(
+            session, bench.attached(session), QueueChoice(), labeler="alice"
+        )
         at = bench.clock()
         return reserve(session, queue, labeler=labeler, reserved_at=at)[0].id
 

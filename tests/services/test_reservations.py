@@ -24,7 +24,9 @@ def ask(bench: Bench, labeler: str, *, ahead: int = 0) -> list[int]:
     def work(session: Session) -> list[int]:
         queries = reserve(
             session,
-            build_queue(session, bench.attached(session), QueueChoice()),
+            build_queue(
+                session, bench.attached(session), QueueChoice(), labeler="alice"
+            ),
             labeler=labeler,
             reserved_at=bench.clock(),
             ahead=ahead,
@@ -186,7 +188,12 @@ def effort(bench: Bench, session: Session, queue: str) -> int:
     def ask_once() -> None:
         reserve(
             session,
-            build_queue(session, bench.attached(session), QueueChoice(queue=queue)),
+            build_queue(
+                session,
+                bench.attached(session),
+                QueueChoice(queue=queue),
+                labeler="alice",
+            ),
             labeler="alice",
             reserved_at=bench.clock(),
             ahead=1,
