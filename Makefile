@@ -35,7 +35,7 @@ contracts: $(VENV)/.installed-dev ## who may import whom
 	$(BIN)/lint-imports
 
 audit: $(VENV)/.installed-dev ## known vulnerabilities among the pinned packages
-	$(BIN)/pip-audit --strict --require-hashes -r requirements.txt
+	$(BIN)/python scripts/audit.py
 
 bench: $(VENV)/.installed-dev ## the benchmarks, each a table with ratios
 	@for file in benchmarks/*.py; do echo; $(BIN)/python $$file || exit 1; done

@@ -1,11 +1,11 @@
 """Scripts in every text that somebody may type: shown to the letter, never run."""
 
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from tests.browser.conftest import Site, Watch
 from tests.conftest import Clock
@@ -15,9 +15,11 @@ from tracker.services.accounts import create_account
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports import import_rows
 from tracker.services.keys import create_key
+from tracker.services.labels import NewLabel, add_label
 from tracker.services.rows import Row
 from tracker.services.studies import add_study, parse_study
 from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query
 
 Open = Callable[..., Watch]
@@ -70,67 +72,59 @@ PAYLOADS = [
 def hostile(site: Site) -> dict[str, list[str]]:
     """Put every payload into every field; return the paths to look at."""
     clock = Clock()
-    paths: dict[str, list[str]] = {"all": []}
+    paths: dict[str, list[str]] = {}
     for number, payload in enumerate(PAYLOADS):
         with site.database.write() as session:
-            detector = create_detector(
-                session,
-                NewDetector(
-                    name=f"{payload} {number}",
-                    question=payload,
-                    classes=[payload, f"{payload}2"],
-                ),
-                created_at=clock(),
-            )
-            rows: list[dict[str, Any]] = [
-                {
-                    "key": f"{payload}{row}",
-                    "input": payload,
-                    "predicted": payload,
-                    "version": payload,
-                    "metadata": {payload: payload},
-                    "label": payload if row else None,
-                }
-                for row in range(2)
-            ]
-            import_rows(
-                session,
-                detector,
-                [
-                    Row(at, {k: v for k, v in row.items() if v is not None})
-                    for at, row in enumerate(rows, start=1)
-                ],
-                digest=payload,
-                labeler=payload,
-                created_at=clock(),
-            )
-            said = {"name": payload, "kind": "seeds", "rounds": SEEDS, "note": payload}
-            study, _ = add_study(
-                session,
-                detector,
-                parse_study(said),
-                added_by=payload,
-                created_at=clock(),
-            )
+            paths[payload] = _describe(session, clock, number, payload)
             create_account(session, f"{payload} a", "viewer", created_at=clock())
             create_key(session, f"{payload} k", "viewer", created_at=clock())
-            here = f"/detectors/{dump_id('det', detector.id)}"
-            query = dump_id("iq", _first_query(session, detector.id))
-            paths[payload] = [here, f"/queries/{query}"]
-            if number % 4 == 0:
-                # What these show stands on the pages above as well.
-                paths[payload] += [
-                    f"{here}/queries",
-                    f"{here}/label",
-                    f"/studies/{dump_id('stu', study.id)}",
-                ]
     Recomputer(site.database, "hostile", clock).run()
     return paths
 
 
-def _first_query(session: Any, detector_id: int) -> int:
-    statement = select(func.min(Query.id)).where(Query.detector_id == detector_id)
-    return int(session.scalar(statement))
+def _describe(session: Session, clock: Clock, number: int, payload: str) -> list[str]:
+    new = NewDetector(
+        name=f"{payload} {number}", question=payload, classes=[payload, f"{payload}2"]
+    )
+    detector = create_detector(session, new, created_at=clock())
+    query = _add_queries(session, clock, detector, payload)
+    said = {"name": payload, "kind": "seeds", "rounds": SEEDS, "note": payload}
+    study, _ = add_study(
+        session, detector, parse_study(said), added_by=payload, created_at=clock()
+    )
+    here = f"/detectors/{dump_id('det', detector.id)}"
+    paths = [here, f"/queries/{query}"]
+    if number % 4 == 0:
+        # What these show stands on the pages above as well.
+        paths += [f"{here}/queries", f"{here}/label"]
+        paths += [f"/studies/{dump_id('stu', study.id)}"]
+    return paths
+
+
+def _add_queries(
+    session: Session, clock: Clock, detector: Detector, payload: str
+) -> str:
+    """Log two queries and label the first; return its id."""
+    values = {
+        "input": payload,
+        "predicted": payload,
+        "version": payload,
+        "metadata": {payload: payload},
+    }
+    rows = [Row(at, {**values, "key": f"{payload}{at}"}) for at in (1, 2)]
+    import_rows(
+        session,
+        detector,
+        rows,
+        digest=payload,
+        labeler=payload,
+        created_at=clock(),
+    )
+    statement = select(func.min(Query.id)).where(Query.detector_id == detector.id)
+    query = session.get_one(Query, session.scalar(statement))
+    label = NewLabel(label=payload, note=payload)
+    add_label(session, detector, query, label, labeler=payload, created_at=clock())
+    return dump_id("iq", query.id)
 
 
 def test_forty_payloads_are_shown_and_none_is_run(

@@ -43,27 +43,10 @@ def run_worker(
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)
 
-    scheduler = BackgroundScheduler(
-        timezone=UTC,
-        # One for each of the two jobs, so that neither waits for the other.
-        executors={"default": ThreadPoolExecutor(2)},
-        # A late run is still wanted (there is no grace after which it would be
-        # dropped), several late ones are one, and never two at the same time.
-        job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
-    )
-
-    def add(work: Callable[[], object], seconds: float) -> None:
-        scheduler.add_job(
-            _run_once,
-            "interval",
-            seconds=seconds,
-            args=[work],
-            next_run_time=datetime.now(UTC),
-        )
-
-    add(recomputer.run, every_seconds)
+    scheduler = _build_scheduler()
+    _add(scheduler, recomputer.run, every_seconds)
     if retention is not None:
-        add(retention.run, _RETENTION_SECONDS)
+        _add(scheduler, retention.run, _RETENTION_SECONDS)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
     offset = _wall_offset()
@@ -77,6 +60,29 @@ def run_worker(
         offset = _wall_offset()
     scheduler.shutdown(wait=True)
     log.info("worker stopped", worker=recomputer.worker)
+
+
+def _build_scheduler() -> BackgroundScheduler:
+    return BackgroundScheduler(
+        timezone=UTC,
+        # One for each of the two jobs, so that neither waits for the other.
+        executors={"default": ThreadPoolExecutor(2)},
+        # A late run is still wanted (there is no grace after which it would be
+        # dropped), several late ones are one, and never two at the same time.
+        job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+    )
+
+
+def _add(
+    scheduler: BackgroundScheduler, work: Callable[[], object], seconds: float
+) -> None:
+    scheduler.add_job(
+        _run_once,
+        "interval",
+        seconds=seconds,
+        args=[work],
+        next_run_time=datetime.now(UTC),
+    )
 
 
 def _wall_offset() -> float:
