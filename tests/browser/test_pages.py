@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
 
 from tests.browser.conftest import Site, Watch
 
@@ -120,3 +121,21 @@ def test_pages_work_without_scripts(open_page: Open, site: Site) -> None:
     page.get_by_label("To know it within").select_option("10")
     page.get_by_role("button", name="Work it out").click()
     assert "within=10" in page.url
+
+
+def test_signing_in_by_the_link_and_out_again(chromium: Browser, site: Site) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{site.url}/detectors/det_1")
+    assert page.url.endswith("/sign-in?next=/detectors/det_1")
+    link = site.link("newcomer", "labeler")
+    page.goto(link)
+    assert page.url == f"{site.url}/"
+    assert "You are signed in as newcomer" in page.locator("main").inner_text()
+    assert page.get_by_role("link", name="Settings", exact=True).count() == 0
+    page.get_by_role("link", name="newcomer").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    assert page.url == f"{site.url}/sign-in"
+    page.goto(link)
+    assert "used already" in page.locator("main").inner_text()
+    context.close()
