@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, func, insert, select
+from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
@@ -59,11 +59,6 @@ def find_account_by_identity(session: Session, identity: str) -> Account | None:
 def list_accounts(session: Session) -> Sequence[Account]:
     """Return every account, the oldest first."""
     return session.scalars(select(Account).order_by(Account.id)).all()
-
-
-def count_accounts(session: Session) -> int:
-    """Return how many accounts there are, disabled ones among them."""
-    return session.scalar(select(func.count()).select_from(Account)) or 0
 
 
 def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
