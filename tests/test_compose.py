@@ -1,0 +1,73 @@
+"""Compose itself takes the compose file, without an engine."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.processes import ROOT
+from tests.test_deployment import OURS, SERVICES
+
+
+@pytest.fixture(scope="module")
+def compose() -> list[str]:
+    """The program that reads compose files; it needs no engine for that."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]):
+            asked = subprocess.run(
+                [*command, "version"], check=False, capture_output=True
+            )
+            if asked.returncode == 0:
+                return command
+    assert "CI" not in os.environ  # noqa: TID251 - of the tests
+    pytest.skip("there is neither docker compose nor docker-compose")
+
+
+def test_compose_takes_the_file_and_fills_in_the_name(
+    compose: list[str], tmp_path: Path
+) -> None:
+    config = [*compose, "--file", str(ROOT / "docker-compose.yml"), "config"]
+    environ = {
+        "PATH": os.defpath,
+        "HOME": str(tmp_path),
+        "DOMAIN": "tracker.example.org",
+    }
+    done = subprocess.run(
+        config, env=environ, check=True, capture_output=True, text=True
+    )
+    services = yaml.safe_load(done.stdout)["services"]
+
+    assert services.keys() == SERVICES.keys()
+    assert "tracker.example.org" in services["proxy"]["command"]
+    for name in OURS:
+        public_url = services[name]["environment"]["TRACKER_PUBLIC_URL"]
+        assert public_url == "https://tracker.example.org"
+    for name, service in services.items():
+        declared = {secret["source"] for secret in service.get("secrets", [])}
+        assert declared == set(SERVICES[name].get("secrets", [])), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ("    restart: unless-stopped\n    replicas: 2", "replicas"),
+        ("    restart: unless-stopped\n    volumes: [lost:/x]", "lost"),
+        ("    restart: unless-stopped\n    depends_on: [nobody]", "nobody"),
+    ],
+)
+def test_compose_refuses_what_is_wrong(
+    compose: list[str], tmp_path: Path, wrong: str, named: str
+) -> None:
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(f"services:\n  web:\n    image: tracker\n{wrong}\n")
+    environ = {"PATH": os.defpath, "HOME": str(tmp_path)}
+    config = [*compose, "--file", str(file), "config"]
+    done = subprocess.run(
+        config, check=False, env=environ, capture_output=True, text=True
+    )
+
+    assert done.returncode != 0
+    assert named in done.stderr
