@@ -4,6 +4,7 @@ import threading
 from datetime import datetime, timedelta
 
 import pytest
+from sqlalchemy import select
 
 from tests.conftest import START, Clock
 from tests.jobs.test_recompute import make_detectors, sequences
@@ -11,7 +12,12 @@ from tracker.jobs.recompute import Recomputer, recompute_detector
 from tracker.services.recompute import StaleFoldError, compute_fold, store_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.job_runs import find_last_heartbeat, list_job_runs
+from tracker.storage.job_runs import (
+    Heartbeat,
+    beat,
+    find_last_heartbeat,
+    list_job_runs,
+)
 from tracker.storage.leases import (
     LEASE_SECONDS,
     Lease,
@@ -169,3 +175,14 @@ def test_a_recompute_by_hand_needs_no_lease(database: Database, clock: Clock) ->
     assert done.labels == 5
     with database.read() as session:
         assert session.query(Lease).all() == []
+
+
+def test_a_worker_that_was_not_seen_for_a_day_is_forgotten(database: Database) -> None:
+    day = timedelta(days=1)
+    for worker, seen_at in (("old", START), ("new", START + day)):
+        with database.write() as session:
+            beat(session, worker, seen_at=seen_at)
+    with database.write() as session:
+        beat(session, "newest", seen_at=START + day + timedelta(seconds=1))
+        left = session.scalars(select(Heartbeat.worker).order_by(Heartbeat.worker))
+        assert left.all() == ["new", "newest"]

@@ -63,6 +63,7 @@ def connect(settings: Settings) -> Database:
     it is a decision.
     """
     database = open_database(settings.database)
+    database.check_durability()
     current, head = schema.current_revision(database), schema.head_revision()
     if current is None:
         schema.upgrade(database)

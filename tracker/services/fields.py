@@ -93,17 +93,18 @@ def _shorten(text: str) -> str:
 
 def parse_instant(value: object) -> datetime:
     """Return the instant written in *value* (RFC 3339), in UTC."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("an instant needs a time zone, such as Z")
-        return value.astimezone(UTC)
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+    if isinstance(value, str) and _INSTANT.fullmatch(value):
+        value = value.upper()
+    elif not isinstance(value, datetime):
         raise ValueError(
             "an instant is written like 2026-01-31T13:45:00Z, with a time zone and at "
             "most six decimals"
         )
+    elif value.tzinfo is None:
+        raise ValueError("an instant needs a time zone, such as Z")
     try:
-        instant = datetime.fromisoformat(value.upper()).astimezone(UTC)
+        given = datetime.fromisoformat(value) if isinstance(value, str) else value
+        instant = given.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"there is no such instant ({error})") from error
     if instant.year < 1000:

@@ -231,11 +231,38 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
             )
         number = 0
         for batch in file.iter_batches(batch_size=5_000):
-            for item in batch.to_pylist():
+            columns = [_arrow_values(column) for column in batch.columns]
+            for cells in zip(*columns, strict=True):
                 number += 1
+                item = dict(zip(batch.schema.names, cells, strict=True))
                 yield _with_metadata(_object_row(number, item))
     except pa.ArrowException as error:
         raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
+
+
+def _arrow_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow array, as text where Python has none like them.
+
+    So it is with the year 10000 and with a nanosecond, which the field then refuses.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp("us", kind.tz)
+    try:
+        values: list[Any] = column.cast(kind).to_pylist()
+    except (ValueError, OverflowError):
+        return [_arrow_value(value, kind) for value in column]
+    return values
+
+
+def _arrow_value(value: Any, kind: Any) -> Any:
+    try:
+        return value.cast(kind).as_py()
+    except (ValueError, OverflowError):
+        # Arrow's own text of a year with six digits names another one.
+        return f"{value.value} {value.type}"
 
 
 def load_json(text: str | bytes) -> Any:

@@ -20,6 +20,8 @@ _BUSY_SECONDS = 30
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
+# What the two databases say where a commit waits for the disk.
+_DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _Result = TypeVar("_Result")
 
 
@@ -103,6 +105,21 @@ class Database:
                 time.sleep(_PAUSE_SECONDS * 2**tried)
         with self.write() as session:
             return work(session)
+
+    def check_durability(self) -> None:
+        """Raise ConfigurationError if a commit is answered before it is on the disk.
+
+        Every connection asks for that; a pooler in between may drop the wish.
+        """
+        ask = "PRAGMA synchronous" if self.is_sqlite else "SHOW synchronous_commit"
+        with self.read() as session:
+            found = str(session.connection().exec_driver_sql(ask).scalar())
+        if found not in _DURABLE:
+            raise ConfigurationError(
+                f"{ask} says {found}: a label could be lost after it was acknowledged. "
+                "Connect to the database itself, or let the pooler pass on the options "
+                "of a connection"
+            )
 
     def close(self) -> None:
         """Close every connection."""

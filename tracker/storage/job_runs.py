@@ -1,14 +1,17 @@
 """Runs of the job, one row for each detector that a run brought up to date."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, select
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Detector
+
+# Each start of a worker is a worker with a name of its own.
+_REMEMBERED = timedelta(days=1)
 
 
 class JobRun(Base):
@@ -63,7 +66,9 @@ def list_job_runs(
 
 
 def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
-    """Say that *worker* is alive."""
+    """Say that *worker* is alive, and forget those that are long gone."""
+    gone = Heartbeat.seen_at < seen_at - _REMEMBERED
+    session.execute(delete(Heartbeat).where(gone))
     is_sqlite = session.get_bind().dialect.name == "sqlite"
     statement = (sqlite if is_sqlite else postgresql).insert(Heartbeat)
     session.execute(
