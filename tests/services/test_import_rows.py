@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracker.services.csv_rows import CsvPiece
 from tracker.services.import_reports import ImportReport
-from tracker.services.import_rows import RowReader
-from tracker.services.rows import Row
+from tracker.services.import_rows import Columns, RowReader
+from tracker.services.rows import FIELDS as NAMES
+from tracker.services.rows import Piece, Row, RowPiece
 from tracker.storage.detectors import Detector
 
 DETECTOR = Detector(id=1, name="door", classes=["YES", "NO"])
@@ -60,6 +62,12 @@ ANY_ROW = st.one_of(
 )
 
 
+def read_piece(reader: RowReader, piece: Piece) -> list[Row]:
+    """The rows that are right in themselves, in whichever way they were read."""
+    good = reader.read(piece)
+    return good.rows() if isinstance(good, Columns) else good
+
+
 def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     """Read copies of *rows*, so many at once, and return all that came of it."""
     report = ImportReport()
@@ -68,7 +76,7 @@ def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     good = [
         row
         for first in range(0, len(rows), at_once)
-        for row in reader.read(numbered[first : first + at_once])
+        for row in read_piece(reader, RowPiece(numbered[first : first + at_once]))
     ]
     # By its text a number is told from one that is equal, and a zero from another.
     found = [(row.number, sorted(map(repr, row.values.items()))) for row in good]
@@ -110,6 +118,59 @@ def test_one_wrong_value_among_right_ones_is_named(field: str) -> None:
 def test_an_instant_is_read_to_utc() -> None:
     report = ImportReport()
     row = Row(1, {"predicted": "YES", "asked_at": "2026-01-01T05:30:00+05:30"})
-    (read_row,) = RowReader(DETECTOR, [], report).read([row])
+    (read_row,) = read_piece(RowReader(DETECTOR, [], report), RowPiece([row]))
     assert read_row.values["asked_at"] == datetime(2026, 1, 1, tzinfo=UTC)
     assert read_row.values["asked_at"].tzinfo is UTC
+
+
+CELLS = st.sampled_from(
+    [
+        *[
+            "YES",
+            "NO",
+            "",
+            "'=1",
+            "''",
+            "'",
+            "a'b",
+            "0.5",
+            "-0",
+            "1e999",
+            "nan",
+            "v1",
+            " ",
+        ],
+        *[
+            '{"a": 1}',
+            "{}",
+            "null",
+            "[]",
+            "random",
+            "2026-01-01T00:00:00Z",
+            "http://a/b",
+        ],
+    ]
+)
+
+
+@given(st.data())
+def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
+    header = data.draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+    line = st.lists(CELLS, min_size=len(header), max_size=len(header))
+    ragged = st.lists(CELLS, min_size=1, max_size=len(header) + 1)
+    lines = data.draw(st.lists(line | ragged, min_size=1, max_size=4))
+    piece = CsvPiece(7, header, [cells for cells in lines if cells != [""]])
+    by_row = RowPiece(piece.rows())
+    if not by_row.given:
+        return
+    reports = ImportReport(), ImportReport()
+    readers = [RowReader(DETECTOR, ["v1"], report) for report in reports]
+
+    found = [read_piece(*pair) for pair in zip(readers, (piece, by_row), strict=True)]
+
+    assert repr(sorted_values(found[0])) == repr(sorted_values(found[1]))
+    assert reports[0] == reports[1]
+
+
+def sorted_values(rows: list[Row]) -> list[tuple[int, list[Any]]]:
+    return [(row.number, sorted(row.values.items())) for row in rows]

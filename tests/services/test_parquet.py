@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracker.services.import_reports import ImportReport
-from tracker.services.import_rows import RowReader
-from tracker.services.rows import Row, iter_parquet
+from tracker.services.import_rows import Columns, RowReader
+from tracker.services.rows import Row, RowPiece, iter_parquet
 from tracker.storage.detectors import Detector
 
 DETECTOR = Detector(id=1, name="door", classes=["YES", "NO"])
@@ -22,7 +22,8 @@ def read(**columns: Any) -> tuple[list[Row], ImportReport]:
     pq.write_table(pa.table(columns), file)
     file.seek(0)
     report = ImportReport()
-    return RowReader(DETECTOR, [], report).read(list(iter_parquet(file))), report
+    good = RowReader(DETECTOR, [], report).read(RowPiece(list(iter_parquet(file))))
+    return good.rows() if isinstance(good, Columns) else good, report
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

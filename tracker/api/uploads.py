@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -18,17 +18,18 @@ from tracker.http import (
     context,
     read_json_body,
 )
+from tracker.services.csv_rows import CsvRows
 from tracker.services.fields import parse_input
 from tracker.services.images import clean_image
 from tracker.services.queries import NewQuery
-from tracker.services.rows import Row, iter_csv, iter_items, iter_jsonl, load_json
+from tracker.services.rows import Row, iter_items, iter_jsonl, load_json
 
 _PIECE = 2**16
 # A document is parsed as a whole, which takes many times its size in memory; CSV
 # and JSON Lines are read row by row.
 _LARGEST_DOCUMENT = 32 * 2**20
-_ROW_READERS: dict[str, Callable[[BinaryIO], Iterator[Row]]] = {
-    "text/csv": iter_csv,
+_ROW_READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
+    "text/csv": CsvRows,
     "application/x-ndjson": iter_jsonl,
 }
 
@@ -114,7 +115,7 @@ class Upload:
     """Rows that have arrived as a whole, and a hash of the bytes they came in."""
 
     digest: str
-    open_rows: Callable[[], Iterator[Row]]
+    open_rows: Callable[[], Iterable[Row]]
 
 
 @contextmanager
@@ -142,14 +143,14 @@ def _receive_document() -> Upload:
 
 
 def _receive_stream(
-    spool: Any, read_rows: Callable[[BinaryIO], Iterator[Row]]
+    spool: Any, read_rows: Callable[[BinaryIO], Iterable[Row]]
 ) -> Upload:
     digest = hashlib.sha256()
     while piece := request.stream.read(_PIECE):
         digest.update(piece)
         spool.write(piece)
 
-    def open_rows() -> Iterator[Row]:
+    def open_rows() -> Iterable[Row]:
         spool.seek(0)
         return read_rows(spool)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import audit_command, connected, load_settings, now
+from tracker.services.csv_rows import CsvRows
 from tracker.services.detectors import get_open_detector
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
-from tracker.services.rows import Row, iter_csv, iter_json, iter_jsonl, iter_parquet
+from tracker.services.rows import Row, iter_json, iter_jsonl, iter_parquet
 from tracker.storage.database import Database
 
-READERS: dict[str, Callable[[BinaryIO], Iterator[Row]]] = {
-    ".csv": iter_csv,
-    ".tsv": iter_csv,
-    ".txt": iter_csv,
+READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
+    ".csv": CsvRows,
+    ".tsv": CsvRows,
+    ".txt": CsvRows,
     ".jsonl": iter_jsonl,
     ".ndjson": iter_jsonl,
     ".json": iter_json,
@@ -72,7 +73,7 @@ def _import(  # noqa: PLR0913 - all that one import needs.
     database: Database,
     detector: str,
     file: Path,
-    reader: Callable[[BinaryIO], Iterator[Row]],
+    reader: Callable[[BinaryIO], Iterable[Row]],
     labeler: str,
     *,
     skip_bad_rows: bool,

@@ -1,6 +1,7 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -24,7 +25,7 @@ from tracker.services.fields import (
     parse_instant,
 )
 from tracker.services.import_reports import ImportReport
-from tracker.services.rows import Row
+from tracker.services.rows import Piece, Row
 from tracker.storage.detectors import Detector
 from tracker.storage.pending import BATCH_LIMIT
 
@@ -55,6 +56,53 @@ class ImportBody(Input):
     items: list[ImportRow] = Field(description="The rows, in order.")
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows that are right in themselves, by column; None where a row says nothing.
+
+    A column in which no row says anything is left out.
+    """
+
+    first: int
+    values: Mapping[str, list[Any]]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self.values.values()), ()))
+
+    def get(self, name: str, default: object = None) -> list[Any]:
+        """Return a column, with *default* where a row says nothing."""
+        values = self.values.get(name)
+        if values is None:
+            return [default] * len(self)
+        if default is None or None not in values:
+            return values
+        return [default if value is None else value for value in values]
+
+    def are_complete(self) -> bool:
+        """Return whether each row says what it must."""
+        needed = map(self.get, ("predicted", "key", "label"))
+        return len(self) > 0 and all(
+            predicted is not None or (key is not None and label is not None)
+            for predicted, key, label in zip(*needed, strict=True)
+        )
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        lines = zip(*self.values.values(), strict=True)
+        return [
+            Row(
+                number,
+                {
+                    name: value
+                    for name, value in zip(self.values, line, strict=True)
+                    if value is not None
+                },
+            )
+            for number, line in enumerate(lines, start=self.first)
+        ]
+
+
 class RowReader:
     """Reads many rows at once as ``ImportRow`` reads one, in a fraction of the time.
 
@@ -71,7 +119,7 @@ class RowReader:
         self._report = report
         self._classes = frozenset(detector.classes)
         self._versions = set(versions)
-        self._columns: dict[str, Callable[[list[Any]], list[Any]]] = {
+        self._readers: dict[str, Callable[[list[Any]], list[Any]]] = {
             "key": _read_names,
             "input": _read_names,
             "predicted": _choice(self._classes),
@@ -86,33 +134,34 @@ class RowReader:
             "labelled_at": _read_instants,
         }
 
-    def read(self, rows: list[Row]) -> list[Row]:
+    def read(self, piece: Piece) -> Columns | list[Row]:
         """Return the rows that are right in themselves, and note what is wrong."""
-        self._report.rows += len(rows)
-        if self._read_quickly(rows):
-            return rows
-        return [read for row in rows if (read := self._read_row(row)) is not None]
-
-    def _read_quickly(self, rows: list[Row]) -> bool:
-        """Read all in place if all are right; change none if one is in doubt."""
-        if rows[-1].number >= BATCH_LIMIT or any(row.error for row in rows):
-            return False
-        items = [row.values for row in rows]
-        if not all(map(_is_complete, items)):
-            return False
-        names = set().union(*items)
-        columns = {}
         try:
-            for name in names:
-                there = [item for item in items if name in item]
-                values = self._columns[name]([item[name] for item in there])
-                columns[name] = there, values
+            columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
-            return False
-        for name in names & _CONVERTED:
-            for item, value in zip(*columns[name], strict=True):
-                item[name] = value
-        return True
+            rows = piece.rows()
+            self._report.rows += len(rows)
+            return [read for row in rows if (read := self._read_row(row)) is not None]
+        self._report.rows += len(columns)
+        return columns
+
+    def _read_columns(self, piece: Piece) -> Columns:
+        """Return the rows if all are right beyond doubt, else raise an error."""
+        columns: dict[str, list[Any]] = {}
+        for name, values in piece.columns().items():
+            read = self._readers[name]
+            there = [value for value in values if value is not None]
+            if len(there) == len(values):
+                columns[name] = read(values)
+            elif there:
+                right = iter(read(there))
+                columns[name] = [
+                    None if value is None else next(right) for value in values
+                ]
+        found = Columns(piece.first, columns)
+        if not found.are_complete() or found.first + len(found) > BATCH_LIMIT:
+            raise ValueError("a row has to be looked at by itself")
+        return found
 
     def _read_row(self, row: Row) -> Row | None:
         if row.error is not None:
@@ -161,7 +210,6 @@ def _is_complete(item: Mapping[str, Any]) -> bool:
 
 _METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)
 _IMAGE_URL: TypeAdapter[Any] = TypeAdapter(ImageUrl, config=ImportRow.model_config)
-_CONVERTED = frozenset({"confidence", "asked_at", "labelled_at"})
 _TEXTS = {str}
 _NUMBERS = {float}
 

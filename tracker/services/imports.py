@@ -4,24 +4,30 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services.csv_rows import CsvRows
 from tracker.services.fields import dump_metadata, show
+from tracker.services.import_columns import label_columns, query_columns
 from tracker.services.import_reports import ImportReport, RejectedImportError
-from tracker.services.import_rows import RowReader
+from tracker.services.import_rows import Columns, RowReader
 from tracker.services.queries import DEFAULT_VERSION, UNSTATED, label_row
 from tracker.services.ranks import TARGETED, rank_new_query
-from tracker.services.rows import Row
+from tracker.services.rows import Row, iter_pieces
+from tracker.storage.base import insert_columns
 from tracker.storage.detectors import Detector, add_versions, list_versions
-from tracker.storage.labels import add_labels
+from tracker.storage.labels import Label, add_labels
 from tracker.storage.pending import add_batch, first_id
-from tracker.storage.queries import add_queries, find_queries_by_key, set_current_labels
+from tracker.storage.queries import (
+    Query,
+    add_queries,
+    find_queries_by_key,
+    set_current_labels,
+)
 
-_CHUNK = 2_000
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
 _COMPARED = (
@@ -56,9 +62,10 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     caller's transaction must then be rolled back.
     """
     run = _Import(session, detector, digest, labeler, created_at)
+    pieces = rows.pieces() if isinstance(rows, CsvRows) else iter_pieces(rows)
     with _without_collector():
-        for chunk in _chunks(rows):
-            good = run.reader.read(chunk)
+        for piece in pieces:
+            good = run.reader.read(piece)
             if skip_bad_rows or not run.report.bad_rows:
                 run.write(good)
             if on_progress is not None:
@@ -66,12 +73,6 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     if run.report.bad_rows and not skip_bad_rows:
         raise RejectedImportError(run.report)
     return run.report
-
-
-def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    iterator = iter(rows)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk
 
 
 @contextmanager
@@ -125,17 +126,59 @@ class _Import:
         }
         self._first_id: int | None = None
 
-    def write(self, rows: list[Row]) -> None:
-        """Add what is new in *rows*, which are right in themselves."""
+    def write(self, good: Columns | list[Row]) -> None:
+        """Add what is new in rows that are right in themselves."""
+        if not isinstance(good, Columns):
+            keys = [row.values.get("key") or self._key_of(row.number) for row in good]
+            self._write_rows(keys, good, self._find(keys))
+            return
         keys = [
-            row.values.get("key") or f"{self._key_prefix}{row.number}" for row in rows
+            key or self._key_of(number)
+            for number, key in enumerate(good.get("key"), start=good.first)
         ]
-        known = {
-            key: dict(row._mapping)
-            for key, row in find_queries_by_key(
-                self._session, self._detector.id, keys, lock=True
-            ).items()
-        }
+        known = self._find(keys)
+        if known or not self._write_new(keys, good):
+            self._write_rows(keys, good.rows(), known)
+
+    def _key_of(self, number: int) -> str:
+        return f"{self._key_prefix}{number}"
+
+    def _find(self, keys: list[str]) -> dict[str, Any]:
+        return find_queries_by_key(self._session, self._detector.id, keys, lock=True)
+
+    def _write_new(self, keys: list[str], rows: Columns) -> bool:
+        """Add *rows* with keys that are not stored, column by column.
+
+        False if that cannot be: a key stands twice, a version is new, or a row gives
+        a label alone.
+        """
+        versions = rows.get("version", DEFAULT_VERSION)
+        if (
+            len(set(keys)) < len(keys)
+            or not self._versions.keys() >= set(versions)
+            or None in rows.get("predicted")
+        ):
+            return False
+        first = self._id(rows.first)
+        queries = query_columns(
+            self._detector,
+            range(first, first + len(keys)),
+            keys,
+            [self._versions[name] for name in versions],
+            rows,
+            self._created_at,
+        )
+        labels = label_columns(queries, rows, self._labeler)
+        self.report.queries_added += len(keys)
+        self.report.labels_added += len(labels["id"])
+        insert_columns(self._session, Query, queries)
+        insert_columns(self._session, Label, labels)
+        return True
+
+    def _write_rows(
+        self, keys: list[str], rows: list[Row], found: dict[str, Any]
+    ) -> None:
+        known = {key: dict(row._mapping) for key, row in found.items()}
         stored = set(known)
         self._add_versions(rows)
         new: list[dict[str, Any]] = []

@@ -1,11 +1,10 @@
 """Reading the rows of an imported file, one after the other, whatever its format."""
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import show
@@ -24,14 +23,10 @@ FIELDS = (
     "note",
     "labelled_at",
 )
-_DELIMITERS = ",;\t|"
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# An exported text that a spreadsheet would take for a formula got a quote in
-# front; see services/exports.py.
-_QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
-_NO_TEXTS = frozenset({"confidence", "metadata"})
-_LONGEST_CELL = 2**24
+# How many rows are read and written together.
+PIECE_ROWS = 2_000
+LONGEST_ROW = 2**24
 
 
 class Row(NamedTuple):
@@ -46,105 +41,55 @@ class Row(NamedTuple):
     error: FieldError | None = None
 
 
-def iter_csv(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
-    """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab or bar.
+class Piece(Protocol):
+    """Some rows that follow on each other, to be looked at one by one or by column."""
 
-    Each column is one of *fields*.  Raises InvalidInputError where the file as a
-    whole makes no sense.
-    """
-    csv.field_size_limit(_LONGEST_CELL)
-    lines = io.TextIOWrapper(stream, encoding=_encoding(stream), newline="")
-    try:
-        header, delimiter = _read_header(lines, fields)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        number = 0
-        for cells in reader:
-            if not cells or cells == [""]:
-                continue
-            number += 1
-            yield _csv_row(number, header, cells)
-    except UnicodeDecodeError as error:
-        raise InvalidInputError.of(
-            "body",
-            f"it is not {lines.encoding} text ({error.reason}); save it as UTF-8",
-        ) from error
-    except csv.Error as error:
-        raise InvalidInputError.of(
-            "body", f"row {number + 1} is not CSV: {error}"
-        ) from error
-    finally:
-        # The caller opened the stream and closes it, now and then before this.
-        if not stream.closed:
-            lines.detach()
+    @property
+    def first(self) -> int:
+        """The number of the first row."""
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column, None where a row says nothing.
+
+        Raises ValueError where a row has to be looked at by itself.
+        """
 
 
-def _encoding(stream: BinaryIO) -> str:
-    start = stream.read(2)
-    stream.seek(0)
-    return "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+class RowPiece(NamedTuple):
+    """Rows that were read one by one."""
+
+    given: list[Row]
+
+    @property
+    def first(self) -> int:
+        """The number of the first row."""
+        return self.given[0].number
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        return self.given
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column; ValueError where one could not be read."""
+        if any(row.error for row in self.given):
+            raise ValueError("a row could not be read")
+        items = [row.values for row in self.given]
+        names = set().union(*items)
+        return {name: [item.get(name) for item in items] for name in names}
 
 
-def _read_header(
-    lines: io.TextIOWrapper, fields: Sequence[str]
-) -> tuple[list[str], str]:
-    first = lines.readline(_LONGEST_CELL)
-    if first.lower().startswith("sep=") and len(first.strip()) == 5:
-        first = lines.readline(_LONGEST_CELL)
-    if not first.strip():
-        raise InvalidInputError.of(
-            "body",
-            f"the file is empty; its first line names the columns: {', '.join(fields)}",
-        )
-    delimiter = max(_DELIMITERS, key=first.count)
-    header = [
-        name.strip().casefold()
-        for name in next(csv.reader([first], delimiter=delimiter))
-    ]
-    for name in header:
-        if name not in fields:
-            raise InvalidInputError.of(
-                show(name)[1:-1],
-                f"is not a known column; there are: {', '.join(fields)}",
-            )
-        if header.count(name) > 1:
-            raise InvalidInputError.of(name, "stands twice among the columns")
-    return header, delimiter
+def iter_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
+    """Read the next few thousand *rows*, again and again."""
+    iterator = iter(rows)
+    while given := list(islice(iterator, PIECE_ROWS)):
+        yield RowPiece(given)
 
 
-def _csv_row(number: int, header: list[str], cells: list[str]) -> Row:
-    if len(cells) != len(header):
-        message = f"the row has {len(cells)} cells, the header {len(header)}"
-        return Row(number, {}, FieldError("row", message))
-    values: dict[str, Any] = dict(zip(header, cells, strict=True))
-    # Most rows have neither an empty cell nor a quote, and are soon done with.
-    if "" in cells or "'" in "".join(cells):
-        values = {
-            name: cell if cell[0] != "'" else _without_quote(name, cell)
-            for name, cell in values.items()
-            if cell
-        }
-    row = Row(number, values)
-    if "confidence" in values:
-        row = with_number(row, "confidence")
-    return _with_metadata(row)
-
-
-def with_number(row: Row, name: str) -> Row:
-    """Return *row* with the text of *name* read as a number, or with its error."""
-    cell = row.values[name]
-    if not _NUMBER.fullmatch(cell):
-        message = f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
-        return Row(row.number, {}, FieldError(name, message))
-    row.values[name] = float(cell)
-    return row
-
-
-def _without_quote(name: str, cell: str) -> str:
-    is_formula = name not in _NO_TEXTS and _QUOTED_FORMULA.match(cell)
-    return cell[1:] if is_formula else cell
-
-
-def _with_metadata(row: Row) -> Row:
+def with_metadata(row: Row) -> Row:
+    """Return *row* with the text of its metadata read, or with its error."""
     metadata = row.values.get("metadata")
     if isinstance(metadata, str):
         try:
@@ -158,10 +103,10 @@ def _with_metadata(row: Row) -> Row:
 def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
     """Read one JSON object a line; blank lines do not count."""
     number = 0
-    while line := stream.readline(_LONGEST_CELL + 1):
-        if len(line) > _LONGEST_CELL:
+    while line := stream.readline(LONGEST_ROW + 1):
+        if len(line) > LONGEST_ROW:
             raise InvalidInputError.of(
-                "body", f"row {number + 1} is longer than {_LONGEST_CELL:,} bytes"
+                "body", f"row {number + 1} is longer than {LONGEST_ROW:,} bytes"
             )
         if line.strip():
             number += 1
@@ -235,7 +180,7 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
             for cells in zip(*columns, strict=True):
                 number += 1
                 item = dict(zip(batch.schema.names, cells, strict=True))
-                yield _with_metadata(_object_row(number, item))
+                yield with_metadata(_object_row(number, item))
     except pa.ArrowException as error:
         raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
 

@@ -1,7 +1,7 @@
 """Resampling studies: their rounds read, checked, and added once."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -11,6 +11,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, FieldError, InvalidInputError
+from tracker.services.csv_rows import CsvRows, with_number
 from tracker.services.fields import (
     Input,
     Note,
@@ -24,11 +25,9 @@ from tracker.services.fields import (
 from tracker.services.import_reports import RowError
 from tracker.services.rows import (
     Row,
-    iter_csv,
     iter_json,
     iter_jsonl,
     iter_parquet,
-    with_number,
 )
 from tracker.storage import studies as storage
 from tracker.storage.base import parse_id
@@ -137,7 +136,7 @@ def _given(one: NewRound) -> tuple[str, ...]:
 
 
 def _iter_csv(stream: BinaryIO) -> Iterator[Row]:
-    for row in iter_csv(stream, fields=ROUND_FIELDS):
+    for row in CsvRows(stream, fields=ROUND_FIELDS):
         read = row
         for name in row.values:
             read = with_number(read, name) if read.error is None else read
@@ -145,7 +144,7 @@ def _iter_csv(stream: BinaryIO) -> Iterator[Row]:
 
 
 # How a file of rounds is read, by the end of its name.
-READERS: dict[str, Callable[[BinaryIO], Iterator[Row]]] = {
+READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
     ".csv": _iter_csv,
     ".tsv": _iter_csv,
     ".txt": _iter_csv,

@@ -1,7 +1,7 @@
 """Importing a file in the browser."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from os import SEEK_END
 from pathlib import PurePath
 from typing import BinaryIO, cast
@@ -13,17 +13,18 @@ from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, audit, context, database, now, requires
+from tracker.services.csv_rows import CsvRows
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
-from tracker.services.rows import Row, iter_csv, iter_json, iter_jsonl, iter_parquet
+from tracker.services.rows import Row, iter_json, iter_jsonl, iter_parquet
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 
-READERS: dict[str, Callable[[BinaryIO], Iterator[Row]]] = {
-    ".csv": iter_csv,
-    ".tsv": iter_csv,
-    ".txt": iter_csv,
+READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
+    ".csv": CsvRows,
+    ".tsv": CsvRows,
+    ".txt": CsvRows,
     ".jsonl": iter_jsonl,
     ".ndjson": iter_jsonl,
     ".json": iter_json,
