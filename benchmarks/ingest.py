@@ -88,9 +88,9 @@ def bare(database: Database, labels: int) -> dict[int, float]:
                 query = (number, detector, version, key, None, "YES", 0.9)
                 query += (instant, instant, None, None, None, number, "YES", "random")
                 cursor.execute(f"INSERT INTO queries VALUES {values(15)}", query)
-                label = (number, number, None, "YES", "random", None, "b")
+                label = (number, number, detector, None, "YES", "random", None, "b")
                 label += (instant, instant)
-                cursor.execute(f"INSERT INTO labels VALUES {values(9)}", label)
+                cursor.execute(f"INSERT INTO labels VALUES {values(10)}", label)
                 connection.commit()
             connection.close()
 

@@ -77,8 +77,8 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
             new.predicted.label("new_predicted"),
         )
         .select_from(newest)
-        .join(old, old.id == newest.c.old)
-        .join(new, new.id == newest.c.new)
+        .join(old, and_(old.id == newest.c.old, old.detector_id == detector_id))
+        .join(new, and_(new.id == newest.c.new, new.detector_id == detector_id))
         .cte("pairs")
     )
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import CheckConstraint, ForeignKey, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, and_, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Version
-from tracker.storage.labels import Label
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.pending import (
     PendingBatch,
     belongs_to,
@@ -98,13 +98,16 @@ def count_pending_labels(
             select(*columns, func.count())
             .select_from(PendingBatch)
             .join(Label, belongs_to(Label.id))
-            .join(Query, Query.id == Label.query_id)
+            .join(Query, is_of_query())
             .where(PendingBatch.detector_id == detector_id)
-            .where(lies_among(Label.id, batches))
+            .where(Label.detector_id == detector_id, lies_among(Label.id, batches))
             .group_by(*columns)
         )
         if is_replaced:
-            statement = statement.join(shown, shown.id == Label.replaces_id)
+            is_old = shown.id == Label.replaces_id
+            statement = statement.join(
+                shown, and_(is_old, shown.detector_id == Label.detector_id)
+            )
         _add_up(changes, session.execute(statement), sign=-1 if is_replaced else 1)
     return changes
 
@@ -118,7 +121,8 @@ def count_pending_queries(
         .select_from(PendingBatch)
         .join(Query, belongs_to(Query.id))
         .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= batches[-1], lies_among(Query.id, batches))
+        .where(PendingBatch.id <= batches[-1])
+        .where(Query.detector_id == detector_id, lies_among(Query.id, batches))
         .group_by(Query.version_id)
     )
     return dict(session.execute(statement).all())

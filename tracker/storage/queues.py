@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, select
 
-from tracker.storage.labels import Label
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries import Query
 
 
@@ -28,7 +28,7 @@ class RandomQueue:
         """Return what is true of the queries that wait here."""
         found = [Query.detector_id == self.detector_id, Query.audit_rank < self.rate]
         if self.labeler is not None:
-            own = Label.query_id == Query.id, Label.labeler == self.labeler
+            own = is_of_query(), Label.labeler == self.labeler
             found.append(~select(Label.id).where(*own).exists())
         return found
 
