@@ -87,7 +87,8 @@ def bare(database: Database, labels: int) -> dict[int, float]:
                 number = cursor.fetchone()[0] << 24
                 query = (number, detector, version, key, None, "YES", 0.9)
                 query += (instant, instant, None, None, None, number, "YES", "random")
-                cursor.execute(f"INSERT INTO queries VALUES {values(15)}", query)
+                query += (None, None)
+                cursor.execute(f"INSERT INTO queries VALUES {values(17)}", query)
                 label = (number, number, detector, None, "YES", "random", None, "b")
                 label += (instant, instant)
                 cursor.execute(f"INSERT INTO labels VALUES {values(10)}", label)

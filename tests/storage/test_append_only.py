@@ -40,6 +40,26 @@ def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
     assert before
 
 
+@pytest.mark.parametrize("number", range(8))
+def test_a_part_of_the_labels_cannot_be_changed_or_emptied_by_itself(
+    labelled: Database, number: int
+) -> None:
+    if labelled.is_sqlite:
+        pytest.skip("SQLite has no partitions")
+    part = f"labels_p{number:02}"
+    for statement in (
+        f"UPDATE {part} SET note = 'x'",
+        f"DELETE FROM {part}",
+        f"TRUNCATE {part}",
+        f"TRUNCATE queries_p{number:02} CASCADE",
+    ):
+        with (
+            pytest.raises(DBAPIError, match=f"{part} is append-only"),
+            labelled.write() as session,
+        ):
+            session.execute(text(statement))
+
+
 def rows(database: Database, table: str) -> list[tuple[object, ...]]:
     with database.read() as session:
         return [tuple(row) for row in session.execute(text(f"SELECT * FROM {table}"))]
