@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import CTE, ColumnElement, and_, case, func, not_, select
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage.base import for_partitions
 from tracker.storage.queries import Query
 
 
@@ -77,8 +78,10 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
             new.predicted.label("new_predicted"),
         )
         .select_from(newest)
-        .join(old, and_(old.id == newest.c.old, old.detector_id == detector_id))
-        .join(new, and_(new.id == newest.c.new, new.detector_id == detector_id))
+        .join(old, old.id == newest.c.old)
+        .join(new, new.id == newest.c.new)
+        .where(for_partitions(old.detector_id == detector_id))
+        .where(for_partitions(new.detector_id == detector_id))
         .cte("pairs")
     )
 

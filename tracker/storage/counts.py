@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import CheckConstraint, ForeignKey, and_, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, for_partitions
 from tracker.storage.detectors import Version
-from tracker.storage.labels import Label, is_of_query
+from tracker.storage.labels import Label, is_of_query, is_replaced
 from tracker.storage.pending import (
     PendingBatch,
     belongs_to,
@@ -91,8 +91,8 @@ def count_pending_labels(
     batches = list_pending_batches(session, detector_id)
     if not batches:
         return changes
-    for is_replaced in (False, True):
-        shown = aliased(Label) if is_replaced else Label
+    for is_old in (False, True):
+        shown = aliased(Label) if is_old else Label
         columns = (Query.version_id, shown.label, Query.predicted, shown.sampling)
         statement = (
             select(*columns, func.count())
@@ -100,15 +100,13 @@ def count_pending_labels(
             .join(Label, belongs_to(Label.id))
             .join(Query, is_of_query())
             .where(PendingBatch.detector_id == detector_id)
-            .where(Label.detector_id == detector_id, lies_among(Label.id, batches))
+            .where(for_partitions(Label.detector_id == detector_id))
+            .where(lies_among(Label.id, batches))
             .group_by(*columns)
         )
-        if is_replaced:
-            is_old = shown.id == Label.replaces_id
-            statement = statement.join(
-                shown, and_(is_old, shown.detector_id == Label.detector_id)
-            )
-        _add_up(changes, session.execute(statement), sign=-1 if is_replaced else 1)
+        if is_old:
+            statement = statement.join(shown, is_replaced(shown))
+        _add_up(changes, session.execute(statement), sign=-1 if is_old else 1)
     return changes
 
 
@@ -122,7 +120,8 @@ def count_pending_queries(
         .join(Query, belongs_to(Query.id))
         .where(PendingBatch.detector_id == detector_id)
         .where(PendingBatch.id <= batches[-1])
-        .where(Query.detector_id == detector_id, lies_among(Query.id, batches))
+        .where(for_partitions(Query.detector_id == detector_id))
+        .where(lies_among(Query.id, batches))
         .group_by(Query.version_id)
     )
     return dict(session.execute(statement).all())

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows, stream
+from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows, stream
 from tracker.storage.detectors import Version
 from tracker.storage.pending import PendingBatch, belongs_to, lies_among
 from tracker.storage.queries import Query
@@ -64,12 +64,16 @@ def list_labels(session: Session, query: Query) -> Sequence[Label]:
     return session.scalars(statement).all()
 
 
-def is_of_query(label: Any = Label) -> ColumnElement[bool]:
-    """Return the condition that a *label* was given to the query beside it.
+def is_of_query() -> ColumnElement[bool]:
+    """Return the condition that a label was given to the query beside it."""
+    is_near = for_partitions(Label.detector_id == Query.detector_id)
+    return and_(Label.query_id == Query.id, is_near)
 
-    PostgreSQL passes by the partitions of other detectors only where it is told.
-    """
-    return and_(label.query_id == Query.id, label.detector_id == Query.detector_id)
+
+def is_replaced(old: Any) -> ColumnElement[bool]:
+    """Return the condition that a label replaces the *old* one beside it."""
+    is_near = for_partitions(old.detector_id == Label.detector_id)
+    return and_(old.id == Label.replaces_id, is_near)
 
 
 def list_recent(session: Session, *, limit: int) -> Sequence[Any]:
@@ -107,12 +111,9 @@ def iter_pending_labels(
         .select_from(PendingBatch)
         .join(Label, belongs_to(Label.id))
         .join(Query, is_of_query())
-        .outerjoin(
-            old,
-            and_(old.id == Label.replaces_id, old.detector_id == Label.detector_id),
-        )
+        .outerjoin(old, is_replaced(old))
         .where(PendingBatch.detector_id == detector_id)
-        .where(Label.detector_id == detector_id)
+        .where(for_partitions(Label.detector_id == detector_id))
         .where(PendingBatch.id <= batches[-1], lies_among(Label.id, batches))
         .order_by(Label.id)
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, select
 
+from tracker.storage.base import for_partitions
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 
@@ -30,7 +31,7 @@ class RandomQueue:
         if self.labeler is not None:
             own = select(Label.id).where(
                 Label.query_id == Query.id,
-                Label.detector_id == self.detector_id,
+                for_partitions(Label.detector_id == self.detector_id),
                 Label.labeler == self.labeler,
             )
             # For somebody without a label PostgreSQL would make a join of it and go
