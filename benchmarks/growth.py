@@ -59,7 +59,7 @@ def weigh(database: Database) -> Row:
             found = connection.exec_driver_sql(_OF_SQLITE).all()
         else:
             found = connection.exec_driver_sql(_OF_POSTGRESQL).all()
-    return {name: size / 1e6 for name, size in found}
+    return {name: float(size) / 1e6 for name, size in found}
 
 
 def time_job(database: Database, there: int) -> float:
