@@ -43,8 +43,11 @@ REQUESTS = 20
 SMALLEST_MB = 0.5
 _OF_SQLITE = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name"
 _OF_POSTGRESQL = (
-    "SELECT relname, pg_relation_size(oid) FROM pg_class"
+    # Partitions, and the parts of an index, under the name of the whole.
+    "SELECT regexp_replace(coalesce(pg_partition_root(oid), oid)::regclass::text,"
+    " '_p[0-9]+$', '') AS name, sum(pg_relation_size(oid)) FROM pg_class"
     " WHERE relkind IN ('r', 'i') AND relnamespace = 'public'::regnamespace"
+    " GROUP BY name"
 )
 Row = dict[str, float]
 
@@ -56,7 +59,7 @@ def weigh(database: Database) -> Row:
             found = connection.exec_driver_sql(_OF_SQLITE).all()
         else:
             found = connection.exec_driver_sql(_OF_POSTGRESQL).all()
-    return {name: size / 1e6 for name, size in found}
+    return {name: float(size) / 1e6 for name, size in found}
 
 
 def time_job(database: Database, there: int) -> float:

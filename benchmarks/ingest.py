@@ -87,10 +87,11 @@ def bare(database: Database, labels: int) -> dict[int, float]:
                 number = cursor.fetchone()[0] << 24
                 query = (number, detector, version, key, None, "YES", 0.9)
                 query += (instant, instant, None, None, None, number, "YES", "random")
-                cursor.execute(f"INSERT INTO queries VALUES {values(15)}", query)
-                label = (number, number, None, "YES", "random", None, "b")
+                query += (None, None)
+                cursor.execute(f"INSERT INTO queries VALUES {values(17)}", query)
+                label = (number, number, detector, None, "YES", "random", None, "b")
                 label += (instant, instant)
-                cursor.execute(f"INSERT INTO labels VALUES {values(9)}", label)
+                cursor.execute(f"INSERT INTO labels VALUES {values(10)}", label)
                 connection.commit()
             connection.close()
 

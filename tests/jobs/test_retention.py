@@ -30,7 +30,7 @@ from tracker.storage.detectors import list_versions
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation, Skip
-from tracker.storage.retention import delete_disposable, lock_disposable
+from tracker.storage.retention import Place, delete_disposable, lock_disposable
 from tracker.storage.snapshots import iter_intervals
 
 DAYS = 30
@@ -203,6 +203,10 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
     assert {query.id for query in kept} < there(bench)
 
 
+def place_of(query: Query) -> Place:
+    return Place(query.created_at, query.id, query.detector_id)
+
+
 @pytest.mark.parametrize("what", ["label", "reservation"])
 def test_a_query_that_gets_something_after_it_was_found_stays(
     bench: Bench, recompute: Recompute, what: str
@@ -217,7 +221,8 @@ def test_a_query_that_gets_something_after_it_was_found_stays(
         kept = ask(bench, "alice")
     with bench.database.write() as session:
         at = bench.clock()
-        assert delete_unlabelled(session, list(queries), deleted_at=at) == 3
+        places = [place_of(query) for query in queries.values()]
+        assert delete_unlabelled(session, places, deleted_at=at) == 3
 
     assert there(bench) == {kept}
 
@@ -278,7 +283,7 @@ def test_who_comes_while_a_query_is_being_deleted_waits_and_does_not_find_it(
     age(bench)
     young = bench.log("YES")
     long_ago = bench.clock() - ANSWERED_WITHIN
-    known = [query.id for query in old]
+    known = [place_of(query) for query in old]
     with ThreadPoolExecutor(2) as pool:
         with bench.database.write() as session:
             locked = lock_disposable(session, known, reserved_until=long_ago)

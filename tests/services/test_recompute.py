@@ -216,11 +216,19 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
         assert current.label_id is not None
         assert current.label_id > early
         row = label_row(
-            early, query.id, "YES", "unstated", "x", START, replaces_id=current.label_id
+            early,
+            query.id,
+            query.detector_id,
+            "YES",
+            "unstated",
+            "x",
+            START,
+            replaces_id=current.label_id,
         )
         add_labels(session, [row])
         values = {"label_id": early, "label": "YES", "sampling": "unstated"}
-        set_current_labels(session, [{"query_id": query.id, **values}])
+        rows = [{"query_id": query.id, **values}]
+        set_current_labels(session, query.detector_id, rows)
     recompute()
 
     estimate = bench.estimate()

@@ -214,7 +214,8 @@ def effort(bench: Bench, session: Session, queue: str) -> int:
 def rows_read(session: Session) -> int:
     """How many queries this connection has read, as PostgreSQL counts them."""
     read = "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
-    statement = text(f"{read} FROM pg_stat_xact_user_tables WHERE relname = 'queries'")
+    of_partitions = "FROM pg_stat_xact_user_tables WHERE relname LIKE 'queries%'"
+    statement = text(f"{read} {of_partitions}")
     return int(session.execute(statement).scalar_one() or 0)
 
 

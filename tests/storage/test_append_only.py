@@ -40,6 +40,28 @@ def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
     assert before
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE labels_p0{} SET note = 'x'",
+        "DELETE FROM labels_p0{}",
+        "TRUNCATE labels_p0{}",
+        "TRUNCATE queries_p0{} CASCADE",
+    ],
+)
+def test_a_part_of_the_labels_cannot_be_changed_or_emptied_by_itself(
+    labelled: Database, statement: str
+) -> None:
+    if labelled.is_sqlite:
+        pytest.skip("SQLite has no partitions")
+    for number in range(8):
+        with (
+            pytest.raises(DBAPIError, match=f"labels_p0{number} is append-only"),
+            labelled.write() as session,
+        ):
+            session.execute(text(statement.format(number)))
+
+
 def rows(database: Database, table: str) -> list[tuple[object, ...]]:
     with database.read() as session:
         return [tuple(row) for row in session.execute(text(f"SELECT * FROM {table}"))]

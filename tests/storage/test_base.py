@@ -197,6 +197,7 @@ def test_labels_come_back_with_what_they_replace(table: Table) -> None:
         {
             "id": number,
             "query_id": query["id"],
+            "detector_id": table.detector_id,
             "replaces_id": number - 1 if number > 1 else None,
             "label": label,
             "sampling": "random",

@@ -25,7 +25,7 @@ from tracker.services.queues import ORDERS, QUEUES, QueueChoice, build_queue
 from tracker.services.reservations import RESERVED_FOR, reserve, skip
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.queries import find_query
+from tracker.storage.queries import find_query_of
 from tracker.storage.queues import Queue
 
 routes = build_routes("labelling", "Which query to label next.")
@@ -112,8 +112,8 @@ def _build_queue(session: Session, detector: Detector, wanted: NextWanted) -> Qu
 
 
 def _set_aside(session: Session, detector: Detector, number: int, labeler: str) -> None:
-    skipped = find_query(session, number)
-    if skipped is None or skipped.detector_id != detector.id:
+    skipped = find_query_of(session, detector.id, number)
+    if skipped is None:
         message = "it is not a query of this detector"
         raise wrong_parameter("skip", dump_id("iq", number), message)
     skip(session, skipped, labeler=labeler, skipped_at=now())

@@ -196,7 +196,7 @@ class Feeder:
     def _give(self, waiting: Waiting) -> None:
         detector_id, query_id, truth = waiting
         with self._database.write() as session:
-            query = get_query_by_number(session, query_id)
+            query = get_query_by_number(session, detector_id, query_id)
             detector = find_detector(session, detector_id)
             # The visitor may have been faster; a person's label stays.
             if detector is not None and query.label is None:

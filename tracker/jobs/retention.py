@@ -63,10 +63,9 @@ class Retention:
             )
         if not places:
             return 0, 0
-        query_ids = [place.query_id for place in places]
 
         def delete(session: Session) -> int:
-            return delete_unlabelled(session, query_ids, deleted_at=self.clock())
+            return delete_unlabelled(session, places, deleted_at=self.clock())
 
         gone = self.database.run(delete)
         self._after = places[-1]

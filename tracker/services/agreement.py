@@ -41,7 +41,7 @@ def weigh(
     if detector.labels_wanted == 1 and query.agreement is None:
         return Standing(None, is_open=False)
     last_words: dict[str, str] = {}
-    for label in labels_storage.list_labels(session, query.id):
+    for label in labels_storage.list_labels(session, query):
         if label.sampling != TARGETED:
             last_words.setdefault(label.labeler, label.label)
     agreement = None

@@ -208,7 +208,7 @@ class _Import:
         add_queries(self._session, new)
         add_labels(self._session, labels)
         if changed:
-            set_current_labels(self._session, changed)
+            set_current_labels(self._session, self._detector.id, changed)
 
     def _add_versions(self, rows: list[Row]) -> None:
         names = {
@@ -296,6 +296,7 @@ class _Import:
         return label_row(
             query["label_id"],
             query["id"],
+            self._detector.id,
             given,
             query["sampling"],
             self._labeler,

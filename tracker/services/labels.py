@@ -54,7 +54,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     check_class(detector, new.label, field="label", may_be_unclear=True)
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    current = lock_query(session, query.id)
+    current = lock_query(session, detector.id, query.id)
     if current is None:
         raise missing("query", dump_id("iq", query.id))
     batch = add_batch(session, detector.id, created_at=created_at)
@@ -62,6 +62,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     row = label_row(
         first_id(batch),
         current.id,
+        detector.id,
         new.label,
         sampling,
         labeler,
@@ -74,6 +75,7 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     standing = weigh(session, detector, current, settles=new.settles)
     set_current_labels(
         session,
+        detector.id,
         [
             {
                 "query_id": current.id,
@@ -95,7 +97,7 @@ def list_label_history(session: Session, query: Query) -> list[Label]:
     Each names the one it replaced; ids alone would not do, because a long import
     draws its ids when it begins and replaces what came in meanwhile.
     """
-    labels = {label.id: label for label in storage.list_labels(session, query.id)}
+    labels = {label.id: label for label in storage.list_labels(session, query)}
     history: list[Label] = []
     label_id = query.label_id
     while label_id is not None:

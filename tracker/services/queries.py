@@ -25,7 +25,7 @@ from tracker.services.fields import (
 )
 from tracker.services.ranks import rank_new_query
 from tracker.storage import queries as storage
-from tracker.storage.base import parse_id
+from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, add_versions
 from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.pending import add_batch, first_id
@@ -125,7 +125,9 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
     )
     storage.add_query(session, query)
     if new.label is not None:
-        row = label_row(number, number, new.label, sampling, labeler, created_at)
+        row = label_row(
+            number, number, detector.id, new.label, sampling, labeler, created_at
+        )
         add_labels(session, [row])
     return query
 
@@ -133,6 +135,7 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
 def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
     label_id: int,
     query_id: int,
+    detector_id: int,
     label: str,
     sampling: str,
     labeler: str,
@@ -146,6 +149,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
     return {
         "id": label_id,
         "query_id": query_id,
+        "detector_id": detector_id,
         "replaces_id": replaces_id,
         "label": label,
         "sampling": sampling,
@@ -180,7 +184,7 @@ def _check_same(
     if image != query.image:
         raise ConflictError(f"the key {show(new.key)} is known with another image")
     if new.label is not None:
-        given = [label.label for label in list_labels(session, query.id)]
+        given = [label.label for label in list_labels(session, query)]
         if new.label not in given:
             _refuse_other(new, "label", given[0] if given else None)
 
@@ -206,6 +210,9 @@ def get_query(session: Session, query_id: str) -> Query:
     return query
 
 
-def get_query_by_number(session: Session, number: int) -> Query:
-    """Return the query in that row."""
-    return session.get_one(Query, number)
+def get_query_by_number(session: Session, detector_id: int, number: int) -> Query:
+    """Return the query of a detector in that row."""
+    query = storage.find_query_of(session, detector_id, number)
+    if query is None:
+        raise missing("query", dump_id("iq", number))
+    return query

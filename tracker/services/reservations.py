@@ -56,7 +56,7 @@ def reserve(
 def skip(session: Session, query: Query, *, labeler: str, skipped_at: datetime) -> None:
     """Set *query* aside: *labeler* gets it again only when nothing else is left."""
     if query.label is None or query.audit_rank is not None:
-        storage.set_aside(session, query.id, labeler, skipped_at=skipped_at)
+        storage.set_aside(session, query, labeler, skipped_at=skipped_at)
 
 
 def count_waiting(session: Session, queue: Queue) -> int:

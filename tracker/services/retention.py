@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.storage.retention import delete_disposable, lock_disposable
+from tracker.storage.retention import Place, delete_disposable, lock_disposable
 
 # Whoever was shown a query may answer long after the reservation has ended.
 ANSWERED_WITHIN = timedelta(days=1)
 
 
 def delete_unlabelled(
-    session: Session, query_ids: Sequence[int], *, deleted_at: datetime
+    session: Session, places: Sequence[Place], *, deleted_at: datetime
 ) -> int:
     """Delete those of the queries that nothing needs any more, and count them.
 
@@ -21,5 +21,5 @@ def delete_unlabelled(
     which versions are compared.  So no estimate, count or comparison changes.
     """
     reserved_until = deleted_at - ANSWERED_WITHIN
-    locked = lock_disposable(session, query_ids, reserved_until=reserved_until)
+    locked = lock_disposable(session, places, reserved_until=reserved_until)
     return delete_disposable(session, locked, reserved_until=reserved_until)

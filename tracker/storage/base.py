@@ -7,6 +7,8 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
+    ColumnElement,
     Connection,
     DateTime,
     Dialect,
@@ -18,7 +20,10 @@ from sqlalchemy import (
     TypeDecorator,
 )
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 # SQLite makes only a column declared INTEGER its row id.
 BigId = BigInteger().with_variant(Integer, "sqlite")
@@ -91,6 +96,32 @@ class Base(DeclarativeBase):
         }
     )
     type_annotation_map = {datetime: UtcDateTime}  # noqa: RUF012 - SQLAlchemy's own form.
+
+
+class _ForPartitions(FunctionElement[bool]):
+    """A condition that PostgreSQL alone is told."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_ForPartitions)
+def _say(element: _ForPartitions, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)
+
+
+@compiles(_ForPartitions, "sqlite")
+def _keep_quiet(*_arguments: Any, **_options: Any) -> str:
+    return "1"
+
+
+def for_partitions(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return *condition* for PostgreSQL, where it says in which partition to look.
+
+    It must follow from the others.  SQLite would take it for the most telling one,
+    and begin with all queries of a detector instead of the few new ones.
+    """
+    return _ForPartitions(condition)
 
 
 def stream(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import CTE, ColumnElement, and_, case, func, not_, select
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage.base import for_partitions
 from tracker.storage.queries import Query
 
 
@@ -79,6 +80,8 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
         .select_from(newest)
         .join(old, old.id == newest.c.old)
         .join(new, new.id == newest.c.new)
+        .where(for_partitions(old.detector_id == detector_id))
+        .where(for_partitions(new.detector_id == detector_id))
         .cte("pairs")
     )
 

@@ -8,9 +8,9 @@ from sqlalchemy import CheckConstraint, ForeignKey, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, for_partitions
 from tracker.storage.detectors import Version
-from tracker.storage.labels import Label
+from tracker.storage.labels import Label, is_of_query, is_replaced
 from tracker.storage.pending import (
     PendingBatch,
     belongs_to,
@@ -91,21 +91,22 @@ def count_pending_labels(
     batches = list_pending_batches(session, detector_id)
     if not batches:
         return changes
-    for is_replaced in (False, True):
-        shown = aliased(Label) if is_replaced else Label
+    for is_old in (False, True):
+        shown = aliased(Label) if is_old else Label
         columns = (Query.version_id, shown.label, Query.predicted, shown.sampling)
         statement = (
             select(*columns, func.count())
             .select_from(PendingBatch)
             .join(Label, belongs_to(Label.id))
-            .join(Query, Query.id == Label.query_id)
+            .join(Query, is_of_query())
             .where(PendingBatch.detector_id == detector_id)
+            .where(for_partitions(Label.detector_id == detector_id))
             .where(lies_among(Label.id, batches))
             .group_by(*columns)
         )
-        if is_replaced:
-            statement = statement.join(shown, shown.id == Label.replaces_id)
-        _add_up(changes, session.execute(statement), sign=-1 if is_replaced else 1)
+        if is_old:
+            statement = statement.join(shown, is_replaced(shown))
+        _add_up(changes, session.execute(statement), sign=-1 if is_old else 1)
     return changes
 
 
@@ -118,7 +119,9 @@ def count_pending_queries(
         .select_from(PendingBatch)
         .join(Query, belongs_to(Query.id))
         .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= batches[-1], lies_among(Query.id, batches))
+        .where(PendingBatch.id <= batches[-1])
+        .where(for_partitions(Query.detector_id == detector_id))
+        .where(lies_among(Query.id, batches))
         .group_by(Query.version_id)
     )
     return dict(session.execute(statement).all())

@@ -4,10 +4,18 @@ from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, select
+from sqlalchemy import (
+    CheckConstraint,
+    ColumnElement,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    and_,
+    select,
+)
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows, stream
+from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows, stream
 from tracker.storage.detectors import Version
 from tracker.storage.pending import PendingBatch, belongs_to, lies_among
 from tracker.storage.queries import Query
@@ -18,6 +26,9 @@ class Label(Base):
 
     __tablename__ = "labels"
     __table_args__ = (
+        ForeignKeyConstraint(
+            ["query_id", "detector_id"], [Query.id, Query.detector_id]
+        ),
         Index(None, "query_id"),
         CheckConstraint(
             "sampling IN ('random', 'targeted', 'unstated')", name="sampling"
@@ -25,7 +36,9 @@ class Label(Base):
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    query_id: Mapped[int] = mapped_column(ForeignKey(Query.id))
+    query_id: Mapped[int] = mapped_column(BigId)
+    # That of the query: it says in which partition the label lies on PostgreSQL.
+    detector_id: Mapped[int] = mapped_column(BigId)
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
@@ -41,12 +54,26 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Label, rows)
 
 
-def list_labels(session: Session, query_id: int) -> Sequence[Label]:
-    """Return every label ever given to a query, the newest first."""
+def list_labels(session: Session, query: Query) -> Sequence[Label]:
+    """Return every label ever given to *query*, the newest first."""
     statement = (
-        select(Label).where(Label.query_id == query_id).order_by(Label.id.desc())
+        select(Label)
+        .where(Label.query_id == query.id, Label.detector_id == query.detector_id)
+        .order_by(Label.id.desc())
     )
     return session.scalars(statement).all()
+
+
+def is_of_query() -> ColumnElement[bool]:
+    """Return the condition that a label was given to the query beside it."""
+    is_near = for_partitions(Label.detector_id == Query.detector_id)
+    return and_(Label.query_id == Query.id, is_near)
+
+
+def is_replaced(old: Any) -> ColumnElement[bool]:
+    """Return the condition that a label replaces the *old* one beside it."""
+    is_near = for_partitions(old.detector_id == Label.detector_id)
+    return and_(old.id == Label.replaces_id, is_near)
 
 
 def list_recent(session: Session, *, limit: int) -> Sequence[Any]:
@@ -83,9 +110,10 @@ def iter_pending_labels(
         )
         .select_from(PendingBatch)
         .join(Label, belongs_to(Label.id))
-        .join(Query, Query.id == Label.query_id)
-        .outerjoin(old, old.id == Label.replaces_id)
+        .join(Query, is_of_query())
+        .outerjoin(old, is_replaced(old))
         .where(PendingBatch.detector_id == detector_id)
+        .where(for_partitions(Label.detector_id == detector_id))
         .where(PendingBatch.id <= batches[-1], lies_among(Label.id, batches))
         .order_by(Label.id)
     )
@@ -111,7 +139,7 @@ def iter_label_rows(session: Session, detector_id: int) -> Iterator[Any]:
             (Query.label_id == Label.id).label("is_current"),
             Query.input,
         )
-        .join(Query, Query.id == Label.query_id)
+        .join(Query, is_of_query())
         .join(Version, Version.id == Query.version_id)
         .where(Query.detector_id == detector_id)
         .order_by(Label.id)

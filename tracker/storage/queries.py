@@ -31,12 +31,17 @@ from tracker.storage.detectors import Detector, Version
 
 
 class Query(Base):
-    """One input put to a detector."""
+    """One input put to a detector.
+
+    On PostgreSQL the table is partitioned by detector, and so is that of labels.  A
+    statement that knows the detector says it, lest it look into every partition.
+    """
 
     __tablename__ = "queries"
     __table_args__ = (
         UniqueConstraint("detector_id", "key"),
-        Index(None, "detector_id", "id"),
+        # Unique, because what refers to a query names its detector too.
+        Index(None, "detector_id", "id", unique=True),
         Index(None, "detector_id", "label", "predicted", "id"),
         Index(None, "detector_id", "asked_at"),
         # The few that wait for a label among a million that have one.
@@ -119,11 +124,20 @@ class Query(Base):
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
-    """Return a query."""
+    """Return a query of whichever detector."""
     return session.get(Query, query_id)
 
 
-def lock_query(session: Session, query_id: int) -> Query | None:
+def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | None:
+    """Return a query of a detector."""
+    return session.scalars(_select_query(detector_id, query_id)).one_or_none()
+
+
+def _select_query(detector_id: int, query_id: int) -> Select[Query]:
+    return select(Query).where(Query.detector_id == detector_id, Query.id == query_id)
+
+
+def lock_query(session: Session, detector_id: int, query_id: int) -> Query | None:
     """Return a query that nobody else can label before this transaction ends.
 
     None if the worker deleted it just now.
@@ -134,8 +148,7 @@ def lock_query(session: Session, query_id: int) -> Query | None:
     if session.get_bind().dialect.name == "sqlite":
         return session.get(Query, query_id)
     statement = (
-        select(Query)
-        .where(Query.id == query_id)
+        _select_query(detector_id, query_id)
         .with_for_update(key_share=True)
         # The session may have read the query before it had to wait for the lock.
         .execution_options(populate_existing=True)
@@ -195,7 +208,9 @@ def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Query, rows)
 
 
-def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+def set_current_labels(
+    session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
+) -> None:
     """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
 
     And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
@@ -204,7 +219,10 @@ def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None
     table = Query.__table__
     statement = (
         update(table)  # type: ignore[arg-type]
-        .where(table.c.id == bindparam("query_id"))
+        .where(
+            table.c.id == bindparam("query_id"),
+            table.c.detector_id == bindparam("of_detector"),
+        )
         .values(
             label=bindparam("label"),
             label_id=bindparam("label_id"),
@@ -225,7 +243,7 @@ def set_current_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None
             ),
         )
     )
-    usual = {"is_open": False, "agreement": None}
+    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
     session.connection().execute(statement, [usual | row for row in rows])
 
 

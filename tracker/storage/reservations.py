@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Text,
     delete,
@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
-from tracker.storage.queries import Query
+from tracker.storage.queries import Query, find_query_of
 from tracker.storage.queues import Queue
 
 # So many are cleared away at once at most, lest one request pay for all others.
@@ -27,17 +27,22 @@ _MOST_EXPIRED = 100
 _IN_PLACE = {"synchronize_session": False}
 
 
+def _of_query() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["query_id", "detector_id"], [Query.id, Query.detector_id]
+    )
+
+
 class Reservation(Base):
     """A query that one labeler was given, and for a while nobody else is."""
 
     __tablename__ = "reservations"
-    __table_args__ = (Index(None, "labeler"), Index(None, "until"))
+    __table_args__ = (_of_query(), Index(None, "labeler"), Index(None, "until"))
 
     # The key decides who got a query, not a SELECT beforehand: two requests may
     # both find it free.
-    query_id: Mapped[int] = mapped_column(
-        ForeignKey(Query.id), primary_key=True, autoincrement=False
-    )
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name)
     until: Mapped[datetime]
     # A labeler's queries come in this order.
@@ -50,9 +55,10 @@ class Skip(Base):
     """A query that one labeler set aside; others may still be given it."""
 
     __tablename__ = "skips"
-    __table_args__ = (Index(None, "labeler"),)
+    __table_args__ = (_of_query(), Index(None, "labeler"))
 
-    query_id: Mapped[int] = mapped_column(ForeignKey(Query.id), primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name, primary_key=True)
     skipped_at: Mapped[datetime]
 
@@ -78,13 +84,15 @@ def list_reserved(
         select(Reservation.query_id)
         .where(
             Reservation.labeler == labeler,
+            Reservation.detector_id == queue.detector_id,
             Reservation.queue == queue.name,
             Reservation.until > at,
         )
         .order_by(Reservation.place, Reservation.query_id)
     )
-    found = [session.get_one(Query, number) for number in session.scalars(statement)]
-    return [query for query in found if queue.holds(query)]
+    numbers = session.scalars(statement).all()
+    found = [find_query_of(session, queue.detector_id, number) for number in numbers]
+    return [query for query in found if query is not None and queue.holds(query)]
 
 
 def _waits(query_id: InstrumentedAttribute[int], queue: Queue) -> ColumnElement[bool]:
@@ -121,7 +129,9 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
         "place": (session.scalar(last) or 0) + 1,
         "queue": queue.name,
     }
-    statement = _insert(session, Reservation).values(query_id=query_id, **values)
+    statement = _insert(session, Reservation).values(
+        query_id=query_id, detector_id=queue.detector_id, **values
+    )
     statement = statement.on_conflict_do_update(
         index_elements=["query_id"], set_=values, where=Reservation.until <= at
     )
@@ -161,15 +171,18 @@ def delete_of_query(session: Session, query_id: int) -> None:
 
 
 def set_aside(
-    session: Session, query_id: int, labeler: str, *, skipped_at: datetime
+    session: Session, query: Query, labeler: str, *, skipped_at: datetime
 ) -> None:
     """End the reservation of *labeler*, and offer the query to others first."""
     own = delete(Reservation).where(
-        Reservation.query_id == query_id, Reservation.labeler == labeler
+        Reservation.query_id == query.id, Reservation.labeler == labeler
     )
     session.execute(own, execution_options=_IN_PLACE)
     statement = _insert(session, Skip).values(
-        query_id=query_id, labeler=labeler, skipped_at=skipped_at
+        query_id=query.id,
+        detector_id=query.detector_id,
+        labeler=labeler,
+        skipped_at=skipped_at,
     )
     session.execute(
         statement.on_conflict_do_update(
@@ -207,6 +220,7 @@ def find_skipped_query(
         select(Skip.query_id)
         .where(
             Skip.labeler == labeler,
+            Skip.detector_id == queue.detector_id,
             _waits(Skip.query_id, queue),
             ~_is_reserved(Skip.query_id, at),
         )
@@ -215,7 +229,7 @@ def find_skipped_query(
     )
     number = session.scalars(statement).one_or_none()
     # It may have been deleted in between, for want of a label.
-    return None if number is None else session.get(Query, number)
+    return None if number is None else find_query_of(session, queue.detector_id, number)
 
 
 def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:

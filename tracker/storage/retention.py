@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, CursorResult, delete, select, tuple_
+from sqlalchemy import ColumnElement, CursorResult, and_, delete, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.labels import Label
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.pending import PendingBatch, batch_of
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation, Skip
 
+_PLACE = (Query.created_at, Query.id, Query.detector_id)
 _IN_PLACE = {"synchronize_session": False}
 
 
@@ -20,6 +21,7 @@ class Place(NamedTuple):
 
     created_at: datetime
     query_id: int
+    detector_id: int
 
 
 def list_unlabelled(
@@ -30,31 +32,41 @@ def list_unlabelled(
     They go on behind the place *after*.
     """
     order = (Query.created_at, Query.id)
-    statement = select(*order).where(Query.label.is_(None), Query.created_at < before)
+    statement = select(*_PLACE).where(Query.label.is_(None), Query.created_at < before)
     if after is not None:
-        statement = statement.where(tuple_(*order) > tuple_(*after))
+        behind = tuple_(after.created_at, after.query_id)
+        statement = statement.where(tuple_(*order) > behind)
     found = session.execute(statement.order_by(*order).limit(limit))
     return [Place(*row) for row in found]
 
 
+def _among(places: Sequence[Place]) -> ColumnElement[bool]:
+    """Return the condition that a query stands at one of *places*."""
+    # An id is enough to know it by, the detectors say in which partitions to look.
+    return and_(
+        Query.id.in_([place.query_id for place in places]),
+        Query.detector_id.in_({place.detector_id for place in places}),
+    )
+
+
 def lock_disposable(
-    session: Session, query_ids: Sequence[int], *, reserved_until: datetime
-) -> Sequence[int]:
+    session: Session, places: Sequence[Place], *, reserved_until: datetime
+) -> Sequence[Place]:
     """Return those of the queries that may be deleted, and keep all others off them.
 
     From then on nobody can label, reserve or skip one: it takes a lock of the query
     itself.  What somebody works on just now is left out, and comes again another time.
     """
     statement = (
-        select(Query.id)
-        .where(Query.id.in_(query_ids), *_is_disposable(reserved_until))
+        select(*_PLACE)
+        .where(_among(places), *_is_disposable(reserved_until))
         .with_for_update(skip_locked=True)
     )
-    return session.scalars(statement).all()
+    return [Place(*row) for row in session.execute(statement)]
 
 
 def delete_disposable(
-    session: Session, query_ids: Sequence[int], *, reserved_until: datetime
+    session: Session, places: Sequence[Place], *, reserved_until: datetime
 ) -> int:
     """Delete those of the locked queries that may be deleted, and count them.
 
@@ -62,10 +74,11 @@ def delete_disposable(
     committed until the lock was there, which the statement that locked may not.
     """
     expired = Reservation.until <= reserved_until
+    query_ids = [place.query_id for place in places]
     ended = delete(Reservation).where(Reservation.query_id.in_(query_ids), expired)
     session.execute(ended, execution_options=_IN_PLACE)
     disposable = _is_disposable(reserved_until)
-    known = Query.id.in_(query_ids)
+    known = _among(places)
     skips = delete(Skip).where(
         Skip.query_id.in_(select(Query.id).where(known, *disposable))
     )
@@ -80,7 +93,7 @@ def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
     """Return what is true of a query that nothing needs any more."""
     beside = aliased(Query)
     kept_by = (
-        select(Label.id).where(Label.query_id == Query.id),
+        select(Label.id).where(is_of_query()),
         select(Reservation.query_id).where(
             Reservation.query_id == Query.id, Reservation.until > reserved_until
         ),

@@ -127,7 +127,7 @@ def _show(detector_id: str, form: Form) -> str:
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         chosen = choose_queue(session, detector, {})
-        found = [get_query_by_number(session, number) for number in reserved]
+        found = [get_query_by_number(session, detector.id, n) for n in reserved]
         return render_template(
             "labels/grid.html",
             detector=detector,

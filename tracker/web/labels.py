@@ -15,8 +15,10 @@ from tracker.http import account, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.labels import NewLabel, add_label, list_label_history
-from tracker.services.queries import get_query, get_query_by_number
+from tracker.services.queries import get_query_by_number
 from tracker.services.reservations import has_unlabelled, reserve, skip
+from tracker.storage import queries as storage
+from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries import Query
 from tracker.web.blueprint import pages
@@ -135,7 +137,7 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     reserved = database().run(work)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
-        found = [get_query_by_number(session, number) for number in reserved]
+        found = [get_query_by_number(session, detector.id, n) for n in reserved]
         chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
         queries = [query for query in found if chosen.queue.holds(query)]
@@ -146,13 +148,10 @@ def find_query_of(
     session: Session, detector: Detector, query_id: str | None
 ) -> Query | None:
     """Return the query of *detector* with that public id."""
-    if not query_id:
+    number = parse_id("iq", query_id or "")
+    if number is None:
         return None
-    try:
-        query = get_query(session, query_id)
-    except NotFoundError:
-        return None
-    return query if query.detector_id == detector.id else None
+    return storage.find_query_of(session, detector.id, number)
 
 
 def _find_labelled(
