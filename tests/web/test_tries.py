@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -15,15 +14,7 @@ from flask import Flask
 from sqlalchemy import func, select
 
 from tests.conftest import Clock
-from tests.processes import (
-    SECONDS,
-    TRACKER,
-    Process,
-    clean_environ,
-    fetch,
-    free_port,
-    wait_until,
-)
+from tests.processes import SECONDS, serving
 from tests.web.conftest import PASSWORD, try_password
 from tests.web.reading import read
 from tracker.storage.audit import AuditEvent
@@ -70,36 +61,19 @@ def test_twenty_wrong_passwords_close_an_address(
 
 
 @pytest.fixture
-def servers(database_url: str, maria: str, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+def servers(database_url: str, maria: str, tmp_path: Path) -> Iterator[list[str]]:
     """The addresses of two servers over one database, each of two processes."""
-    environ = clean_environ(
-        TRACKER_DATABASE_URL=database_url,
-        TRACKER_DATA_DIR=str(tmp_path / "data"),
-        TRACKER_WEB_PROCESSES="2",
-    )
-    ports = [free_port() for _ in range(2)]
-    processes = [
-        Process([*TRACKER, "web", "--port", str(port)], environ) for port in ports
-    ]
-    urls = tuple(f"http://127.0.0.1:{port}" for port in ports)
-    try:
-        for url in urls:
-            wait_until(partial(answers, url))
-        yield urls
-    finally:
-        for process in processes:
-            process.kill()
-
-
-def answers(url: str) -> bool:
-    try:
-        return fetch(f"{url}/healthz") != b""
-    except OSError:
-        return False
+    settings = {
+        "TRACKER_DATABASE_URL": database_url,
+        "TRACKER_DATA_DIR": str(tmp_path / "data"),
+        "TRACKER_WEB_PROCESSES": "2",
+    }
+    with serving(**settings) as first, serving(**settings) as second:
+        yield [first, second]
 
 
 def test_tries_are_counted_by_all_processes_as_one(
-    servers: tuple[str, ...], database: Database
+    servers: list[str], database: Database
 ) -> None:
     together = Barrier(8)
 
