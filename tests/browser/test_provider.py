@@ -67,7 +67,9 @@ def test_who_has_no_role_reads_why_and_whom_to_ask(
     page.goto("/")
     go_through(page, provider)
     expect(page.get_by_role("heading", level=1)).to_have_text("Not allowed")
-    expect(page.locator("main")).to_contain_text("the provider gives you no role here")
+    expect(page.locator("main")).to_contain_text(
+        "The provider gives you no role here; ask whoever runs this server."
+    )
     page.get_by_role("link", name="Back to signing in").click()
     expect(page).to_have_url("/sign-in")
     provider.claims["roles"] = ["viewer"]

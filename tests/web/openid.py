@@ -36,12 +36,15 @@ class Provider:
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         request = Request(environ)
-        answer = {
+        views = {
             "/.well-known/openid-configuration": self._describe,
             "/authorize": self._authorize,
             "/token": self._give_token,
             "/keys": self._list_keys,
-        }[request.path](request)
+        }
+        view = views.get(request.path)
+        # A browser asks for an icon, too.
+        answer = Response(status=404) if view is None else view(request)
         return answer(environ, start_response)
 
     def _describe(self, _request: Request) -> Response:
