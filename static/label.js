@@ -7,6 +7,7 @@
   let ahead = null;
   // From an answer until the server has said what comes next.
   let underway = null;
+  let shown = document.getElementById("labelling");
 
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
@@ -56,8 +57,9 @@
     const form = event.target;
     if (!form.matches?.(".label-form")) return;
     const image = document.querySelector(".label-image img");
-    const isLoaded = ahead?.complete && ahead.getAttribute("src") === form.dataset.nextImage;
-    if (!image || !isLoaded) return;
+    const isAhead = ahead?.getAttribute("src") === form.dataset.nextImage;
+    // One that could not be loaded is complete as well, and has no size.
+    if (!image || !isAhead || !ahead.complete || !ahead.naturalWidth) return;
     underway = { query: form.dataset.nextQuery, image, before: image.src, key: null };
     image.src = ahead.src;
   }
@@ -66,10 +68,25 @@
     const done = underway;
     underway = null;
     loadAhead();
+    tell();
     if (!done?.key) return;
     // What was pressed is about the image that was seen.
-    const shown = document.querySelector(".label-form input[name=query]")?.value;
-    if (shown === done.query) use(done.key);
+    const query = document.querySelector(".label-form input[name=query]")?.value;
+    if (query === done.query) use(done.key);
+  }
+
+  /* What was replaced may have had the focus, and a reader of the screen hears only
+     of words that change in a place that stays. */
+  function tell() {
+    // The panel beside it is renewed every few seconds, and says nothing new.
+    if (shown.isConnected) return;
+    shown = document.getElementById("labelling");
+    const answer = document.querySelector(".last-answer")?.innerText.trim();
+    const count = document.querySelector(".progress-count")?.innerText.trim();
+    document.getElementById("said").textContent = answer && `${answer} ${count}.`;
+    if (document.activeElement === document.body) {
+      document.getElementById("question").focus({ preventScroll: true });
+    }
   }
 
   function goBack() {

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +98,24 @@ class Process:
         self.popen.wait()
         assert self.popen.stdout is not None
         self.popen.stdout.close()
+
+
+@contextmanager
+def serving(**settings: str) -> Iterator[str]:
+    """Run ``tracker web`` with these settings, and give its address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [*TRACKER, "web", "--port", str(port)]
+    process = Process(command, clean_environ(**settings))
+
+    def answers() -> bool:
+        assert process.popen.poll() is None
+        with suppress(OSError):
+            return fetch(f"{url}/healthz") != b""
+        return False
+
+    try:
+        wait_until(answers)
+        yield url
+    finally:
+        process.kill()

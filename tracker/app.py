@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 from sqlalchemy.exc import DBAPIError
-from werkzeug.exceptions import HTTPException, SecurityError
+from werkzeug.exceptions import HTTPException, NotFound, SecurityError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tracker import api, web
@@ -196,7 +196,10 @@ def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, SecurityError) and not is_api_request():
         # A page has links, and under a host that is not trusted none can be made.
         return Response("This host is not trusted.\n", 400, mimetype="text/plain")
-    answer = _answer(error.code or 500, error.name, error.description or error.name)
+    said = error.description or error.name
+    if isinstance(error, NotFound):
+        said = "there is nothing at this address"
+    answer = _answer(error.code or 500, error.name, said)
     for name, value in error.get_headers():
         if name not in {"Content-Type", "Content-Length"}:
             answer.headers[name] = value

@@ -95,6 +95,19 @@ def test_the_image_comes_back_where_the_answer_is_lost(
     expect(page.locator("input[name=query]")).not_to_have_value(first)
 
 
+@pytest.mark.parametrize("detector", ["det_1", "det_2"])
+def test_on_a_phone_image_and_answers_are_seen_without_scrolling(
+    open_page: Open, detector: str
+) -> None:
+    size = {"width": 390, "height": 844}
+    page = open_page(f"/detectors/{detector}/label", viewport=size).page
+    for seen in page.locator(".label-image img, .answers:not(.answers-other)").all():
+        box = seen.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= size["height"]
+    assert page.locator(".label-image img").evaluate("i => i.clientHeight") > 200
+
+
 def test_a_note_is_opened_by_key_and_left_by_escape(open_page: Open) -> None:
     page = open_page("/detectors/det_5/label").page
     first = _query(page)

@@ -24,24 +24,6 @@ def _count(page: Page) -> int:
     return int(page.locator("#label-count").inner_text())
 
 
-def test_ten_digits_are_labelled_by_keyboard_alone(open_page: Open, site: Site) -> None:
-    watch = open_page("/detectors/det_2/label")
-    page = watch.page
-    page.evaluate(_MARK)
-    before = _count(page)
-    interval = page.locator("#progress .reading-interval").first.inner_text()
-    for number in range(1, 11):
-        query = _query(page)
-        page.keyboard.press(site.digits[query])
-        expect(page.locator("#label-count")).to_have_text(str(before + number))
-        expect(page.locator("input[name=query]")).not_to_have_value(query)
-    assert page.evaluate(_MARKED)
-    assert page.locator("#progress .reading-interval").first.inner_text() != interval
-    said = page.locator(".last-answer").inner_text()
-    assert "agreed" in said
-    assert watch.read() == []
-
-
 def test_two_browsers_are_never_shown_the_same_digit(open_page: Open) -> None:
     watches = [open_page("/detectors/det_1/label") for _ in range(2)]
     seen: list[str] = []

@@ -84,8 +84,8 @@ def test_the_panels_say_the_present_reading_in_words(published: list[Series]) ->
 
 def test_the_description_reads_the_chart_aloud(published: list[Series]) -> None:
     said = chart(published, target=0.9)["description"]
-    assert "Balanced accuracy — 87.7 % (69.9–97.0 %) after 72 labels." in said
-    assert "YES — 82.1 % (63.1–94.0 %), 23 of 28." in said
+    assert "Balanced accuracy — 87.7 % (69.9 to 97.0 %) after 72 labels." in said
+    assert "YES — 82.1 % (63.1 to 94.0 %), 23 of 28." in said
     assert "95 % intervals, method exact." in said
     assert said.endswith("The target is 90 %.")
 

@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-import pytest
-
 from tests.services.conftest import Bench
-from tracker.services import labels
+from tracker.services.imports import import_rows
 from tracker.services.labels import Today, count_today
+from tracker.services.rows import Row
 
 
 def today(bench: Bench) -> Today:
@@ -17,26 +16,36 @@ def today(bench: Bench) -> Today:
 
 def test_labels_are_counted_since_midnight_for_one_and_for_all(bench: Bench) -> None:
     gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
-    assert today(bench) == Today(0, 0, is_at_least=False)
+    assert today(bench) == Today(0, 0)
     query = bench.log("YES", "NO")
     bench.label(query, "YES")
     bench.label(query, "UNCLEAR")
     gate.label(gate.log("YES"), "NO")
-    assert today(bench) == Today(2, 3, is_at_least=False)
-    assert today(gate) == Today(1, 1, is_at_least=False)
+    assert today(bench) == Today(2, 3)
+    assert today(gate) == Today(1, 1)
     bench.clock.at = bench.clock.at.replace(hour=23, minute=59)
     assert today(bench).by_all == 3
     bench.clock.at += timedelta(minutes=2)
-    assert today(bench) == Today(0, 0, is_at_least=False)
+    assert today(bench) == Today(0, 0)
 
 
-def test_beyond_the_newest_the_count_says_that_there_may_be_more(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
+    bench.label(bench.log("YES"), "NO")
+    gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
+    rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 2_501)]
+    with bench.database.write() as session:
+        detector, now = gate.attached(session), bench.clock()
+        import_rows(session, detector, rows, digest="x", labeler="bob", created_at=now)
+    assert today(bench) == Today(1, 1)
+    assert today(gate) == Today(2_500, 2_500)
+
+
+def test_a_request_that_came_before_midnight_may_draw_its_ids_later(
+    bench: Bench,
 ) -> None:
-    monkeypatch.setattr(labels, "_MOST_RECENT", 3)
-    for _ in range(2):
+    midnight = bench.clock.at.replace(hour=0) + timedelta(days=1)
+    for seconds in (-3, 4, -2, 5, -1):
+        bench.clock.at = midnight + timedelta(seconds=seconds)
         bench.log("YES", "NO")
-    assert not today(bench).is_at_least
-    for _ in range(2):
-        bench.log("YES", "NO")
-    assert today(bench) == Today(0, 3, is_at_least=True)
+    bench.clock.at = midnight + timedelta(seconds=6)
+    assert today(bench) == Today(0, 2)

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from PIL import Image
 from werkzeug.test import TestResponse
 
 from tests.conftest import START, Clock, signed_in
 from tests.web.reading import Page, read
+from tracker.services.accounts import create_account, set_password
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports import import_rows
 from tracker.services.rows import Row
@@ -20,6 +22,7 @@ from tracker.storage.detectors import find_detector
 
 PUBLISHED = [("YES", "YES")] * 23 + [("NO", "YES")] * 5
 PUBLISHED += [("NO", "NO")] * 41 + [("YES", "NO")] * 3
+PASSWORD = "violin anchor tuesday"
 
 
 class Visitor:
@@ -76,10 +79,27 @@ class Shelf:
             )
 
 
+def try_password(
+    client: FlaskClient, password: str, name: str = "maria", **typed: str
+) -> Page:
+    form = read(client.get("/sign-in")).form("/sign-in")
+    fields = {"name": name, "password": password, "csrf_token": form["csrf_token"]}
+    return read(client.post("/sign-in", data=fields | typed))
+
+
 @pytest.fixture
 def visitor(app: Flask) -> Visitor:
     """An admin who is signed in."""
     return Visitor(app)
+
+
+@pytest.fixture
+def maria(database: Database) -> str:
+    """An account with a password."""
+    with database.write() as session:
+        made = create_account(session, "maria", "viewer", created_at=START)
+        set_password(session, made, PASSWORD)
+    return "maria"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,8 @@ class Provider:
         self.issuer = ""
         self.claims: dict[str, Any] = {}
         self.refuses = False
+        # Whether it shows a page first, as one does where nobody is signed in yet.
+        self.asks = False
         self._key = RSAKey.generate_key(2048, {"kid": "k1", "use": "sig"})
         # What the next tokens are signed with, and its number.
         self.signing_key = self._key
@@ -33,12 +36,15 @@ class Provider:
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         request = Request(environ)
-        answer = {
+        views = {
             "/.well-known/openid-configuration": self._describe,
             "/authorize": self._authorize,
             "/token": self._give_token,
             "/keys": self._list_keys,
-        }[request.path](request)
+        }
+        view = views.get(request.path)
+        # A browser asks for an icon, too.
+        answer = Response(status=404) if view is None else view(request)
         return answer(environ, start_response)
 
     def _describe(self, _request: Request) -> Response:
@@ -71,6 +77,9 @@ class Provider:
             back["code"] = secrets.token_urlsafe()
             self._asked[back["code"]] = asked
         place = f"{asked['redirect_uri']}?{urlencode(back)}"
+        if self.asks:
+            page = f'<!doctype html><a href="{escape(place)}">Let me in</a>'
+            return Response(page, content_type="text/html")
         return Response(status=302, headers={"Location": place})
 
     def _give_token(self, request: Request) -> Response:

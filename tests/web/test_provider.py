@@ -178,7 +178,7 @@ def test_a_provider_that_is_away(
     away = create_app(settings.model_copy(update=told), database, clock=clock)
     answer = read(away.test_client().get("/sign-in/provider"))
     assert answer.status == 503
-    assert "the provider does not answer" in answer.text
+    assert "The provider does not answer" in answer.text
 
 
 def test_without_a_provider_there_is_no_such_way(

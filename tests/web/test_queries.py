@@ -237,7 +237,7 @@ def test_a_query_without_an_image_has_none(visitor: Visitor, five: str) -> None:
     assert visitor.get(f"{link}/image").status == 404
 
 
-def test_a_thumbnail_is_small_and_kept_by_the_browser_alone(
+def test_a_thumbnail_is_small_and_kept_but_shown_only_to_who_may_see_it(
     app: Flask, visitor: Visitor, database: Database, door: str
 ) -> None:
     images = app.extensions["tracker"].images
@@ -257,7 +257,12 @@ def test_a_thumbnail_is_small_and_kept_by_the_browser_alone(
         answer = visitor.client.get(f"{link}/thumbnail")
         with Image.open(io.BytesIO(answer.data)) as image:
             assert image.size == expected
-        assert answer.headers["Cache-Control"].startswith("private, max-age=")
+        assert answer.headers["Cache-Control"] == "private, no-cache"
+        same = {"If-None-Match": answer.headers["ETag"]}
+        unchanged = visitor.client.get(f"{link}/thumbnail", headers=same)
+        assert (unchanged.status_code, unchanged.data) == (304, b"")
+        stranger = app.test_client().get(f"{link}/thumbnail", headers=same)
+        assert stranger.status_code == 303
         assert answer.mimetype == ("image/png" if max(size) < 320 else "image/webp")
     assert f'src="{link}/thumbnail"' in visitor.get(f"/detectors/{door}/queries").html
     assert visitor.get("/queries/iq_404/thumbnail").status == 404

@@ -10,44 +10,19 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 from sqlalchemy import select, text, update
 
 from tests.conftest import START, Clock, signed_in
-from tests.web.conftest import Visitor
-from tests.web.reading import Page, read
+from tests.web.conftest import PASSWORD, Visitor, try_password
+from tests.web.reading import read
 from tracker.app import create_app
-from tracker.services.accounts import (
-    create_account,
-    disable_account,
-    get_account,
-    set_password,
-)
+from tracker.services.accounts import create_account, disable_account, get_account
 from tracker.services.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage.accounts import Account
 from tracker.storage.audit import AuditEvent
 from tracker.storage.database import Database
-from tracker.storage.sign_ins import SignIn, SignInTry
-
-PASSWORD = "violin anchor tuesday"
-
-
-@pytest.fixture
-def maria(database: Database) -> str:
-    """An account with a password."""
-    with database.write() as session:
-        made = create_account(session, "maria", "viewer", created_at=START)
-        set_password(session, made, PASSWORD)
-    return "maria"
-
-
-def try_password(
-    client: FlaskClient, password: str, name: str = "maria", **typed: str
-) -> Page:
-    form = read(client.get("/sign-in")).form("/sign-in")
-    fields = {"name": name, "password": password, "csrf_token": form["csrf_token"]}
-    return read(client.post("/sign-in", data=fields | typed))
+from tracker.storage.sign_ins import SignIn
 
 
 def actions(database: Database) -> list[tuple[str, str, str]]:
@@ -242,44 +217,6 @@ def test_wrong_name_and_wrong_password_take_the_same_time(
     assert 0.5 < known / unknown < 2
 
 
-def test_five_wrong_passwords_close_an_account_for_a_while(
-    app: Flask, database: Database, clock: Clock, maria: str
-) -> None:
-    clients = [app.test_client() for _ in range(7)]
-    found = [try_password(client, "wrong").status for client in clients]
-    assert found == [401] * 5 + [429] * 2
-    closed = try_password(clients[0], PASSWORD)
-    assert closed.status == 429
-    assert 0 < int(closed.headers["Retry-After"]) <= 15 * 60
-    assert "too many tries" in closed.text.lower()
-    # What was refused is not counted, so nobody is kept out for ever.
-    with database.read() as session:
-        assert len(session.scalars(select(SignInTry)).all()) == 5
-    clock.at += timedelta(minutes=15)
-    assert try_password(clients[0], PASSWORD).status == 303
-    with database.read() as session:
-        assert session.scalars(select(SignInTry)).all() == []
-
-
-def test_twenty_wrong_passwords_close_an_address(
-    app: Flask, database: Database, maria: str
-) -> None:
-    client = app.test_client()
-    found = [try_password(client, "wrong", f"n{number}").status for number in range(21)]
-    assert found == [401] * 20 + [429]
-    # An address that somebody claims to come from is not believed.
-    form = read(client.get("/sign-in")).form("/sign-in")
-    fields = {"name": "maria", "password": PASSWORD, "csrf_token": form["csrf_token"]}
-    claimed = client.post(
-        "/sign-in", data=fields, headers={"X-Forwarded-For": "203.0.113.9"}
-    )
-    assert claimed.status_code == 429
-    elsewhere = client.post(
-        "/sign-in", data=fields, environ_base={"REMOTE_ADDR": "203.0.113.9"}
-    )
-    assert elsewhere.status_code == 303
-
-
 def test_behind_a_proxy_the_address_is_what_it_saw(
     settings: Settings, database: Database, clock: Clock, maria: str
 ) -> None:
@@ -294,15 +231,6 @@ def test_behind_a_proxy_the_address_is_what_it_saw(
     )
     with database.read() as session:
         assert session.scalars(select(SignIn.address)).all() == ["203.0.113.9"]
-
-
-def test_tries_are_counted_by_all_at_once(app: Flask, maria: str) -> None:
-    def attempt(_: int) -> int:
-        return try_password(app.test_client(), "wrong").status
-
-    with ThreadPoolExecutor(8) as pool:
-        found = sorted(pool.map(attempt, range(12)))
-    assert found == [401] * 5 + [429] * 7
 
 
 def test_a_sign_in_without_its_token_is_refused(app: Flask, maria: str) -> None:

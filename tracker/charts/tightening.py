@@ -225,11 +225,11 @@ def _describe(
     sentences = [
         f"How the intervals of {words.plain(title)} tightened as labels arrived",
         *notes,
-        f"Balanced accuracy — {words.balanced_reading(balanced)}",
+        f"Balanced accuracy — {words.aloud(words.balanced_reading(balanced))}",
     ]
     for one in classes:
         reading = ", ".join(words.class_reading(one.points[-1]))
-        sentences.append(f"{one.name} — {reading}")
+        sentences.append(f"{one.name} — {words.aloud(reading)}")
     if target is not None:
         sentences.append(f"The target is {words.chosen(target)}")
     return ". ".join(sentences) + "."

@@ -86,6 +86,11 @@ def class_reading(point: Point) -> tuple[str, str]:
     return f"{estimate} ({interval(point)})", k_of_n
 
 
+def aloud(reading: str) -> str:
+    """Return a reading as it is read out: no voice says the dash between bounds."""
+    return reading.replace("–", " to ")
+
+
 def counts(point: Point) -> str | None:
     """Return "23 of 28", or None for a class without labels."""
     if point.correct is None or not point.labelled:

@@ -18,8 +18,6 @@ from tracker.storage.pending import add_batch, first_id
 from tracker.storage.queries import Query, lock_query, set_current_labels
 from tracker.storage.reservations import delete_of_query
 
-_MOST_RECENT = 1_000
-
 
 class NewLabel(Input):
     """A label to be given to a query."""
@@ -112,20 +110,12 @@ class Today:
 
     by_labeler: int
     by_all: int
-    is_at_least: bool
 
 
 def count_today(
     session: Session, detector: Detector, *, labeler: str, at: datetime
 ) -> Today:
-    """Count the labels of the day of *at*, those of *labeler* and those of all.
-
-    Only the newest labels of all detectors are looked through, _MOST_RECENT of
-    them; where they all are of today there may be more.
-    """
+    """Count the labels of the day of *at*, those of *labeler* and those of all."""
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    recent = storage.list_recent(session, limit=_MOST_RECENT)
-    today = [one for one in recent if one.created_at >= midnight]
-    ours = [one.labeler for one in today if one.detector_id == detector.id]
-    is_at_least = len(today) == _MOST_RECENT
-    return Today(ours.count(labeler), len(ours), is_at_least)
+    counts = storage.count_since(session, detector.id, labeler, since=midnight)
+    return Today(*counts)

@@ -1,7 +1,7 @@
 """Labels: append-only, the newest of a query is its current one."""
 
 from collections.abc import Generator, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     Text,
     and_,
+    func,
     select,
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
@@ -19,6 +20,8 @@ from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows,
 from tracker.storage.detectors import Version
 from tracker.storage.pending import PendingBatch, belongs_to, lies_among
 from tracker.storage.queries import Query
+
+_LONGEST_REQUEST = timedelta(hours=1)
 
 
 class Label(Base):
@@ -76,14 +79,27 @@ def is_replaced(old: Any) -> ColumnElement[bool]:
     return and_(old.id == Label.replaces_id, is_near)
 
 
-def list_recent(session: Session, *, limit: int) -> Sequence[Any]:
-    """Return detector, labeler and instant of the newest labels of all detectors."""
-    newest = select(Label.query_id, Label.labeler, Label.created_at)
-    newest_ids = newest.order_by(Label.id.desc()).limit(limit).subquery()
+def count_since(
+    session: Session, detector_id: int, labeler: str, *, since: datetime
+) -> tuple[int, int]:
+    """Return how many labels a detector was given, by *labeler* and by all."""
+    # Ids are given out in the order of time, or nearly so: a request notes when it
+    # came before it draws its ids.  So only labels since then are looked at, whoever's
+    # they are: a detector may have none from before.
+    long_before = Label.created_at < since - _LONGEST_REQUEST
+    last_before = select(Label.id).where(long_before).order_by(Label.id.desc()).limit(1)
+    first = (session.scalar(last_before) or 0) + 1
+    # With one end alone PostgreSQL guesses a third of the table.
+    last = session.scalar(select(func.max(Label.id))) or 0
     statement = select(
-        Query.detector_id, newest_ids.c.labeler, newest_ids.c.created_at
-    ).join(newest_ids, newest_ids.c.query_id == Query.id)
-    return session.execute(statement).all()
+        func.count().filter(Label.labeler == labeler), func.count()
+    ).where(
+        Label.detector_id == detector_id,
+        Label.id.between(first, last),
+        Label.created_at >= since,
+    )
+    by_labeler, by_all = session.execute(statement).one()
+    return by_labeler, by_all
 
 
 def iter_pending_labels(

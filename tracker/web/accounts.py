@@ -26,6 +26,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
+from tracker.web.sign_in import forget
 
 
 @pages.get("/account")
@@ -83,8 +84,7 @@ def sign_out_everywhere() -> ResponseReturnValue:
         own = services.get_account(session, account().name)
         sign_ins.delete_sign_ins(session, own.id)
         audit(session, "signed out everywhere", own.name)
-    cookie.clear()
-    return redirect(url_for("pages.show_sign_in"), 303)
+    return forget()
 
 
 def _render_own(form: Form) -> str:

@@ -40,6 +40,7 @@ for _word in (
     words.exactly,
     words.number,
     words.plural,
+    words.sentence,
     words.share,
     words.share_of,
 ):

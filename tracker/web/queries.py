@@ -112,7 +112,7 @@ def _render(session: Session, query: Query, form: Form) -> str:
 @requires("viewer")
 def show_image(query_id: str) -> ResponseReturnValue:
     """Give the image of a query."""
-    content, suffix = _read_image(query_id)
+    content, suffix = _read_image(_image_name(query_id))
     return Response(content, mimetype=MEDIA_TYPES[suffix])
 
 
@@ -120,18 +120,28 @@ def show_image(query_id: str) -> ResponseReturnValue:
 @requires("viewer")
 def show_thumbnail(query_id: str) -> ResponseReturnValue:
     """Give the image of a query, small enough for a list."""
-    content, suffix = make_thumbnail(*_read_image(query_id))
-    response = Response(content, mimetype=MEDIA_TYPES[suffix])
-    # It never changes, and a list shows dozens of them again and again.
-    response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+    name = _image_name(query_id)
+    # A list shows dozens of them again and again, and none ever changes.  Yet the
+    # browser asks each time: whoever has signed out must not see what it kept.
+    if request.if_none_match.contains(name):
+        response = Response(status=304)
+    else:
+        content, suffix = make_thumbnail(*_read_image(name))
+        response = Response(content, mimetype=MEDIA_TYPES[suffix])
+    response.headers["Cache-Control"] = "private, no-cache"
+    response.set_etag(name)
     return response
 
 
-def _read_image(query_id: str) -> tuple[bytes, str]:
+def _image_name(query_id: str) -> str:
     with database().read() as session:
         name = get_query(session, query_id).image
     if name is None:
         raise NotFoundError(f"the query {query_id[:40]} has no image")
+    return name
+
+
+def _read_image(name: str) -> tuple[bytes, str]:
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:

@@ -104,8 +104,16 @@ def sign_out_here() -> ResponseReturnValue:
     with database().write() as session:
         sign_out(session, cookie[SIGN_IN])
         audit(session, "signed out", account().name)
+    return forget()
+
+
+def forget() -> ResponseReturnValue:
+    """Let the browser, which is signed out, forget whom it showed what."""
     cookie.clear()
-    return redirect(url_for("pages.show_sign_in"), 303)
+    # Pictures that the browser keeps, which whoever sits there next has no right to.
+    # Not "cookies": those of every other program on this machine would go too.
+    headers = {"Clear-Site-Data": '"cache"'}
+    return redirect(url_for("pages.show_sign_in")), 303, headers
 
 
 def keep(token: str) -> None:

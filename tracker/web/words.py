@@ -34,6 +34,11 @@ def plural(value: int, noun: str, nouns: str | None = None) -> str:
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
 
 
+def sentence(text: str) -> str:
+    """Return *text*, the words of an error, as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+
+
 def exactly(instant: datetime) -> str:
     """Return "2026-01-31 12:00:05 UTC"."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,120 @@
+"""What somebody hears who lets the page be read out."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Site, Watch
+
+Open = Callable[..., Watch]
+
+
+def heard(page: Page, selector: str) -> str:
+    return (
+        page.locator(selector)
+        .aria_snapshot()
+        .replace("\N{NARROW NO-BREAK SPACE}%", " %")
+    )
+
+
+def _query(page: Page) -> str:
+    return page.locator("input[name=query]").input_value()
+
+
+def _focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.id"))
+
+
+def test_a_query_is_heard_as_question_image_and_answers(
+    open_page: Open, site: Site
+) -> None:
+    page = open_page("/detectors/det_1/label").page
+    said = heard(page, ".label-card")
+    assert '- heading "Is this digit an 8?" [level=2]' in said
+    assert f'- img "The image to judge, query {_query(page)}"' in said
+    answers = page.get_by_role("group", name="Is this digit an 8?")
+    keys = [
+        (button.inner_text().split()[0], button.get_attribute("aria-keyshortcuts"))
+        for button in answers.get_by_role("button").all()
+    ]
+    assert keys == [("YES", "1"), ("NO", "2")]
+    for name, key in (("Unclear", "U"), ("Skip", "S")):
+        button = page.get_by_role("button", name=name, exact=True)
+        assert button.get_attribute("aria-keyshortcuts") == key
+    # The classes are heard once, as answers: what the detector said is not.
+    assert re.findall(r"\b(?:YES|NO)\b", said) == ["YES", "NO"]
+    assert "detector said" not in said
+
+
+def test_progress_is_heard_in_words(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/label").page
+    said = heard(page, "#progress")
+    assert re.search(r"paragraph: \d+ labels?\n", said)
+    assert re.search(r"paragraph: today \d+ by you, \d+ by all\n", said)
+    assert re.search(r"paragraph: \d+ left in the random sample\n", said)
+    counted = r"\d+ of \d+ correct, between [\d.]+ and [\d.]+ %"
+    assert re.search(rf"text: [\d.]+ %, {counted}\n", said)
+    assert re.search(rf"YES [\d.]+ %, {counted} NO [\d.]+ %, {counted}", said)
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_what_came_of_an_answer_is_announced(
+    open_page: Open, site: Site, is_right: bool
+) -> None:
+    page = open_page("/detectors/det_2/label").page
+    region = page.get_by_role("status")
+    region.evaluate("region => { region.dataset.mark = 'the same'; }")
+    expect(region).to_have_text("")
+    query = _query(page)
+    wrong = str((int(site.digits[query]) + 1) % 10)
+    page.keyboard.press(site.digits[query] if is_right else wrong)
+    expect(page.locator("input[name=query]")).not_to_have_value(query)
+    word = "agreed" if is_right else "disagreed"
+    count = page.locator("#label-count").inner_text()
+    expect(region).to_have_text(
+        re.compile(rf"you said \d, the detector {word}.* {count} labels\.$")
+    )
+    # Only what changes within a region that was there before is announced.
+    expect(region).to_have_attribute("data-mark", "the same")
+
+
+def test_the_focus_is_never_lost(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/label").page
+
+    def answer(act: Callable[[], None]) -> str:
+        query = _query(page)
+        act()
+        expect(page.locator("input[name=query]")).not_to_have_value(query)
+        return _focused(page)
+
+    assert answer(lambda: page.keyboard.press("u")) == "question"
+    page.locator("#answer-unclear").focus()
+    assert answer(lambda: page.keyboard.press("Enter")) == "answer-unclear"
+    assert answer(lambda: page.locator("#answer-1").click()) == "answer-1"
+    assert answer(lambda: page.locator("#undo").click()) == "question"
+    assert answer(lambda: page.keyboard.press("s")) == "question"
+    page.locator("#within").focus()
+    assert answer(lambda: page.locator("#answer-skip").click()) == "answer-skip"
+
+
+def test_a_detector_is_heard_in_words(open_page: Open) -> None:
+    page = open_page("/detectors/det_1").page
+    chart = page.locator("#chart .tracker-chart")
+    expect(chart).to_be_visible()
+    said = heard(page, "main")
+    assert re.search(
+        r'heading "With 95 % confidence the balanced accuracy lies between '
+        r'[\d.]+ % and [\d.]+ %\." \[level=2\]',
+        said,
+    )
+    counted = r"[\d.]+ %, \d+ of \d+ correct, between [\d.]+ and [\d.]+ %"
+    assert re.search(rf"Balanced {counted} YES {counted} NO {counted}", said)
+    described = re.search(r'- img "How the intervals of digit-is-8, .*"', said)
+    assert described is not None
+    for scope in ("Balanced accuracy", "YES", "NO"):
+        # The picture says of each scope what the bars above say of it.
+        assert re.search(rf"{scope} — [\d.]+ % \([\d.]+ to [\d.]+ %\)", described[0])
+    assert 'table "Rows are labels, columns are predictions."' in said
+    assert re.search(r'row "YES \d+ .*":\n\s+- rowheader "YES"', said)
