@@ -17,6 +17,7 @@ from tracker.errors import (
 )
 from tracker.jobs.recompute import Clock, utc_now
 from tracker.services.import_attempts import (
+    REST_SECONDS,
     LostImportError,
     MissingFileError,
     carry_out,
@@ -101,9 +102,10 @@ class Importer:
         except LostImportError:
             log.info("left to another worker", file_import=name)
         except _StoppedError:
-            self._give_back(claim)
+            self._give_back(claim, rest_seconds=0.0)
         except UnavailableError:
-            self._give_back(claim)
+            # It may be a full disk, which the import itself fills each time.
+            self._give_back(claim, rest_seconds=REST_SECONDS)
             raise
         except Exception as error:
             # The other imports go on.
@@ -168,12 +170,20 @@ class Importer:
             has_ended.set()
             thread.join()
 
-    def _give_back(self, claim: Claim) -> None:
-        """Let any worker take the import up, as soon as the database is there."""
+    def _give_back(self, claim: Claim, *, rest_seconds: float) -> None:
+        """Let any worker take the import up, after a rest, and count no attempt.
+
+        Where the database is away it waits for it, lest the attempt be counted.
+        """
         while True:
             with suppress(UnavailableError), self.database.write() as session:
-                at = self.clock()
-                give_back(session, claim, at=at, rest_seconds=0.0, counts=False)
+                give_back(
+                    session,
+                    claim,
+                    at=self.clock(),
+                    rest_seconds=rest_seconds,
+                    counts=False,
+                )
                 return
             if self._stop.wait(_PAUSE_SECONDS):
                 return

@@ -28,7 +28,7 @@ from tracker.storage.imports import (
 )
 
 MOST_ATTEMPTS = 3
-_REST_SECONDS = 5.0
+REST_SECONDS = 5.0
 _LONGEST_ERROR = 2_000
 _KILLED = Ending(
     FAILED,
@@ -160,9 +160,7 @@ def let_rest(
 ) -> None:
     """Leave an import alone that failed, for a while or, after some tries, for good."""
     if claim.attempt < MOST_ATTEMPTS:
-        storage.give_back(
-            session, claim, at=at, rest_seconds=_REST_SECONDS, counts=True
-        )
+        storage.give_back(session, claim, at=at, rest_seconds=REST_SECONDS, counts=True)
         return
     reason = f"{type(error).__name__}: {error}"
     text = (
