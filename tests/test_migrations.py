@@ -63,6 +63,11 @@ ROWS = (
     f" VALUES ('{NOW}', 'dora', 'account', 'signed in', 'dora', '{{}}', '::1')",
     "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
     f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
+    "INSERT INTO imports (id, detector_id, format, on_error, sha256, bytes, actor,"
+    " actor_kind, address, created_at, state, attempts, rows_read, bytes_read)"
+    " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
+    f" '{NOW}', 'waiting', 0, 0, 0)",
+    "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
 )
 
 

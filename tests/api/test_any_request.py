@@ -47,7 +47,11 @@ def ids(api, door):
     rounds = [{"validation": 0.8}, {"validation": 0.9}]
     study = {"name": "tree", "kind": "bootstrap", "rounds": rounds}
     study = api.post("/detectors/door/studies", study).json["id"]
+    later = {"Prefer": "respond-async"}
+    path = "/detectors/door/import"
+    sent = api.send_file(path, "predicted\nYES\n", headers=later)
     return {
+        "imports": [sent.json["id"]],
         "detectors": ["door", door["id"]],
         "queries": [query],
         "studies": [study],

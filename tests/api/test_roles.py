@@ -22,6 +22,8 @@ EXPECTED = {
     "POST /api/v1/queries/{id}/labels": "labeler",
     "GET /api/v1/queries/{id}/labels": "viewer",
     "POST /api/v1/detectors/{id}/import": "editor",
+    "GET /api/v1/detectors/{id}/imports": "editor",
+    "GET /api/v1/imports/{id}": "editor",
     "GET /api/v1/detectors/{id}/estimate": "viewer",
     "GET /api/v1/detectors/{id}/comparison": "viewer",
     "POST /api/v1/detectors/{id}/recompute": "editor",
@@ -78,7 +80,7 @@ def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
             else:
                 assert answer.status_code not in {401, 403}, (other, method, path)
     after = tables()
-    assert len(after.pop("audit_events")) == refused == 17
+    assert len(after.pop("audit_events")) == refused == 21
     assert before.pop("audit_events") == []
     assert after == before
 

@@ -1,5 +1,6 @@
 """A real browser in front of a real server, with the job running behind it."""
 
+import io
 import random
 import shutil
 import threading
@@ -17,6 +18,7 @@ from tracker.app import create_app
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
 from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.services.accounts import create_account
+from tracker.services.background_imports import NewImport, add_import
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports import import_rows
@@ -134,6 +136,7 @@ def _fill(database: Database, images: ImageFolder) -> dict[str, str]:
         create_detector(session, new, created_at=utc_now())
     _add_studies(database)
     _add_versions(database)
+    _add_import(database)
     return truths
 
 
@@ -203,6 +206,14 @@ def _add_versions(database: Database) -> None:
             labeler="demo",
             created_at=utc_now(),
         )
+
+
+def _add_import(database: Database) -> None:
+    """Leave a file to a worker, who does not come."""
+    new = NewImport("csv", "reject", "0", "demo", "account", "::1")
+    with database.write() as session:
+        detector = session.get_one(Detector, 1)
+        add_import(session, detector, io.BytesIO(b"key\n"), new, created_at=utc_now())
 
 
 @dataclass

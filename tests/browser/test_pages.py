@@ -32,6 +32,7 @@ PAGES = (
     "/detectors/det_2/label/grid",
     "/detectors/det_1/queries",
     "/detectors/det_1/import",
+    "/imports/imp_1",
     "/detectors/det_1/studies",
     "/studies/stu_1",
     "/studies/stu_2",

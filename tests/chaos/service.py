@@ -79,7 +79,7 @@ class Service:
         with database.write() as session:
             key = create_key(session, f"chaos {now()}", "editor", created_at=START)
         database.close()
-        self._headers = {
+        self.headers = {
             "Authorization": f"Bearer {key}",
             "Content-Type": "application/json",
         }
@@ -139,7 +139,7 @@ class Service:
         try:
             where = path if path.startswith("/healthz") else f"/api/v1{path}"
             data = None if body is None else json.dumps(body).encode()
-            connection.request(method, where, data, self._headers)
+            connection.request(method, where, data, self.headers)
             response = connection.getresponse()
             content = response.read()
         finally:
@@ -153,5 +153,7 @@ class Service:
             line[:2000]
             for name in [WEB, *self.workers]
             for line in self.log_of(name).read_text().splitlines()
-            if '"unexpected error"' in line or '"recompute failed"' in line
+            if '"unexpected error"' in line
+            or '"recompute failed"' in line
+            or '"import failed"' in line
         ]

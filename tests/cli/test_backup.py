@@ -16,13 +16,17 @@ from typing import Any
 import pytest
 from PIL import Image
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
 from tests.conftest import DATABASES, START, Clock
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
+from tracker.cli.setup import now
+from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.services.answers import add_answer
+from tracker.services.background_imports import NewImport, add_import
 from tracker.services.backup import create_backup
 from tracker.services.detectors import archive_detector
 from tracker.services.keys import create_key
@@ -32,8 +36,10 @@ from tracker.services.reservations import skip
 from tracker.storage import backup as storage
 from tracker.storage import schema
 from tracker.storage.database import Database, open_database
-from tracker.storage.detectors import list_detectors
+from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.images import ImageFolder
+from tracker.storage.import_pieces import ImportPiece
+from tracker.storage.imports import FileImport
 from tracker.storage.labels import Label
 from tracker.storage.pending import PendingBatch
 from tracker.storage.queries import Query
@@ -100,6 +106,7 @@ def fill(shell: Shell) -> None:
             create_key(
                 session, "camera", "editor", created_at=START, detectors=["dö or"]
             )
+            leave_import(session, old.attached(session), b"predicted\nYES\n")
             add_answer(
                 session,
                 "camera",
@@ -109,6 +116,7 @@ def fill(shell: Shell) -> None:
                 body='{"note":"é"}',
                 at=START,
             )
+        Importer(database, "test", clock).run()
         Recomputer(database, "test", clock).run()
         bench.log("YES", "YES")
         later = bench.log("YES")
@@ -116,6 +124,12 @@ def fill(shell: Shell) -> None:
             skip(session, later, labeler="alice", skipped_at=clock())
     shell("accounts", "create", "ann", "--role", "viewer", "--detector", "dö or")
     shell("studies", "add", "dö or", str(IRIS), "--name", "t", "--kind", "bootstrap")
+
+
+def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:
+    """Leave a file to a worker."""
+    new = NewImport("csv", "skip", "0" * 64, "ann", "account", "::1")
+    return add_import(session, detector, io.BytesIO(content), new, created_at=START)
 
 
 def add_picture(bench: Bench, name: str) -> None:
@@ -218,6 +232,27 @@ def test_numbers_go_on_past_all_that_were_ever_given(
         assert min(new - old) > max(old)
     assert differences(second) == []
     assert "no difference" in second("recompute", "--all").stdout
+
+
+@pytest.mark.parametrize("target", DATABASES)
+def test_a_restored_import_that_waited_says_that_its_file_is_to_be_sent_again(
+    new_shell: NewShell, target: str, tmp_path: Path
+) -> None:
+    first, second = new_shell("sqlite"), new_shell(target)
+    first("detectors", "create", "door", "--question", "?")
+    with opened(first) as database, database.write() as session:
+        leave_import(session, session.get_one(Detector, 1), b"predicted\nYES\n")
+    first("backup", str(tmp_path / "x"))
+    second("restore", str(tmp_path / "x"))
+
+    for shell, state in ((first, "done"), (second, "failed")):
+        with opened(shell) as database:
+            assert Importer(database, "w", now).run() == 1
+            with database.read() as session:
+                found = session.get_one(FileImport, 1)
+                assert found.state == state
+                assert session.scalars(select(ImportPiece.position)).all() == []
+    assert "send the file again" in second("doctor", status=1).stdout
 
 
 @pytest.mark.parametrize("target", DATABASES)

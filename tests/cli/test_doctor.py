@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from tests.cli.test_backup import fill, images_of, opened, picture
+from tests.cli.test_backup import fill, images_of, leave_import, opened, picture
 from tests.cli.test_commands import Shell
+from tracker.cli.setup import now
 from tracker.storage import schema
+from tracker.storage.detectors import Detector
 
 
 @pytest.fixture
@@ -85,3 +87,23 @@ def test_another_revision_is_named_and_left_as_it_is(shell: Shell) -> None:
 
         assert "at revision 0002" in shell("doctor", status=1).stderr
         assert schema.current_revision(database) == "0002"
+
+
+def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None:
+    with opened(shell) as database, database.write() as session:
+        leave_import(session, session.get_one(Detector, 1), b"predicted\nYES\n")
+    said = shell("doctor", status=1)
+    assert "the import imp_2 has waited for" in said.stdout
+    assert "see that a worker runs" in said.stdout
+
+    change(
+        shell,
+        "UPDATE imports SET state = 'failed', error = 'it broke',"
+        f" finished_at = '{now():%Y-%m-%d %H:%M:%S.%f}' WHERE id = 2",
+    )
+    said = shell("doctor", status=1)
+    assert "the import imp_2 failed: it broke" in said.stdout
+    assert "then send the file again" in said.stdout
+
+    change(shell, "UPDATE imports SET finished_at = created_at WHERE id = 2")
+    assert "Nothing is wrong" in shell("doctor").stdout

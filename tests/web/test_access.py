@@ -14,6 +14,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.http import PUBLIC, required_role
 from tracker.services.accounts import change_detectors, get_account
+from tracker.services.background_imports import NewImport, add_import
 from tracker.services.detectors import get_detector
 from tracker.services.fields import ROLES
 from tracker.services.keys import create_key
@@ -23,7 +24,7 @@ from tracker.storage.database import Database
 from tracker.storage.queries import Query
 
 FIXED = {"filename": "tracker.css", "suffix": "svg"}
-OWNERS = {"detectors": "det", "queries": "iq", "studies": "stu"}
+OWNERS = {"detectors": "det", "queries": "iq", "studies": "stu", "imports": "imp"}
 
 
 def list_routes(app: Flask, **values: Any) -> Iterator[tuple[str, str, str, str]]:
@@ -72,7 +73,7 @@ def test_every_role_on_every_page(app: Flask) -> None:
 
 @pytest.fixture
 def two(shelf: Shelf, database: Database) -> dict[str, dict[str, str]]:
-    """Two detectors with a query and a study each: the ids by noun."""
+    """Two detectors with a query, a study and an import each: the ids by noun."""
     found: dict[str, dict[str, str]] = {}
     for name in ("given", "secret"):
         detector_id = shelf.add_detector(name=name)
@@ -86,7 +87,12 @@ def two(shelf: Shelf, database: Database) -> dict[str, dict[str, str]]:
             query = session.scalars(
                 select(Query).where(Query.detector_id == detector.id)
             ).one()
+            new = NewImport("csv", "reject", "0", "a", "account", "::1")
+            file_import = add_import(
+                session, detector, io.BytesIO(b"predicted\n"), new, created_at=START
+            )
             found[name] = {
+                "imports": dump_id("imp", file_import.id),
                 "detectors": detector_id,
                 "queries": dump_id("iq", query.id),
                 "studies": dump_id("stu", study.id),
@@ -107,6 +113,7 @@ def values_for(ids: dict[str, str]) -> dict[str, str]:
         "detector_id": ids["detectors"],
         "query_id": ids["queries"],
         "study_id": ids["studies"],
+        "import_id": ids["imports"],
     }
 
 

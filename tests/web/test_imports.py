@@ -4,13 +4,17 @@ import io
 import json
 
 import pytest
+from werkzeug.datastructures import FileStorage
+from werkzeug.test import TestResponse, encode_multipart
 
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
+from tests.web.reading import Page, read
 from tracker.app import create_app
+from tracker.jobs.imports import Importer
 from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.web.imports import LARGE_BYTES
 
 GOOD = b"key,predicted,label\na,YES,YES\nb,NO,\n"
 BAD = b"key,predicted,label\na,YES,YES\nb,PERHAPS,\nc,NO,SOMETIMES\n"
@@ -118,3 +122,141 @@ def test_an_archived_detector_takes_no_file(visitor: Visitor, shelf: Shelf) -> N
     page = _send(visitor, detector_id, GOOD, "rows.csv")
     assert page.status == 422
     assert "is archived" in page.by_id("file-error").text
+
+
+def large(rows: bytes) -> bytes:
+    """A file of those rows that is too large to wait for."""
+    return b"key,predicted,label,note\n" + rows + b"\n" * LARGE_BYTES
+
+
+def run_importer(database: Database, clock: Clock) -> None:
+    assert Importer(database, "w", clock).run() == 1
+
+
+def send_large(
+    visitor: Visitor, detector_id: str, content: bytes, name: str, **more: str
+) -> TestResponse:
+    # The client's own way leaves temporary files open.
+    file = FileStorage(io.BytesIO(content), name)
+    parts = {"csrf_token": visitor.token, "file": file, **more}
+    boundary, body = encode_multipart(parts)
+    return visitor.client.post(
+        f"/detectors/{detector_id}/import",
+        data=body,
+        content_type=f"multipart/form-data; boundary={boundary}",
+    )
+
+
+def follow(
+    visitor: Visitor,
+    detector_id: str,
+    content: bytes,
+    name: str = "rows.csv",
+    **more: str,
+) -> str:
+    """Send a large file, and return the address of the page that it leads to."""
+    sent = send_large(visitor, detector_id, content, name, **more)
+    assert sent.status_code == 303
+    return sent.headers["Location"]
+
+
+def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
+    visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
+) -> None:
+    detector_id = shelf.add_detector()
+    address = follow(visitor, detector_id, large(b"a,YES,YES,\nb,NO,,\n"))
+    page = visitor.get(address)
+    assert page.status == 200
+    assert "waits for its turn" in page.by_id("import-state").text
+    assert page.find("progress")
+    assert 'hx-trigger="every 1s"' in page.html
+    assert 'http-equiv="refresh"' in page.html
+    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+
+    run_importer(database, clock)
+
+    page = visitor.get(address)
+    assert "was imported" in page.by_id("import-state").text
+    assert "2 queries and 1 label added" in page.text
+    assert "2 rows read" in page.text
+    assert not page.find("progress")
+    assert "hx-trigger" not in page.html
+    assert "refresh" not in page.html
+    form = visitor.get(f"/detectors/{detector_id}/import")
+    assert "imp_1: imported" in form.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (b"a,YES,YES,\nb,PERHAPS,,\n", "1 row is wrong of 2, and nothing was written"),
+        (b'a,YES,YES,"\n', "is not CSV"),
+    ],
+)
+def test_what_is_wrong_with_a_large_file_is_said_later(
+    visitor: Visitor,
+    shelf: Shelf,
+    database: Database,
+    clock: Clock,
+    rows: bytes,
+    said: str,
+) -> None:
+    detector_id = shelf.add_detector()
+    address = follow(visitor, detector_id, large(rows))
+    run_importer(database, clock)
+    page = visitor.get(address)
+    assert "nothing was imported" in page.by_id("import-state").text
+    assert said in page.text
+    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+
+
+def test_bad_rows_of_a_large_file_are_skipped_on_request(
+    visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
+) -> None:
+    content = large(b"a,YES,YES,\nb,PERHAPS,,\n")
+    address = follow(visitor, shelf.add_detector(), content, on_error="skip")
+    run_importer(database, clock)
+    page = visitor.get(address)
+    assert "1 query and 1 label added" in page.text
+    assert "1 bad row skipped" in page.text
+
+
+def test_a_large_parquet_file_is_imported_by_a_worker(
+    visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    notes = ["x" * 1_000 + str(number) for number in range(6_000)]
+    table = pa.table({"predicted": ["YES"] * 6_000, "label": ["NO"] * 6_000})
+    table = table.append_column("note", [notes])
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="none", use_dictionary=False)
+    assert buffer.tell() > LARGE_BYTES
+    detector_id = shelf.add_detector()
+    address = follow(visitor, detector_id, buffer.getvalue(), "rows.parquet")
+    run_importer(database, clock)
+    page = visitor.get(address)
+    assert "6,000 queries and 6,000 labels added" in page.text
+
+
+def test_an_archived_detector_takes_no_large_file(
+    visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
+) -> None:
+    detector_id = shelf.add_detector()
+    address = follow(visitor, detector_id, large(b"a,YES,YES,\n"))
+    visitor.send(f"/detectors/{detector_id}/archive", {"sure": "yes"})
+    page = read(send_large(visitor, detector_id, large(b"a,YES,YES,\n"), "rows.csv"))
+    assert page.status == 422
+    assert "is archived" in page.by_id("file-error").text
+
+    run_importer(database, clock)
+
+    page = visitor.get(address)
+    assert "is archived" in page.text
+    assert "nothing was imported" in page.by_id("import-state").text
+
+
+def test_an_import_that_does_not_exist_is_not_found(visitor: Visitor) -> None:
+    for reference in ("imp_1", "imp_x", "det_1"):
+        assert visitor.get(f"/imports/{reference}").status == 404

@@ -7,12 +7,15 @@ from flask import url_for
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
+from tracker.services.background_imports import unpack_report
 from tracker.services.estimates import DECIDING_METHOD, Estimate, decide
 from tracker.services.import_reports import ImportReport
 from tracker.services.queries import load_metadata
 from tracker.services.study_intervals import StudyReport
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.import_progress import find_progress
+from tracker.storage.imports import FileImport
 from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 from tracker.storage.studies import Study
@@ -165,18 +168,40 @@ def _shape_decision(estimate: Estimate) -> shapes.Decision | None:
 
 def dump_report(report: ImportReport) -> dict[str, Any]:
     """Return what an import did as JSON."""
+    return _dump(_shape_report(report))
+
+
+def _shape_report(report: ImportReport) -> shapes.ImportReport:
+    return shapes.ImportReport(
+        queries_added=report.queries_added,
+        labels_added=report.labels_added,
+        unchanged=report.unchanged,
+        bad_rows=report.bad_rows,
+        errors=[
+            shapes.RowProblem(row=wrong.row, field=wrong.field, message=wrong.message)
+            for wrong in report.errors
+        ],
+    )
+
+
+def dump_import(session: Session, file_import: FileImport) -> dict[str, Any]:
+    """Return an import that a worker carries out as JSON."""
+    report = unpack_report(file_import)
+    progress = find_progress(session, file_import)
     return _dump(
-        shapes.ImportReport(
-            queries_added=report.queries_added,
-            labels_added=report.labels_added,
-            unchanged=report.unchanged,
-            bad_rows=report.bad_rows,
-            errors=[
-                shapes.RowProblem(
-                    row=wrong.row, field=wrong.field, message=wrong.message
-                )
-                for wrong in report.errors
-            ],
+        shapes.Import(
+            id=dump_id("imp", file_import.id),
+            detector=dump_id("det", file_import.detector_id),
+            state=file_import.state,
+            on_error=file_import.on_error,
+            rows_read=progress.rows,
+            bytes=file_import.bytes,
+            bytes_read=progress.bytes,
+            created_at=file_import.created_at,
+            started_at=file_import.started_at,
+            finished_at=file_import.finished_at,
+            report=None if report is None else _shape_report(report),
+            error=file_import.error,
         )
     )
 

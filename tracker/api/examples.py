@@ -88,6 +88,33 @@ _ROW = {
     "confidence_level": 0.95,
     "method": "exact",
 }
+_REPORT = {
+    "queries_added": 1,
+    "labels_added": 1,
+    "unchanged": 0,
+    "bad_rows": 1,
+    "errors": [
+        {
+            "row": 2,
+            "field": "label",
+            "message": "'MAYBE' is not right: it must be one of YES, NO, UNCLEAR",
+        }
+    ],
+}
+_IMPORT = {
+    "id": "imp_1",
+    "detector": "det_1",
+    "state": "done",
+    "on_error": "skip",
+    "rows_read": 2,
+    "bytes": 61,
+    "bytes_read": 61,
+    "created_at": _INSTANT,
+    "started_at": _INSTANT,
+    "finished_at": "2026-01-31T13:45:01Z",
+    "report": _REPORT,
+    "error": None,
+}
 _STUDY = {
     "id": "stu_1",
     "detector": "det_1",
@@ -211,19 +238,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             {"key": "frame-0000", "label": "YES"},
         ]
     },
-    "ImportReport": {
-        "queries_added": 1,
-        "labels_added": 1,
-        "unchanged": 0,
-        "bad_rows": 1,
-        "errors": [
-            {
-                "row": 2,
-                "field": "label",
-                "message": "'MAYBE' is not right: it must be one of YES, NO, UNCLEAR",
-            }
-        ],
-    },
+    "ImportReport": _REPORT,
+    "Import": _IMPORT,
+    "ImportPage": {"items": [_IMPORT], "next": None},
     "Estimate": {
         "detector": "det_1",
         "name": "door",

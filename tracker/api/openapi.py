@@ -12,6 +12,7 @@ from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
 from tracker.api.examples import EXAMPLES, TEXTS
+from tracker.api.imports import PREFER
 from tracker.api.once import PARAMETER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import Problem
@@ -122,6 +123,8 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
         for method, call in calls.items():
             if method == "post":
                 call.setdefault("parameters", []).append(deepcopy(PARAMETER))
+            if "202" in call["responses"]:
+                call["parameters"].append(deepcopy(PREFER))
             _finish_call(call)
     return document
 

@@ -178,6 +178,9 @@ LabelCursor = Annotated[
 StudyCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "stu")), _cursor_schema("stu")
 ]
+ImportCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "imp")), _cursor_schema("imp")
+]
 Place = Annotated[
     tuple[int, int],
     BeforeValidator(_parse_place),
@@ -222,3 +225,9 @@ class StudyPath(Input):
     """A study in the path of an address."""
 
     id: str = Field(description="The study's id.")
+
+
+class ImportPath(Input):
+    """An import in the path of an address."""
+
+    id: str = Field(description="The import's id.")

@@ -52,7 +52,7 @@ class LastDetectorConverter(DetectorConverter):
     """
 
     regex = (
-        r"(?!.+/(?:queries|import|estimate|comparison|history|recompute|next|plan"
+        r"(?!.+/(?:queries|imports?|estimate|comparison|history|recompute|next|plan"
         r"|studies|chart\.(?:svg|png|json))\Z).+?"
     )
 
@@ -98,6 +98,29 @@ def answers(success: dict[int, type[Shape]], *problems: int) -> ResponseDict:
     return {
         **{str(status): shape for status, shape in success.items()},
         **_problems(*problems),
+    }
+
+
+def answers_later(shape: type[Shape]) -> ResponseDict:
+    """Return what a call answers that is carried out by and by."""
+    headers = {
+        "Location": "Where to ask how far it is.",
+        "Preference-Applied": "respond-async.",
+        "Retry-After": "After how many seconds to ask.",
+    }
+    return {
+        "202": {
+            "description": "It is carried out by and by, as Prefer asked for.",
+            "headers": {
+                name: {"description": said, "schema": {"type": "string"}}
+                for name, said in headers.items()
+            },
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": f"#/components/schemas/{shape.__name__}"}
+                }
+            },
+        }
     }
 
 

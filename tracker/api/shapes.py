@@ -212,6 +212,35 @@ class ImportReport(Shape):
     errors: list[RowProblem] = Field(description="Of the skipped rows, at most 1,000.")
 
 
+class Import(Shape):
+    """An import that a worker carries out, and how far it is."""
+
+    id: str = Field(description="imp_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    state: str = Field(
+        description="waiting, running, done, rejected (the file is wrong) or failed; "
+        "only after done was anything written."
+    )
+    on_error: str = Field(description="reject or skip.")
+    rows_read: int = Field(description="So far, about once a second.")
+    bytes: int = Field(description="How large the file is.")
+    bytes_read: int = Field(description="So far, about once a second.")
+    created_at: Instant = Field(description="When the file had arrived.")
+    started_at: Instant | None = Field(description="When a worker last took it up.")
+    finished_at: Instant | None
+    report: ImportReport | None = Field(
+        description="Once it is done, or rejected for its rows."
+    )
+    error: str | None = Field(description="Why it was rejected or failed.")
+
+
+class ImportPage(Shape):
+    """A page of imports, the newest first."""
+
+    items: list[Import]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
 class Study(Shape):
     """A resampling study: an experiment that trained a detector many times."""
 

@@ -1,11 +1,12 @@
 """Bodies that are more than one JSON object: an image, a file of rows."""
 
 import hashlib
+import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from flask import request
 from werkzeug.datastructures import FileStorage
@@ -18,20 +19,16 @@ from tracker.http import (
     context,
     read_json_body,
 )
-from tracker.services.csv_rows import CsvRows
 from tracker.services.fields import parse_input
 from tracker.services.images import clean_image
+from tracker.services.import_formats import BY_MEDIA_TYPE, READERS
 from tracker.services.queries import NewQuery
-from tracker.services.rows import Row, iter_items, iter_jsonl, load_json
+from tracker.services.rows import Row, iter_items, load_json
 
 _PIECE = 2**16
 # A document is parsed as a whole, which takes many times its size in memory; CSV
 # and JSON Lines are read row by row.
 _LARGEST_DOCUMENT = 32 * 2**20
-_ROW_READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
-    "text/csv": CsvRows,
-    "application/x-ndjson": iter_jsonl,
-}
 
 _NEW_QUERY = {"$ref": "#/components/schemas/NewQuery"}
 NEW_QUERY_BODY = {
@@ -114,8 +111,18 @@ def _only_part(name: str) -> str | FileStorage:
 class Upload:
     """Rows that have arrived as a whole, and a hash of the bytes they came in."""
 
+    format: str
     digest: str
-    open_rows: Callable[[], Iterable[Row]]
+    file: BinaryIO
+    # A JSON document was parsed when it was checked, and is not parsed again.
+    document: Any = None
+
+    def open_rows(self) -> Iterable[Row]:
+        """Read the rows from the first one on."""
+        if self.document is not None:
+            return iter_items(self.document)
+        self.file.seek(0)
+        return READERS[self.format](self.file)
 
 
 @contextmanager
@@ -124,34 +131,30 @@ def receive_rows() -> Iterator[Upload]:
     request.max_content_length = context().settings.max_body_bytes
     if request.mimetype == "application/json":
         yield _receive_document()
-    elif request.mimetype in _ROW_READERS:
+    elif request.mimetype in BY_MEDIA_TYPE:
         with tempfile.TemporaryFile() as spool:
-            yield _receive_stream(spool, _ROW_READERS[request.mimetype])
+            digest = _receive_stream(spool)
+            yield Upload(
+                BY_MEDIA_TYPE[request.mimetype], digest, cast("BinaryIO", spool)
+            )
     else:
         raise UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send "
-            f"{', '.join(_ROW_READERS)} or application/json"
+            f"{', '.join(BY_MEDIA_TYPE)} or application/json"
         )
 
 
 def _receive_document() -> Upload:
     request.max_content_length = min(request.max_content_length or 0, _LARGEST_DOCUMENT)
     read_json_body()
-    body = request.get_json()
-    digest = hashlib.sha256(request.get_data()).hexdigest()
-    return Upload(digest, lambda: iter_items(body))
+    raw = request.get_data()
+    digest = hashlib.sha256(raw).hexdigest()
+    return Upload("json", digest, io.BytesIO(raw), request.get_json())
 
 
-def _receive_stream(
-    spool: Any, read_rows: Callable[[BinaryIO], Iterable[Row]]
-) -> Upload:
+def _receive_stream(spool: Any) -> str:
     digest = hashlib.sha256()
     while piece := request.stream.read(_PIECE):
         digest.update(piece)
         spool.write(piece)
-
-    def open_rows() -> Iterable[Row]:
-        spool.seek(0)
-        return read_rows(spool)
-
-    return Upload(digest.hexdigest(), open_rows)
+    return digest.hexdigest()

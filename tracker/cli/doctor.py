@@ -5,11 +5,12 @@ import sys
 import click
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import load_settings
+from tracker.cli.setup import load_settings, now
 from tracker.services.doctor import (
     Problem,
     check_detector,
     check_images,
+    check_imports,
     count_unnamed_images,
 )
 from tracker.storage import schema
@@ -24,8 +25,9 @@ _MOST_SHOWN = 50
 def doctor() -> None:
     """Say what is wrong with the stored data and what mends it; change nothing.
 
-    The schema, the running counts, the newest snapshots, the last runs and the images
-    are checked, while the service goes on.  The status is 1 if anything is wrong.
+    The schema, the running counts, the newest snapshots, the last runs, the imports
+    left to a worker and the images are checked, while the service goes on.  The status
+    is 1 if anything is wrong.
     """
     settings = load_settings()
     images = open_image_store(settings)
@@ -40,6 +42,7 @@ def doctor() -> None:
             )
         with database.read() as session:
             problems = _check_detectors(session)
+            problems += check_imports(session, at=now())
             # Listed once the session has its snapshot: an image comes before the
             # query that names it, and is never deleted.
             kept = set(images.iter_names())

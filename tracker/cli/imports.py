@@ -11,22 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import audit_command, connected, load_settings, now
-from tracker.services.csv_rows import CsvRows
 from tracker.services.detectors import get_open_detector
+from tracker.services.import_formats import BY_SUFFIX, READERS
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
-from tracker.services.rows import Row, iter_json, iter_jsonl, iter_parquet
+from tracker.services.rows import Row
 from tracker.storage.database import Database
 
-READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
-    ".csv": CsvRows,
-    ".tsv": CsvRows,
-    ".txt": CsvRows,
-    ".jsonl": iter_jsonl,
-    ".ndjson": iter_jsonl,
-    ".json": iter_json,
-    ".parquet": iter_parquet,
-}
 _MOST_SHOWN = 50
 
 
@@ -46,11 +37,12 @@ def import_file(
     Either all rows are added or, if one of them is wrong, none; running it again
     adds nothing.
     """
-    reader = READERS.get(file.suffix.lower())
-    if reader is None:
+    kind = BY_SUFFIX.get(file.suffix.lower())
+    if kind is None:
         raise click.UsageError(
-            f"{file.name}: the name must end in one of {', '.join(READERS)}"
+            f"{file.name}: the name must end in one of {', '.join(BY_SUFFIX)}"
         )
+    reader = READERS[kind]
     try:
         with connected(load_settings()) as database:
             report = _import(

@@ -12,6 +12,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tracker.errors import UnavailableError
+from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
 
@@ -19,20 +20,23 @@ log = structlog.get_logger("tracker.worker")
 
 _WATCH_SECONDS = 1.0
 _RETENTION_SECONDS = 60.0
+_IMPORT_SECONDS = 1.0
 
 
 def run_worker(
     recomputer: Recomputer,
     *,
     every_seconds: float,
+    importer: Importer | None = None,
     retention: Retention | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run the job every so many seconds until SIGTERM, SIGINT or *stop*.
 
-    Where queries are not kept for ever, *retention* runs beside it every minute.
-    A run that is under way is finished first.  Two workers at once are harmless:
-    see ``services/recompute.py``.
+    Beside it *importer* looks for imports every second and, where queries are not
+    kept for ever, *retention* runs every minute.  A run that is under way is finished
+    first; an import, which may take long, is given up.  Two workers at once are
+    harmless: see ``services/recompute.py``.
     """
     stop = stop or threading.Event()
     if threading.current_thread() is threading.main_thread():
@@ -45,6 +49,8 @@ def run_worker(
 
     scheduler = _build_scheduler()
     _add(scheduler, recomputer.run, every_seconds)
+    if importer is not None:
+        _add(scheduler, importer.run, _IMPORT_SECONDS)
     if retention is not None:
         _add(scheduler, retention.run, _RETENTION_SECONDS)
     scheduler.start()
@@ -58,6 +64,8 @@ def run_worker(
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
         offset = _wall_offset()
+    if importer is not None:
+        importer.stop()
     scheduler.shutdown(wait=True)
     log.info("worker stopped", worker=recomputer.worker)
 
@@ -65,8 +73,8 @@ def run_worker(
 def _build_scheduler() -> BackgroundScheduler:
     return BackgroundScheduler(
         timezone=UTC,
-        # One for each of the two jobs, so that neither waits for the other.
-        executors={"default": ThreadPoolExecutor(2)},
+        # One for each of the three jobs, so that none waits for another.
+        executors={"default": ThreadPoolExecutor(3)},
         # A late run is still wanted (there is no grace after which it would be
         # dropped), several late ones are one, and never two at the same time.
         job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},

@@ -5,6 +5,7 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
+from tracker.services.background_imports import get_import
 from tracker.services.detectors import get_detector
 from tracker.services.fields import ROLES, missing
 from tracker.services.queries import get_query
@@ -64,6 +65,8 @@ def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> Non
             name, detector_id = "query", get_query(session, reference).detector_id
         case "studies":
             name, detector_id = "study", get_study(session, reference).detector_id
+        case "imports":
+            name, detector_id = "import", get_import(session, reference).detector_id
         case _:
             raise missing(noun, reference)
     if not actor.sees(detector_id):

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
 from tracker.services.fields import UNCLEAR
 from tracker.services.recount import compare_with_recount
 from tracker.storage.backup import iter_image_names
+from tracker.storage.base import dump_id
 from tracker.storage.counts import load_counts
 from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.imports import list_failed, list_waiting
 from tracker.storage.leases import find_failure
 from tracker.storage.snapshots import find_newest_snapshot, list_intervals_of
 
@@ -26,7 +29,14 @@ _MEND_RUN = (
     "see to what it says, then run tracker recompute, which tries at once; the worker "
     "tries again by itself at {until:%Y-%m-%d %H:%M:%S} UTC"
 )
+_MEND_WAITING = (
+    "see that a worker runs; it imports one file after the other, and the file is safe"
+)
+_MEND_FAILED = "see to what it says, then send the file again"
 _MEND_IMAGE = "copy it from a backup, whose folder images holds it under that name"
+_PATIENCE = timedelta(minutes=10)
+# Nobody wants to be told for ever; the import itself goes on saying so.
+_FAILED_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,25 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
 def _of(pair: list[int]) -> str:
     correct, labelled = pair
     return f"{correct:,} of {labelled:,}"
+
+
+def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
+    """Yield the imports that have waited long for a worker, and the ones that failed.
+
+    Of the latter those that did in the day before *at*.
+    """
+    for waiting in list_waiting(session, since=at - _PATIENCE):
+        minutes = (at - waiting.created_at) // timedelta(minutes=1)
+        yield Problem(
+            f"the import {dump_id('imp', waiting.id)} has waited for {minutes:,} "
+            "minutes",
+            _MEND_WAITING,
+        )
+    for failed in list_failed(session, since=at - _FAILED_FOR):
+        yield Problem(
+            f"the import {dump_id('imp', failed.id)} failed: {failed.error}",
+            _MEND_FAILED,
+        )
 
 
 def check_images(session: Session, kept: AbstractSet[str]) -> Iterator[Problem]:

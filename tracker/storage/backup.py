@@ -8,16 +8,21 @@ from sqlalchemy.orm import Session
 
 from tracker.storage import schema
 from tracker.storage.base import Base, insert_rows, stream
+from tracker.storage.import_pieces import ImportPiece
 from tracker.storage.job_runs import Heartbeat
 from tracker.storage.leases import Lease
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation
 from tracker.storage.sign_ins import SignIn, SignInLink, SignInTry
 
-# What speaks of processes that run and people who are there just now.
+# What speaks of processes that run and people who are there just now, and files that
+# wait for a worker: where one is missing, the worker says that it is to be sent again.
 _PASSING = tuple(
     rows_of.__table__
-    for rows_of in (Heartbeat, Lease, Reservation, SignIn, SignInLink, SignInTry)
+    for rows_of in (
+        *(Heartbeat, Lease, Reservation, ImportPiece),
+        *(SignIn, SignInLink, SignInTry),
+    )
 )
 
 

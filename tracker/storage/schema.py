@@ -14,6 +14,8 @@ from tracker.storage import (  # noqa: F401
     audit,
     counts,
     detectors,
+    import_pieces,
+    imports,
     job_runs,
     labels,
     leases,

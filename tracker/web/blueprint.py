@@ -17,6 +17,7 @@ from tracker.http import context, find_visitor, now, required_role
 from tracker.services.access import Actor
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.imports import FileImport
 from tracker.storage.queries import Query
 from tracker.storage.studies import Study
 from tracker.web import words
@@ -69,6 +70,12 @@ def query_ref(query: Query) -> str:
 def study_ref(study: Study) -> str:
     """Return the public id of *study*."""
     return dump_id("stu", study.id)
+
+
+@pages.app_template_global()
+def import_ref(file_import: FileImport) -> str:
+    """Return the public id of *file_import*."""
+    return dump_id("imp", file_import.id)
 
 
 @pages.app_template_global()

@@ -1,36 +1,39 @@
 """Importing a file in the browser."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import PurePath
 from typing import BinaryIO, cast
 
-from flask import render_template, request
+from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, audit, context, database, now, requires
-from tracker.services.csv_rows import CsvRows
+from tracker.http import account, audit, context, database, now, origin, requires
+from tracker.services.background_imports import (
+    NewImport,
+    add_import,
+    get_import,
+    unpack_report,
+)
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.import_formats import BY_SUFFIX, READERS
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.imports import import_rows
-from tracker.services.rows import Row, iter_json, iter_jsonl, iter_parquet
+from tracker.storage.base import dump_id
+from tracker.storage.import_progress import find_progress
+from tracker.storage.imports import list_imports
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 
-READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
-    ".csv": CsvRows,
-    ".tsv": CsvRows,
-    ".txt": CsvRows,
-    ".jsonl": iter_jsonl,
-    ".ndjson": iter_jsonl,
-    ".json": iter_json,
-    ".parquet": iter_parquet,
-}
 _MOST_SHOWN = 100
+_NEWEST = 5
+# A larger file takes longer than anybody looks at a page that does not come; a worker
+# imports it.
+LARGE_BYTES = 5 * 2**20
 # A document is parsed as a whole, which takes many times its size in memory; the
 # other kinds are read row by row.
 _LARGEST_DOCUMENT = 32 * 2**20
@@ -77,7 +80,11 @@ def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     report, form, status = None, Form(request.form), 200
     try:
-        report = _import(detector_id, request.files.get("file"))
+        sent = _read_file(request.files.get("file"))
+        if sent.size > LARGE_BYTES:
+            import_id = dump_id("imp", _import_later(detector_id, sent))
+            return redirect(url_for("pages.follow_import", import_id=import_id), 303)
+        report = _import(detector_id, sent)
     except RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
@@ -86,36 +93,92 @@ def import_file(detector_id: str) -> ResponseReturnValue:
         return _render(session, detector_id, form=form, report=report), status
 
 
-def _import(detector_id: str, file: FileStorage | None) -> ImportReport:
+@pages.get("/imports/<import_id>")
+@requires("editor")
+def follow_import(import_id: str) -> ResponseReturnValue:
+    """Show how far an import is that a worker carries out, and what came of it."""
+    with database().read() as session:
+        file_import = get_import(session, import_id)
+        report = unpack_report(file_import)
+        return render_template(
+            "imports/following.html",
+            detector=get_detector(session, dump_id("det", file_import.detector_id)),
+            file_import=file_import,
+            progress=find_progress(session, file_import),
+            report=report,
+            errors=report.errors[:_MOST_SHOWN] if report else [],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A file that has arrived as a whole."""
+
+    format: str
+    digest: str
+    size: int
+    stream: BinaryIO
+
+    @property
+    def on_error(self) -> str:
+        """What is to happen to bad rows."""
+        return "skip" if request.form.get("on_error") == "skip" else "reject"
+
+
+def _read_file(file: FileStorage | None) -> _Sent:
     if file is None or not file.filename:
         raise InvalidInputError.of("file", "choose a file first")
-    reader = READERS.get(PurePath(file.filename).suffix.lower())
-    if reader is None:
-        raise InvalidInputError.of("file", f"its name must end in {', '.join(READERS)}")
+    kind = BY_SUFFIX.get(PurePath(file.filename).suffix.lower())
+    if kind is None:
+        raise InvalidInputError.of(
+            "file", f"its name must end in {', '.join(BY_SUFFIX)}"
+        )
     stream = cast("BinaryIO", file.stream)
-    if reader is iter_json and stream.seek(0, SEEK_END) > _LARGEST_DOCUMENT:
+    size = stream.seek(0, SEEK_END)
+    if kind == "json" and size > _LARGEST_DOCUMENT:
         raise InvalidInputError.of(
             "file", "too large for JSON; send JSON Lines instead"
         )
     stream.seek(0)
     digest = hashlib.file_digest(file.stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    return _Sent(kind, digest, size, stream)
 
+
+def _import(detector_id: str, sent: _Sent) -> ImportReport:
     def work(session: Session) -> ImportReport:
         # It may be tried twice: another request may bring the same new key.
-        stream.seek(0)
+        sent.stream.seek(0)
         detector = get_open_detector(session, detector_id)
         report = import_rows(
             session,
             detector,
-            reader(stream),
-            digest=digest,
+            READERS[sent.format](sent.stream),
+            digest=sent.digest,
             labeler=account().name,
             created_at=now(),
-            skip_bad_rows=request.form.get("on_error") == "skip",
+            skip_bad_rows=sent.on_error == "skip",
         )
         if report.has_changed:
-            audit(session, "imported", detector.name, sha256=digest)
+            audit(session, "imported", detector.name, sha256=sent.digest)
         return report
+
+    return database().run(work)
+
+
+def _import_later(detector_id: str, sent: _Sent) -> int:
+    """Leave the file to a worker, and return the number of the import."""
+    new = NewImport(
+        format=sent.format,
+        on_error=sent.on_error,
+        sha256=sent.digest,
+        actor=account().name,
+        actor_kind=account().kind,
+        address=origin().address,
+    )
+
+    def work(session: Session) -> int:
+        detector = get_open_detector(session, detector_id)
+        return add_import(session, detector, sent.stream, new, created_at=now()).id
 
     return database().run(work)
 
@@ -127,9 +190,10 @@ def _render(
     form: Form,
     report: ImportReport | None = None,
 ) -> str:
+    detector = get_detector(session, detector_id)
     return render_template(
         "imports/import.html",
-        detector=get_detector(session, detector_id),
+        detector=detector,
         form=form,
         # What is wrong with the file as a whole is said of no column of the form.
         problems=[
@@ -140,6 +204,7 @@ def _render(
         report=report,
         errors=report.errors[:_MOST_SHOWN] if report else [],
         columns=COLUMNS,
-        suffixes=",".join(READERS),
+        suffixes=",".join(BY_SUFFIX),
+        newest=list_imports(session, detector.id, limit=_NEWEST),
         limit_mebibytes=context().settings.max_body_bytes // 2**20,
     )

@@ -22,6 +22,7 @@ from tracker.services.estimates import STORED_METHODS
 from tracker.services.fields import BALANCED
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
+from tracker.storage.imports import count_waiting
 from tracker.storage.job_runs import find_last_heartbeat
 from tracker.storage.leases import count_failing
 from tracker.storage.pending import list_pending_detectors
@@ -70,6 +71,7 @@ class EstimateCollector(Collector):
             rows = list_newest_intervals(session)
             waiting = len(list_pending_detectors(session))
             failing = count_failing(session)
+            imports = count_waiting(session)
             seen_at = find_last_heartbeat(session)
         yield from _estimates(detectors, rows)
         yield GaugeMetricFamily("tracker_detectors", "Detectors", value=len(detectors))
@@ -82,6 +84,11 @@ class EstimateCollector(Collector):
             "tracker_detectors_failing",
             "Detectors whose last run failed, and which are left alone for a while",
             value=failing,
+        )
+        yield GaugeMetricFamily(
+            "tracker_imports_waiting",
+            "Imports left to a worker that have not ended yet",
+            value=imports,
         )
         if seen_at is not None:
             yield GaugeMetricFamily(
