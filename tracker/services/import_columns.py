@@ -66,6 +66,7 @@ def label_columns(
     columns: dict[str, Sequence[Any]] = {
         "id": queries["label_id"],
         "query_id": queries["id"],
+        "detector_id": queries["detector_id"],
         "label": queries["label"],
         "sampling": queries["sampling"],
         "note": rows.get("note"),
