@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
@@ -14,6 +14,7 @@ from tracker.services.rows import (
     PIECE_ROWS,
     Row,
     load_json,
+    read_given,
     with_metadata,
 )
 
@@ -170,14 +171,17 @@ def _read_column(name: str, cells: Sequence[str]) -> list[Any]:
         values = [_without_quote(name, cell) for cell in cells]
     if "" in values:
         values = [value or None for value in values]
-    if name == "confidence":
-        return [None if value is None else _read_number(value) for value in values]
-    if name == "metadata":
-        return [None if value is None else load_json(value) for value in values]
-    return values
+    read = _READERS.get(name)
+    return values if read is None else read_given(values, read)
 
 
-def _read_number(cell: str) -> float:
-    if not _NUMBER.fullmatch(cell):
-        raise ValueError("not a number")
-    return float(cell)
+def _read_numbers(cells: list[str]) -> list[float]:
+    if not all(map(_NUMBER.fullmatch, cells)):
+        raise ValueError("not all are numbers")
+    return list(map(float, cells))
+
+
+_READERS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "confidence": _read_numbers,
+    "metadata": lambda cells: list(map(load_json, cells)),
+}

@@ -80,7 +80,6 @@ def carry_out(
     if measure_pieces(session, file_import.id) != file_import.bytes:
         raise MissingFileError
     detector = get_open_detector(session, dump_id("det", file_import.detector_id))
-    storage.plan_anew(session)
     file = PieceFile(session, file_import.id, file_import.bytes)
 
     def note(rows: int) -> None:

@@ -22,10 +22,10 @@ from tracker.services.fields import (
     Sampling,
     VersionName,
     describe_errors,
-    parse_instant,
+    parse_instants,
 )
 from tracker.services.import_reports import ImportReport
-from tracker.services.rows import Piece, Row
+from tracker.services.rows import Piece, Row, read_given
 from tracker.storage.detectors import Detector
 from tracker.storage.pending import BATCH_LIMIT
 
@@ -81,6 +81,8 @@ class Columns:
 
     def are_complete(self) -> bool:
         """Return whether each row says what it must."""
+        if None not in self.values.get("predicted", [None]):
+            return True
         needed = map(self.get, ("predicted", "key", "label"))
         return len(self) > 0 and all(
             predicted is not None or (key is not None and label is not None)
@@ -125,13 +127,13 @@ class RowReader:
             "predicted": _choice(self._classes),
             "confidence": _read_probabilities,
             "version": _choice(self._versions),
-            "asked_at": _read_instants,
+            "asked_at": parse_instants,
             "metadata": _read_metadata,
             "image_url": _read_addresses,
             "label": _choice(self._classes | {UNCLEAR}),
             "sampling": _choice(frozenset(SAMPLINGS)),
             "note": _read_notes,
-            "labelled_at": _read_instants,
+            "labelled_at": parse_instants,
         }
 
     def read(self, piece: Piece) -> Columns | list[Row]:
@@ -150,14 +152,8 @@ class RowReader:
         columns: dict[str, list[Any]] = {}
         for name, values in piece.columns().items():
             read = self._readers[name]
-            there = [value for value in values if value is not None]
-            if len(there) == len(values):
-                columns[name] = read(values)
-            elif there:
-                right = iter(read(there))
-                columns[name] = [
-                    None if value is None else next(right) for value in values
-                ]
+            if values.count(None) < len(values):
+                columns[name] = read_given(values, read)
         found = Columns(piece.first, columns)
         if not found.are_complete() or found.first + len(found) > BATCH_LIMIT:
             raise ValueError("a row has to be looked at by itself")
@@ -250,10 +246,6 @@ def _read_probabilities(values: list[Any]) -> list[Any]:
     _sure(values, when=all(0 <= value <= 1 for value in values))
     # As the model does: no zero keeps a sign.
     return [value + 0.0 for value in values]
-
-
-def _read_instants(values: list[Any]) -> list[Any]:
-    return list(map(parse_instant, values))
 
 
 def _read_metadata(values: list[Any]) -> list[Any]:

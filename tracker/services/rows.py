@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -79,6 +79,15 @@ class RowPiece(NamedTuple):
         items = [row.values for row in self.given]
         names = set().union(*items)
         return {name: [item.get(name) for item in items] for name in names}
+
+
+def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Return *values* with all that are not None put through *read* at once."""
+    if None not in values:
+        return read(values)
+    given = [value for value in values if value is not None]
+    right = iter(read(given)) if given else iter(())
+    return [None if value is None else next(right) for value in values]
 
 
 def iter_pieces(rows: Iterable[Row]) -> Iterator[Piece]:

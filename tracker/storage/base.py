@@ -33,6 +33,12 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
+def _in_utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError(f"naive instant {instant!r}: give it a time zone")
+    return instant.astimezone(UTC)
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware instant, stored and given back in UTC; a naive one is refused."""
 
@@ -45,11 +51,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         dialect: Dialect,  # noqa: ARG002
     ) -> datetime | None:
         """Convert to UTC, because SQLite would drop the offset without a word."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"naive instant {value!r}: give it a time zone")
-        return value.astimezone(UTC)
+        return None if value is None else _in_utc(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
         """Return what prepares a value for the driver.
@@ -61,11 +63,10 @@ class UtcDateTime(TypeDecorator[datetime]):
             return super().bind_processor(dialect)
 
         def write(value: datetime | None) -> str | None:
-            instant = self.process_bind_param(value, dialect)
-            if instant is None:
+            if value is None:
                 return None
             # Without the offset, which stands behind the first 26 characters.
-            return instant.isoformat(" ", "microseconds")[:26]
+            return _in_utc(value).isoformat(" ", "microseconds")[:26]
 
         return write
 

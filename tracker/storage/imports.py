@@ -202,17 +202,6 @@ def _is_free(at: datetime) -> ColumnElement[bool]:
     return FileImport.finished_at.is_(None) & or_(FileImport.until.is_(None), ~is_held)
 
 
-def plan_anew(session: Session) -> None:
-    """Let PostgreSQL plan each statement of this transaction for its own values.
-
-    An import looks up thousands of keys at a time.  A plan for any keys goes by what
-    was last counted, and after an attempt that was killed that is an empty table: it
-    then reads every query of the detector once for each key.
-    """
-    if session.get_bind().dialect.name != "sqlite":
-        session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
-
-
 def is_claimed(session: Session, claim: Claim) -> bool:
     """Return whether nobody has taken the import over, nor ended it."""
     found = session.scalars(select(FileImport.id).where(_is_of(claim)))

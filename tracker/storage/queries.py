@@ -1,7 +1,8 @@
 """Queries: one input each, what the detector said of it, and its current label."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, insert_rows
 from tracker.storage.detectors import Detector, Version
+
+_PLAN_MODE = text("SELECT set_config('plan_cache_mode', :mode, true)")
 
 
 class Query(Base):
@@ -184,7 +187,25 @@ def find_queries_by_key(
         # In one order, lest two imports wait for each other.  SQLite has one writer
         # at a time, and would read all queries of the detector to have the order.
         statement = statement.order_by(Query.id).with_for_update(key_share=True)
-    return {row.key: row for row in session.execute(statement)}
+    with _planned_anew(session):
+        return {row.key: row for row in session.execute(statement)}
+
+
+@contextmanager
+def _planned_anew(session: Session) -> Iterator[None]:
+    """Let PostgreSQL plan a statement for the values and tables of this moment.
+
+    A plan for any keys is kept.  If it was made while the table was small, or was
+    taken for empty after an import that was killed, it reads every query of the
+    detector once for each of thousands of keys.  Only for this statement: the checks
+    of foreign keys, one for each row that is added, would be planned anew too.
+    """
+    is_postgresql = session.get_bind().dialect.name == "postgresql"
+    if is_postgresql:
+        session.execute(_PLAN_MODE, {"mode": "force_custom_plan"})
+    yield
+    if is_postgresql:
+        session.execute(_PLAN_MODE, {"mode": "auto"})
 
 
 def _listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
