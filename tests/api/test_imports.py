@@ -357,6 +357,11 @@ def test_what_can_be_refused_at_once_is(api, door, tables, app):
         (f"{PATH}?on_error=ignore", "text/csv", CSV, 400),
         (PATH, "text/plain", CSV, 415),
         (PATH, "application/json", "{", 400),
+        (PATH, "application/json", "{}", 422),
+        (f"{PATH}?on_error=skip", "application/json", '{"items": 1}', 422),
+        (PATH, "application/json", '{"items": [{"predicted": "MAYBE"}]}', 422),
+        (PATH, "text/csv", "colour\nred\n", 422),
+        (PATH, "text/csv", "", 422),
     ):
         wrong = api.send_file(path, content, media_type, headers=LATER)
         assert_problem(wrong, status)

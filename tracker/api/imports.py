@@ -24,7 +24,7 @@ from tracker.http import account, audit, database, now, origin, requires
 from tracker.services import background_imports as services
 from tracker.services.background_imports import NewImport, add_import
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.imports import import_rows
+from tracker.services.imports import check_rows, import_rows
 from tracker.storage.base import dump_id
 from tracker.storage.imports import list_imports as list_stored_imports
 
@@ -116,6 +116,12 @@ def _import_later(path: DetectorPath, query: ImportChoice, upload: Upload) -> Re
 
     def add(session: Session) -> tuple[dict[str, Any], int]:
         detector = get_open_detector(session, path.id)
+        # What is wrong with the file as a whole is said at once, and of a document,
+        # which was parsed already, what is wrong with its rows.
+        for _ in upload.open_rows():
+            break
+        if upload.document is not None and query.on_error == "reject":
+            check_rows(session, detector, upload.open_rows())
         added = add_import(session, detector, upload.file, new, created_at=now())
         return dump_import(session, added), 202
 

@@ -75,6 +75,17 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     return run.report
 
 
+def check_rows(session: Session, detector: Detector, rows: Iterable[Row]) -> None:
+    """Raise RejectedImportError if a row is wrong in itself; none is compared."""
+    report = ImportReport()
+    versions = [version.name for version in list_versions(session, detector.id)]
+    reader = RowReader(detector, versions, report)
+    for piece in iter_pieces(rows):
+        reader.read(piece)
+    if report.bad_rows:
+        raise RejectedImportError(report)
+
+
 @contextmanager
 def _without_collector() -> Iterator[None]:
     """Keep the collector of cycles from running.

@@ -199,6 +199,7 @@ def _arrow_values(column: Any) -> list[Any]:
 
     So it is with the year 10000 and with a nanosecond, which the field then refuses.
     """
+    # Whoever has a column has loaded it already.
     import pyarrow as pa  # noqa: PLC0415
 
     kind = column.type
