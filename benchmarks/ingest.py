@@ -2,14 +2,13 @@
 
 Each label is a request of its own with a query and its label, or a label for a query
 that is there; each is committed and on the disk before it is answered.  Bare are the
-very statements that the database cannot do without, one transaction for each label,
-by as many threads with a connection each.  MLflow's tracking server logs one metric a
+very statements that the database cannot do without, one transaction for each label or
+for each thousand, by as many threads with a connection each.  MLflow's tracking server logs one metric a
 request on its own SQLite, or a batch of the thousand metrics that it takes at most.
 """
 
 import argparse
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
@@ -55,19 +54,27 @@ def rates(
     return found
 
 
-def bare(database: Database, labels: int) -> dict[int, float]:
-    """Insert a query with its label in a transaction of its own, again and again."""
+def bare(database: Database, labels: int, *, each: int = 1) -> dict[int, float]:
+    """Insert so many queries with their labels in each transaction, again and again."""
     with database.write() as session:
         detector = get_detector(session, DETECTOR).id
         (version,) = add_versions(
-            session, detector, ["bare"], created_at=START
+            session, detector, [f"bare-{each}"], created_at=START
         ).values()
     instant = "2026-01-01 00:00:00.000000" if database.is_sqlite else START
-    numbers, lock = count(1), threading.Lock()
     mark = "?" if database.is_sqlite else "%s"
 
-    def values(number: int) -> str:
-        return f"({', '.join([mark] * number)})"
+    def insert(table: str, columns: int) -> str:
+        return f"INSERT INTO {table} VALUES ({', '.join([mark] * columns)})"
+
+    def query(number: int) -> tuple[Any, ...]:
+        what = number, detector, version, f"bare-{number}", None, "YES", 0.9
+        rest = instant, instant, None, None, None, number, "YES", "random", None, None
+        return what + rest
+
+    def label(number: int) -> tuple[Any, ...]:
+        what = number, number, detector, None, "YES", "random", None, "b"
+        return (*what, instant, instant)
 
     def work(_client: int, requests: int) -> Callable[[], None]:
         connection = database.engine.raw_connection()
@@ -75,29 +82,23 @@ def bare(database: Database, labels: int) -> dict[int, float]:
 
         def run() -> None:
             for _ in range(requests):
-                with lock:
-                    key = f"bare-{next(numbers)}"
                 if database.is_sqlite:
                     cursor.execute("BEGIN IMMEDIATE")
                 cursor.execute(
                     "INSERT INTO pending_batches (detector_id, created_at) "
-                    f"VALUES {values(2)} RETURNING id",
+                    f"VALUES ({mark}, {mark}) RETURNING id",
                     (detector, instant),
                 )
-                number = cursor.fetchone()[0] << 24
-                query = (number, detector, version, key, None, "YES", 0.9)
-                query += (instant, instant, None, None, None, number, "YES", "random")
-                query += (None, None)
-                cursor.execute(f"INSERT INTO queries VALUES {values(17)}", query)
-                label = (number, number, detector, None, "YES", "random", None, "b")
-                label += (instant, instant)
-                cursor.execute(f"INSERT INTO labels VALUES {values(10)}", label)
+                first = cursor.fetchone()[0] << 24
+                ids = range(first, first + each)
+                cursor.executemany(insert("queries", 17), list(map(query, ids)))
+                cursor.executemany(insert("labels", 10), list(map(label, ids)))
                 connection.commit()
             connection.close()
 
         return run
 
-    return rates(labels, work)
+    return rates(labels, work, each=each)
 
 
 def logged(port: int, key: str, labels: int) -> dict[int, float]:
@@ -194,6 +195,8 @@ def measured(kind: str, labels: int, imports: int) -> Iterator[tuple[str, Any]]:
             with database.write() as session:
                 key = create_key(session, "benchmark", "editor", created_at=START)
             yield "bare statements, one by one", bare(database, labels)
+            batches = bare(database, imports, each=BATCH)
+            yield f"bare statements, {BATCH:,} by {BATCH:,}", batches
         with served(url, Path(name)) as port:
             yield "query with its label, one a request", logged(port, key, labels)
             yield "label of a query, one a request", labelled(port, key, labels)
@@ -210,13 +213,13 @@ def table(
         f"{f'{clients} client' + 's' * (clients > 1):>12}{'of bare':>9}{'MLflow':>9}"
         for clients in CLIENTS
     )
-    bare_rates: dict[int, float] = {}
+    bare_rates: dict[bool, dict[int, float]] = {}
     for title, found in measured(kind, labels, imports):
-        bare_rates = bare_rates or found
-        peer = theirs and theirs[title.startswith("import")]
+        is_batch = f"{BATCH:,}" in title
+        bare_rate = bare_rates.setdefault(is_batch, found)
+        peer = theirs and theirs[is_batch]
         yield f"{title:36}" + "".join(
-            f"{rate:>12,.0f}"
-            + (f"{rate / bare_rates[clients]:>9.0%}" if "one" in title else " " * 9)
+            f"{rate:>12,.0f}{rate / bare_rate[clients]:>9.0%}"
             + (f"{rate / peer[clients]:>8.1f}x" if peer else " " * 9)
             for clients, rate in found.items()
         )
