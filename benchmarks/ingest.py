@@ -3,8 +3,9 @@
 Each label is a request of its own with a query and its label, or a label for a query
 that is there; each is committed and on the disk before it is answered.  Bare are the
 very statements that the database cannot do without, one transaction for each label or
-for each thousand, by as many threads with a connection each.  MLflow's tracking server logs one metric a
-request on its own SQLite, or a batch of the thousand metrics that it takes at most.
+for each thousand, by as many threads with a connection each.  MLflow's tracking
+server logs one metric a request on its own SQLite, or a batch of the thousand metrics
+that it takes at most.
 """
 
 import argparse
