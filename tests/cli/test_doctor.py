@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from tests.cli.test_backup import fill, images_of, leave_import, opened, picture
+from tests.cli.filled import fill, images_of, leave_import, opened, picture
 from tests.cli.test_commands import Shell
 from tracker.cli.setup import now
 from tracker.storage import schema

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_backup import (
+from tests.cli.filled import (
     exported,
     fill,
     hashes_of,
