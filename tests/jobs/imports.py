@@ -1,0 +1,80 @@
+"""Imports that were left to a worker, and what to look at."""
+
+import io
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select
+
+from tests.conftest import START, Clock
+from tracker.services.audit import iter_rows
+from tracker.services.background_imports import NewImport, add_import, unpack_report
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.import_attempts import (
+    claim_of,
+    take_import,
+)
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+from tracker.storage.import_pieces import (
+    ImportPiece,
+)
+from tracker.storage.imports import Claim, FileImport, find_import
+from tracker.storage.labels import Label
+from tracker.storage.leases import LEASE_SECONDS
+from tracker.storage.queries import Query
+
+AFTER_A_LEASE = timedelta(seconds=LEASE_SECONDS + 1)
+
+
+def rows_of(number: int) -> bytes:
+    """A file of labelled rows without keys, which are told apart by the file alone."""
+    return b"predicted,label\n" + b"YES,NO\n" * number
+
+
+def add(database: Database, content: bytes, **more: str) -> int:
+    """Leave a file to the worker, in a detector of its own."""
+    said = {"format": "csv", "on_error": "reject", "sha256": "f" * 64}
+    who = {"actor": "alice", "actor_kind": "account", "address": "::1"}
+    with database.write() as session:
+        number = session.execute(select(func.count(Detector.id))).scalar_one()
+        new = NewDetector(name=f"d{number}", question="?", classes=["YES", "NO"])
+        detector = create_detector(session, new, created_at=START)
+        file = io.BytesIO(content)
+        described = NewImport(**{**said, **who, **more})
+        return add_import(session, detector, file, described, created_at=START).id
+
+
+def look(database: Database, import_id: int) -> FileImport:
+    with database.read() as session:
+        found = find_import(session, import_id)
+        assert found is not None
+        session.expunge(found)
+        return found
+
+
+def count(database: Database, table: type[Any]) -> int:
+    with database.read() as session:
+        statement = select(func.count()).select_from(table)
+        return session.execute(statement).scalar_one()
+
+
+def take(database: Database, worker: str, clock: Clock) -> Claim | None:
+    with database.write() as session:
+        found = take_import(session, worker, at=clock())
+        return None if found is None else claim_of(found)
+
+
+def assert_imported_once(database: Database, import_id: int, rows: int) -> None:
+    found = look(database, import_id)
+    assert (found.state, found.error, found.worker) == ("done", None, None)
+    assert (found.rows_read, found.bytes_read) == (rows, found.bytes)
+    assert found.finished_at is not None
+    report = unpack_report(found)
+    assert report is not None
+    assert (report.queries_added, report.labels_added) == (rows, rows)
+    assert count(database, Query) == count(database, Label) == rows
+    assert count(database, ImportPiece) == 0
+    with database.read() as session:
+        (event,) = [e for e in iter_rows(session) if e["action"] == "imported"]
+    assert (event["actor"], event["address"]) == ("alice", "::1")

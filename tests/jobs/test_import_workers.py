@@ -1,0 +1,329 @@
+"""Workers share out imports, take over from one that died, and write each once."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.conftest import START, Clock
+from tests.jobs.imports import (
+    AFTER_A_LEASE,
+    add,
+    assert_imported_once,
+    count,
+    look,
+    rows_of,
+    take,
+)
+from tests.processes import Process, clean_environ, wait_until
+from tracker.errors import UnavailableError
+from tracker.jobs.imports import Importer
+from tracker.services.import_attempts import (
+    LostImportError,
+    carry_out,
+    done,
+    end_import,
+)
+from tracker.storage.database import Database, open_database
+from tracker.storage.import_pieces import (
+    ImportPiece,
+)
+from tracker.storage.import_progress import find_progress, note_progress
+from tracker.storage.imports import Claim, Progress, find_import
+from tracker.storage.leases import LEASE_SECONDS
+from tracker.storage.queries import Query
+
+
+def test_what_one_worker_has_taken_up_no_other_gets_before_its_lease_ends(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(3))
+    assert take(database, "died", clock) == Claim(import_id, "died", 1)
+    assert take(database, "other", clock) is None
+    clock.at += AFTER_A_LEASE
+    assert take(database, "other", clock) == Claim(import_id, "other", 2)
+
+
+@pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])
+def test_a_lease_from_before_the_clock_was_set_back_is_none(
+    database: Database, clock: Clock, back: timedelta
+) -> None:
+    import_id = add(database, rows_of(3))
+    assert take(database, "died", clock) is not None
+    clock.at -= back
+    assert take(database, "other", clock) == Claim(import_id, "other", 2)
+
+
+def test_workers_that_take_at_once_get_different_imports(
+    database: Database, clock: Clock
+) -> None:
+    expected = {add(database, rows_of(1)) for _ in range(4)}
+    barrier = threading.Barrier(4)
+    taken: list[Claim | None] = []
+
+    def work(name: str) -> None:
+        barrier.wait()
+        # Whoever comes just when another one's row is locked looks again.
+        claim = None
+        while claim is None:
+            claim = take(database, name, clock)
+        taken.append(claim)
+
+    threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {claim.import_id for claim in taken if claim} == expected
+
+
+def write(database: Database, claim: Claim, end: Claim, clock: Clock) -> None:
+    """Import by one claim, and end the import by another."""
+    with database.write() as session:
+        report = carry_out(
+            session, claim, created_at=clock(), on_progress=lambda _: None
+        )
+        end_import(session, end, done(report), Progress(3, 37), at=clock())
+
+
+def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(3))
+    late = take(database, "late", clock)
+    assert late is not None
+    clock.at += AFTER_A_LEASE
+    other = take(database, "other", clock)
+    assert other is not None
+
+    # It wakes up before it began to write.
+    with pytest.raises(LostImportError), database.write() as session:
+        carry_out(session, late, created_at=clock(), on_progress=lambda _: None)
+    # It wakes up when it has written all but the end.
+    with pytest.raises(LostImportError):
+        write(database, other, late, clock)
+    assert count(database, Query) == 0
+    assert count(database, ImportPiece) == 1
+
+    assert look(database, import_id).state == "running"
+    write(database, other, other, clock)
+    assert_imported_once(database, import_id, 3)
+
+
+def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(3))
+    late = take(database, "late", clock)
+    assert late is not None
+    is_in_the_middle, may_go_on = threading.Event(), threading.Event()
+    ends: list[str] = []
+
+    def pause(_progress: Progress) -> None:
+        is_in_the_middle.set()
+        may_go_on.wait(60)
+
+    def work() -> None:
+        try:
+            with database.write() as session:
+                report = carry_out(session, late, created_at=START, on_progress=pause)
+                size = Progress(3, 37)
+                end_import(session, late, done(report), size, at=START)
+            ends.append("written")
+        except LostImportError:
+            ends.append("refused")
+
+    paused = threading.Thread(target=work)
+    paused.start()
+    assert is_in_the_middle.wait(60)
+    clock.at += AFTER_A_LEASE
+    other = threading.Thread(target=Importer(database, "other", clock).run)
+    other.start()
+    if not database.is_sqlite:
+        # It has taken over, and waits for the rows that the other holds.
+        wait_until(lambda: look(database, import_id).worker == "other")
+    may_go_on.set()
+    paused.join(60)
+    other.join(60)
+
+    # On SQLite nobody can take over from the only writer.
+    assert ends == ["written" if database.is_sqlite else "refused"]
+    assert_imported_once(database, import_id, 3)
+
+
+def test_progress_is_noted_beside_the_import_and_known_to_others(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(3))
+    claim = take(database, "w", clock)
+    assert claim is not None
+    with database.write() as session:
+        # The import's own transaction, in which it has been writing for a while.
+        report = carry_out(
+            session, claim, created_at=clock(), on_progress=lambda _: None
+        )
+        assert note_progress(database, claim, Progress(2, 20), at=clock())
+        with database.read() as other:
+            found = find_import(other, import_id)
+            assert found is not None
+            assert find_progress(other, found) == Progress(2, 20)
+        end_import(session, claim, done(report), Progress(3, 37), at=clock())
+    found = look(database, import_id)
+    with database.read() as session:
+        assert find_progress(session, found) == Progress(3, 37)
+
+
+def test_without_its_file_progress_is_what_was_last_known(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(3))
+    claim = take(database, "w", clock)
+    assert claim is not None
+    with database.read() as session:
+        found = find_import(session, import_id)
+        assert found is not None
+        assert find_progress(session, found) == Progress(0, 0)
+        if database.is_sqlite:
+            path = Path(f"{database.engine.url.database}-imp_{import_id}.rows")
+            for damaged in ("", "1", "a b", "1 2 3"):
+                path.write_text(damaged)
+                assert find_progress(session, found) == Progress(0, 0)
+
+
+def test_a_lease_is_renewed_and_a_lost_one_is_noticed(
+    database: Database, clock: Clock
+) -> None:
+    if database.is_sqlite:
+        pytest.skip("on SQLite nobody can take an import from the only writer")
+    import_id = add(database, rows_of(3))
+    claim = take(database, "slow", clock)
+    assert claim is not None
+    for _ in range(3):
+        clock.at += timedelta(seconds=LEASE_SECONDS - 1)
+        assert note_progress(database, claim, Progress(1, 9), at=clock())
+        assert take(database, "other", clock) is None
+    clock.at += AFTER_A_LEASE
+    assert take(database, "other", clock) == Claim(import_id, "other", 2)
+    assert not note_progress(database, claim, Progress(2, 18), at=clock())
+
+
+def test_a_worker_that_is_to_end_gives_its_import_back_and_no_try_is_counted(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(20_000))
+    importer = Importer(database, "ends", clock)
+    thread = threading.Thread(target=importer.run)
+    thread.start()
+    wait_until(lambda: look(database, import_id).state == "running")
+    importer.stop()
+    thread.join(60)
+    found = look(database, import_id)
+    assert (found.state, found.attempts, found.worker) == ("waiting", 0, None)
+    assert count(database, Query) == 0
+
+    assert Importer(database, "next", clock).run() == 1
+    assert_imported_once(database, import_id, 20_000)
+
+
+def test_a_database_that_went_away_is_no_fault_of_the_import(
+    database: Database, clock: Clock
+) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite is no server that could go away")
+    import_id = add(database, rows_of(100_000))
+    errors: list[UnavailableError] = []
+
+    def work() -> None:
+        try:
+            Importer(database, "w", clock).run()
+        except UnavailableError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_until(lambda: look(database, import_id).rows_read > 0)
+    with database.write() as session:
+        session.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                " datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+    thread.join(60)
+    assert len(errors) == 1
+    found = look(database, import_id)
+    assert (found.state, found.attempts) == ("waiting", 0)
+    assert count(database, Query) == 0
+
+
+def test_an_attempt_after_one_that_was_undone_is_not_slower(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(60_000))
+    first = take(database, "undone", clock)
+    assert first is not None
+
+    def end(progress: Progress) -> None:
+        if progress.rows == 30_000:
+            raise LostImportError
+
+    with pytest.raises(LostImportError), database.write() as session:
+        carry_out(session, first, created_at=clock(), on_progress=end)
+    # What is counted now is a table without rows, as PostgreSQL does by itself.
+    with database.write() as session:
+        session.execute(text("ANALYZE queries"))
+    clock.at += AFTER_A_LEASE
+    # With a plan for such a table it takes many minutes, and the test its 300 seconds.
+    assert Importer(database, "w", clock).run() == 1
+    assert_imported_once(database, import_id, 60_000)
+
+
+@contextmanager
+def worker_process(url: str, folder: Path) -> Iterator[Process]:
+    environ = clean_environ(
+        TRACKER_DATABASE_URL=url,
+        TRACKER_DATA_DIR=str(folder),
+        TRACKER_SECRET_KEY="k" * 40,
+    )
+    process = Process([sys.executable, "-m", "tracker", "worker"], environ)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
+    database_url: str, tmp_path: Path
+) -> None:
+    rows = 100_000
+    database = open_database(database_url)
+    import_id = add(database, rows_of(rows))
+    seen: list[int] = []
+
+    def is_under_way() -> bool:
+        with database.read() as session:
+            found = find_import(session, import_id)
+            assert found is not None
+            assert found.state in {"waiting", "running"}
+            seen.append(find_progress(session, found).rows)
+        return seen[-1] > 0
+
+    with worker_process(database_url, tmp_path) as process:
+        wait_until(is_under_way)
+        process.kill()
+    assert 0 < seen[-1] < rows
+    assert count(database, Query) == 0
+    assert look(database, import_id).state == "running"
+
+    with worker_process(database_url, tmp_path):
+        wait_until(lambda: look(database, import_id).state == "done", 120)
+        # What was noted outside of the database goes when all else is done.
+        wait_until(lambda: list(tmp_path.glob("*.rows")) == [])
+    assert_imported_once(database, import_id, rows)
+    assert look(database, import_id).attempts == 2
+    database.close()
