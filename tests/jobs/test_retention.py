@@ -7,10 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tests.conftest import Clock
+from tests.jobs.unlabelled import (
+    DAYS,
+    age,
+    ask,
+    count,
+    numbers,
+    run,
+    there,
+)
 from tests.processes import wait_until
 from tests.services.conftest import Bench
 from tracker.errors import NotFoundError
@@ -19,9 +28,8 @@ from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 from tracker.services.labels import NewLabel, add_label
 from tracker.services.queries import get_query
-from tracker.services.queues import QueueChoice, build_queue
 from tracker.services.recount import compare_with_recount
-from tracker.services.reservations import RESERVED_FOR, reserve, skip
+from tracker.services.reservations import RESERVED_FOR, skip
 from tracker.services.retention import ANSWERED_WITHIN, delete_unlabelled
 from tracker.storage.base import dump_id
 from tracker.storage.comparison import count_pairs
@@ -31,55 +39,13 @@ from tracker.storage.labels import Label
 from tracker.storage.queries import Query
 from tracker.storage.reservations import Reservation, Skip
 from tracker.storage.retention import Place, delete_disposable, lock_disposable
-from tracker.storage.snapshots import iter_intervals
 
-DAYS = 30
 Recompute = Callable[[], None]
 
 
 @pytest.fixture
 def bench(database: Database, clock: Clock) -> Bench:
     return Bench(database, clock, ["YES", "NO"])
-
-
-def age(bench: Bench, by: timedelta = timedelta(days=DAYS, seconds=1)) -> None:
-    bench.clock.at += by
-
-
-def run(bench: Bench, **more: int) -> int:
-    return Retention(bench.database, DAYS, bench.clock, **more).run()
-
-
-def there(bench: Bench) -> set[int]:
-    with bench.database.read() as session:
-        return set(session.scalars(select(Query.id)))
-
-
-def count(bench: Bench, rows_of: type[Reservation | Skip]) -> int:
-    with bench.database.read() as session:
-        return session.scalars(select(func.count()).select_from(rows_of)).one()
-
-
-def ask(bench: Bench, labeler: str) -> int:
-    def work(session: Session) -> int:
-        queue = build_queue(
-            session, bench.attached(session), QueueChoice(), labeler="alice"
-        )
-        at = bench.clock()
-        return reserve(session, queue, labeler=labeler, reserved_at=at)[0].id
-
-    return bench.database.run(work)
-
-
-def numbers(bench: Bench) -> object:
-    """Everything that is computed of labels: history, estimate, counts."""
-    with bench.database.read() as session:
-        versions = list_versions(session, bench.detector.id)
-        return (
-            [tuple(row) for v in versions for row in iter_intervals(session, [v.id])],
-            [(v.name, v.queries, v.corrections) for v in versions],
-            bench.estimate().confusion,
-        )
 
 
 def test_only_old_queries_without_a_label_go(

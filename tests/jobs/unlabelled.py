@@ -1,0 +1,57 @@
+"""Queries that were never labelled, made old, and what is left of them."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from tests.services.conftest import Bench
+from tracker.jobs.retention import Retention
+from tracker.services.queues import QueueChoice, build_queue
+from tracker.services.reservations import reserve
+from tracker.storage.detectors import list_versions
+from tracker.storage.queries import Query
+from tracker.storage.reservations import Reservation, Skip
+from tracker.storage.snapshots import iter_intervals
+
+DAYS = 30
+
+
+def age(bench: Bench, by: timedelta = timedelta(days=DAYS, seconds=1)) -> None:
+    bench.clock.at += by
+
+
+def run(bench: Bench, **more: int) -> int:
+    return Retention(bench.database, DAYS, bench.clock, **more).run()
+
+
+def there(bench: Bench) -> set[int]:
+    with bench.database.read() as session:
+        return set(session.scalars(select(Query.id)))
+
+
+def count(bench: Bench, rows_of: type[Reservation | Skip]) -> int:
+    with bench.database.read() as session:
+        return session.scalars(select(func.count()).select_from(rows_of)).one()
+
+
+def ask(bench: Bench, labeler: str) -> int:
+    def work(session: Session) -> int:
+        queue = build_queue(
+            session, bench.attached(session), QueueChoice(), labeler="alice"
+        )
+        at = bench.clock()
+        return reserve(session, queue, labeler=labeler, reserved_at=at)[0].id
+
+    return bench.database.run(work)
+
+
+def numbers(bench: Bench) -> object:
+    """Everything that is computed of labels: history, estimate, counts."""
+    with bench.database.read() as session:
+        versions = list_versions(session, bench.detector.id)
+        return (
+            [tuple(row) for v in versions for row in iter_intervals(session, [v.id])],
+            [(v.name, v.queries, v.corrections) for v in versions],
+            bench.estimate().confusion,
+        )
