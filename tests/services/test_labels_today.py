@@ -6,6 +6,7 @@ from tests.services.conftest import Bench
 from tracker.services.imports import import_rows
 from tracker.services.labels import Today, count_today
 from tracker.services.rows import Row
+from tracker.storage.labels import MOST_LOOKED_AT
 
 
 def today(bench: Bench) -> Today:
@@ -38,6 +39,22 @@ def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
         import_rows(session, detector, rows, digest="x", labeler="bob", created_at=now)
     assert today(bench) == Today(1, 1)
     assert today(gate) == Today(2_500, 2_500)
+
+
+def test_where_not_all_are_looked_at_it_is_so_many_at_least(bench: Bench) -> None:
+    bench.label(bench.log("YES"), "NO")
+    gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
+    number = MOST_LOOKED_AT - 2
+    rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, number + 1)]
+    with bench.database.write() as session:
+        detector, now = gate.attached(session), bench.clock()
+        import_rows(session, detector, rows, digest="x", labeler="bob", created_at=now)
+    assert today(bench) == Today(1, 1)
+    gate.label(gate.log("YES"), "NO")
+    assert today(bench) == Today(1, 1, is_all=False)
+    gate.label(gate.log("YES"), "NO")
+    assert today(bench) == Today(0, 0, is_all=False)
+    assert today(gate) == Today(MOST_LOOKED_AT, MOST_LOOKED_AT, is_all=False)
 
 
 def test_a_request_that_came_before_midnight_may_draw_its_ids_later(

@@ -106,10 +106,14 @@ def list_label_history(session: Session, query: Query) -> list[Label]:
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """How many labels a detector was given since midnight, in UTC."""
+    """How many labels a detector was given since midnight, in UTC.
+
+    So many at least, unless all labels of the day were looked at.
+    """
 
     by_labeler: int
     by_all: int
+    is_all: bool = True
 
 
 def count_today(
