@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select, text
 
 from tests.conftest import START
 from tracker.services.detectors import NewDetector, create_detector, get_detector
@@ -116,3 +116,28 @@ def test_rows_are_written_by_column_as_one_by_one(
     assert other.queries_added == report.queries_added + 1 == len(rows) + 1
     assert other.labels_added == report.labels_added
     assert (report.unchanged, other.unchanged) == (0, 1)
+
+
+def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
+    database: Database,
+) -> None:
+    new = NewDetector(name="door", question="?", classes=["YES", "NO"])
+    with database.write() as session:
+        create_detector(session, new, created_at=START)
+    # As often as it takes PostgreSQL to keep its plans.
+    for number in range(20):
+        run(database, "door", [{"predicted": "YES", "label": "NO"}], f"{number}")
+    rows = (Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 8_001))
+    with database.write() as session:
+        detector = get_detector(session, "door")
+        import_rows(session, detector, rows, digest="x", labeler="a", created_at=START)
+        if not database.is_sqlite:
+            read = session.scalar(
+                text(
+                    "SELECT sum(seq_tup_read) FROM pg_stat_xact_user_tables "
+                    "WHERE relname LIKE 'queries%'"
+                )
+            )
+            assert read < 8_000
+        labels = session.scalars(select(func.count()).select_from(Label)).one()
+    assert labels == 8_020

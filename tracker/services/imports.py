@@ -25,6 +25,7 @@ from tracker.storage.queries import (
     Query,
     add_queries,
     find_queries_by_key,
+    forget_plans,
     set_current_labels,
 )
 
@@ -61,6 +62,7 @@ def import_rows(  # noqa: PLR0913 - what is imported, whose, when and how.
     Raises RejectedImportError, with every bad row, unless *skip_bad_rows*; the
     caller's transaction must then be rolled back.
     """
+    forget_plans(session)
     run = _Import(session, detector, digest, labeler, created_at)
     pieces = rows.pieces() if isinstance(rows, CsvRows) else iter_pieces(rows)
     with _without_collector():

@@ -191,6 +191,17 @@ def find_queries_by_key(
         return {row.key: row for row in session.execute(statement)}
 
 
+def forget_plans(session: Session) -> None:
+    """Let PostgreSQL plan anew whatever this connection has planned before.
+
+    It plans the check of a foreign key once for each connection.  If the tables were
+    small then, every label of an import reads all of its detector's queries, and
+    nothing ends that: only what is committed makes PostgreSQL look again.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("DISCARD PLANS"))
+
+
 @contextmanager
 def _planned_anew(session: Session) -> Iterator[None]:
     """Let PostgreSQL plan a statement for the values and tables of this moment.
