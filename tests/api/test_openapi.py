@@ -33,6 +33,13 @@ def test_the_document_in_the_repository_is_fresh(app):
     assert written == dump_document(app), "run: make openapi"
 
 
+@pytest.mark.parametrize("suffix", ["json", "csv", "jsonl", "parquet"])
+def test_each_format_of_the_history_is_documented(api, door, document, suffix):
+    got = api.get(f"/detectors/door/history?format={suffix}")
+    call = document["paths"]["/api/v1/detectors/{id}/history"]["get"]
+    assert got.mimetype in call["responses"]["200"]["content"]
+
+
 def test_the_command_prints_the_document():
     command = [sys.executable, "-W", "error", "-m", "tracker.api"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)

@@ -8,6 +8,9 @@ from flask import Response
 from tracker.http import audit, database
 from tracker.services.exports import MEDIA_TYPES, Rows, write_rows
 
+# As the document of the API names them, without their encoding.
+FILE_TYPES = tuple(name.partition(";")[0] for name in MEDIA_TYPES.values())
+
 
 def send_rows(
     format_name: str, columns: Sequence[str], rows: Rows, file_name: str

@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.files import send_rows
+from tracker.api.files import FILE_TYPES, send_rows
 from tracker.api.pages import next_address
 from tracker.api.parameters import (
     DetectorPath,
@@ -21,7 +21,7 @@ from tracker.api.parameters import (
     Window,
     wrong_parameter,
 )
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import answers_file, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import most_moments
@@ -56,10 +56,10 @@ class HistoryChoice(Window):
     )
 
 
-_RESPONSES = answers({200: shapes.HistoryPage}, 404)
-
-
-@routes.get("/detectors/<detector:id>/history", responses=_RESPONSES)
+@routes.get(
+    "/detectors/<detector:id>/history",
+    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.HistoryPage),
+)
 @requires("viewer")
 def get_history(path: DetectorPath, query: HistoryChoice) -> dict[str, Any] | Response:
     """Get the history, oldest first: a row for each class and for balanced accuracy."""

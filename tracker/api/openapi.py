@@ -15,7 +15,7 @@ from tracker.api.examples import EXAMPLES, TEXTS
 from tracker.api.imports import PREFER
 from tracker.api.once import PARAMETER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
-from tracker.api.shapes import Problem
+from tracker.api.shapes import HistoryPage, Problem
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
 from tracker.services.import_rows import ImportBody
@@ -108,8 +108,8 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     """Return the OpenAPI document of *app*."""
     document = deepcopy(app.api_doc)
     schemas = document["components"]["schemas"]
-    # Bodies that come in more than one way are read by their views.
-    for model in (NewQuery, ImportBody, NewStudy):
+    # What comes in more than one way is read, or answered, by its view alone.
+    for model in (NewQuery, ImportBody, NewStudy, HistoryPage):
         schema = get_model_schema(model)
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema

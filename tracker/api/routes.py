@@ -115,24 +115,30 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
                 name: {"description": said, "schema": {"type": "string"}}
                 for name, said in headers.items()
             },
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": f"#/components/schemas/{shape.__name__}"}
-                }
-            },
+            "content": _content(shape),
         }
     }
 
 
-def answers_file(*media_types: str, problems: tuple[int, ...]) -> ResponseDict:
-    """Return what a call answers that gives a file away."""
+def answers_file(
+    *media_types: str, problems: tuple[int, ...], page: type[Shape] | None = None
+) -> ResponseDict:
+    """Return what a call answers that gives a file away, or else a *page*."""
     return {
         "200": {
-            "description": "The file.",
-            "content": {name: {} for name in media_types},
+            "description": "The file." if page is None else "The file, or a page.",
+            "content": {
+                **{name: {} for name in media_types},
+                **({} if page is None else _content(page)),
+            },
         },
         **_problems(*problems),
     }
+
+
+def _content(shape: type[Shape]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"application/json": {"schema": schema}}
 
 
 def check_request() -> None:

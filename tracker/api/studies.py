@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.dumps import dump_study, dump_study_report
-from tracker.api.files import send_rows
+from tracker.api.files import FILE_TYPES, send_rows
 from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import (
@@ -32,7 +32,6 @@ from tracker.http import (
 )
 from tracker.services import studies as services
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.exports import MEDIA_TYPES
 from tracker.services.fields import Note, StudyName, VersionName
 from tracker.services.studies import KINDS, Kind, NewStudy
 from tracker.services.study_intervals import build_study_report, list_study_rows
@@ -172,10 +171,7 @@ def get_study(path: StudyPath, query: StudyChoice) -> dict[str, Any]:
 
 @routes.get(
     "/studies/<id>/rounds",
-    responses=answers_file(
-        *(media_type.partition(";")[0] for media_type in MEDIA_TYPES.values()),
-        problems=(404,),
-    ),
+    responses=answers_file(*FILE_TYPES, problems=(404,)),
 )
 @requires("viewer")
 def get_rounds(path: StudyPath, query: RoundsChoice) -> Response:
