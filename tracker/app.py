@@ -3,6 +3,7 @@
 import errno
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from tracker.http import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     authorize,
+    database,
     dump_errors,
     is_api_request,
     problem,
@@ -41,6 +43,7 @@ from tracker.http import (
 from tracker.jobs.recompute import recompute_detector, utc_now
 from tracker.services.sign_ins import LONGEST
 from tracker.settings import Settings
+from tracker.storage import schema
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 
@@ -209,6 +212,11 @@ def _on_http_error(error: HTTPException) -> Response:
 def _on_database_error(error: DBAPIError) -> Response:
     if error.connection_invalidated:
         return _answer(503, "The database does not answer", "the connection was lost")
+    with suppress(UnavailableError):
+        # Somebody may have upgraded it while this process was running.
+        wrong = schema.find_mismatch(database())
+        if wrong is not None:
+            return _answer(503, "The database is of another version", wrong)
     return _on_bug(error)
 
 

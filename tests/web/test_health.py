@@ -69,6 +69,16 @@ def test_an_old_schema_is_not_ready(visitor: Visitor, database: Database) -> Non
     assert "run tracker db upgrade" in json.loads(page.html)["checks"]["schema"]
 
 
+def test_a_schema_that_changes_under_a_running_server_is_a_503_that_says_so(
+    visitor: Visitor, database: Database
+) -> None:
+    assert visitor.get("/").status == 200
+    schema.downgrade(database, "0004")
+    page = visitor.get("/")
+    assert page.status == 503
+    assert "older than this program" in page.html
+
+
 def test_a_database_that_is_away_is_not_ready(settings: Settings, clock: Clock) -> None:
     gone = open_database("postgresql+psycopg://tracker:pa55word@127.0.0.1:1/tracker")
     page = read(create_app(settings, gone, clock=clock).test_client().get("/readyz"))

@@ -35,7 +35,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
     begun = now()
     with (
         _named_trouble(file),
-        connected(settings) as database,
+        # An empty one is not the one that was meant.
+        connected(settings, fill=False) as database,
         _shown() as on_progress,
         create_backup(file, on_progress) as writer,
     ):
@@ -44,7 +45,9 @@ def backup(file: Path, *, overwrite: bool) -> None:
         missing = writer.add_images(images)
         manifest = writer.add_manifest(created_at=begun)
     for name in missing[:_MOST_SHOWN]:
-        click.echo(f"The image {name} is missing, and so it is here.", err=True)
+        click.echo(
+            f"The image {name} is missing or damaged, and missing here.", err=True
+        )
     click.echo(
         f"{file} holds {_described(manifest)}, "
         f"{file.stat().st_size / 1e6:,.1f} MB in all."

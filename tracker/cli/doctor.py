@@ -5,18 +5,17 @@ import sys
 import click
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import load_settings, now
+from tracker.cli.setup import connected, load_settings, now
 from tracker.services.doctor import (
     Problem,
     check_detector,
-    check_images,
+    check_image,
     check_imports,
-    count_unnamed_images,
 )
 from tracker.storage import schema
-from tracker.storage.database import open_database
+from tracker.storage.backup import iter_image_names
 from tracker.storage.detectors import list_detectors
-from tracker.storage.images import open_image_store
+from tracker.storage.images import ImageStore, open_image_store
 
 _MOST_SHOWN = 50
 
@@ -31,33 +30,23 @@ def doctor() -> None:
     """
     settings = load_settings()
     images = open_image_store(settings)
-    database = open_database(settings.database)
-    try:
-        current, head = schema.current_revision(database), schema.head_revision()
-        if current != head:
-            raise click.ClickException(
-                f"the database is at revision {current or 'nothing'}, this program at "
-                f"{head}: run tracker db upgrade, or the program that the database "
-                "belongs to"
-            )
-        with database.read() as session:
-            problems = _check_detectors(session)
-            problems += check_imports(session, at=now())
-            # Listed once the session has its snapshot: an image comes before the
-            # query that names it, and is never deleted.
-            kept = set(images.iter_names())
-            problems += check_images(session, kept)
-            unnamed = count_unnamed_images(session, kept)
-    finally:
-        database.close()
+    with connected(settings, fill=False) as database, database.read() as session:
+        problems = _check_detectors(session)
+        problems += check_imports(session, at=now())
+        # Looked at once the session has its snapshot: an image comes before the
+        # query that names it, and is never deleted.
+        named = set(iter_image_names(session))
+        unnamed = sum(name not in named for name in images.iter_names())
+        problems += _check_images(named, images)
     if unnamed:
-        click.echo(f"{unnamed:,} images belong to no query, which does no harm.")
+        click.echo(f"Images that belong to no query, which does no harm: {unnamed:,}.")
     for problem in problems[:_MOST_SHOWN]:
         click.echo(f"Wrong: {problem.what}.\n  What mends it: {problem.remedy}.")
     if problems:
-        raise click.ClickException(f"{len(problems):,} things are wrong")
+        raise click.ClickException(f"things that are wrong: {len(problems):,}")
     click.echo(
-        f"Nothing is wrong: schema {head}, counts, newest snapshots and images agree."
+        f"Nothing is wrong: schema {schema.head_revision()}, counts, newest snapshots "
+        "and images agree."
     )
 
 
@@ -68,3 +57,8 @@ def _check_detectors(session: Session) -> list[Problem]:
         for detector in bar:
             problems += check_detector(session, detector)
     return problems
+
+
+def _check_images(named: set[str], images: ImageStore) -> list[Problem]:
+    with click.progressbar(sorted(named), label="Images", file=sys.stderr) as bar:
+        return [wrong for name in bar if (wrong := check_image(name, images))]

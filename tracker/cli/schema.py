@@ -2,9 +2,8 @@
 
 import click
 
-from tracker.cli.setup import load_settings
+from tracker.cli.setup import load_settings, reach
 from tracker.storage import schema
-from tracker.storage.database import open_database
 
 
 @click.group()
@@ -15,11 +14,13 @@ def db() -> None:
 @db.command()
 def upgrade() -> None:
     """Bring the schema up to date; running it again does nothing."""
-    database = open_database(load_settings().database)
-    before = schema.current_revision(database)
-    schema.upgrade(database)
-    after = schema.current_revision(database)
-    database.close()
+    database = reach(load_settings())
+    try:
+        before = schema.current_revision(database)
+        schema.upgrade(database)
+        after = schema.current_revision(database)
+    finally:
+        database.close()
     if before == after:
         click.echo(f"The database is at revision {after} already.")
     else:

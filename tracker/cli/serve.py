@@ -1,7 +1,6 @@
 """The command serve: the whole product in one process group."""
 
 import os
-import socket
 import sys
 import time
 import urllib.error
@@ -14,10 +13,12 @@ from tracker.cli.processes import Supervisor
 from tracker.cli.setup import (
     audit_command,
     check_host,
+    check_port,
     configure_logging,
     is_loopback,
     load_settings,
     now,
+    reach,
 )
 from tracker.errors import ConfigurationError
 from tracker.services.accounts import create_account, find_admin_without_password
@@ -25,7 +26,7 @@ from tracker.services.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage import schema
 from tracker.storage.accounts import list_accounts
-from tracker.storage.database import Database, open_database
+from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 
 _START_SECONDS = 60.0
@@ -39,7 +40,12 @@ def serve(host: str, port: int) -> None:
     settings = load_settings()
     configure_logging(settings)
     link = prepare(settings, host, port)
-    sys.exit(run(host, port, os.environ, link))  # noqa: TID251 - for the children.
+
+    def ready(url: str, link: str | None) -> None:
+        announce(settings.public_url or url, link)
+
+    environ = os.environ  # noqa: TID251 - for the children.
+    sys.exit(run(host, port, environ, link, on_ready=ready))
 
 
 def prepare(settings: Settings, host: str, port: int) -> str | None:
@@ -49,28 +55,23 @@ def prepare(settings: Settings, host: str, port: int) -> str | None:
     sign in otherwise and whoever reads it sits at this machine.
     """
     open_image_store(settings)
-    database = open_database(settings.database)
+    database = reach(settings)
     try:
         schema.upgrade(database)
         address = check_host(settings, host)
-        _check_port(host, address, port)
+        check_port(host, address, port)
         settings.load_secret_key()
-        return _make_link(database) if is_loopback(address) else None
+        if is_loopback(address):
+            return _make_link(database)
+        if not (settings.public_url or settings.trusted_hosts):
+            click.echo(
+                "Others are let in once TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS "
+                "says by which name they come.",
+                err=True,
+            )
+        return None
     finally:
         database.close()
-
-
-def _check_port(host: str, address: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            raise ConfigurationError(
-                f"--port {port} cannot be had on {host} ({error.strerror}); "
-                "choose another"
-            ) from error
 
 
 def _make_link(database: Database) -> str | None:
@@ -126,8 +127,11 @@ def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
 
 
 def _answers(url: str) -> bool:
+    # By a name that the server always knows, whatever address it listens at.
+    known = {"Host": "localhost"}
+    request = urllib.request.Request(f"{url}/healthz", headers=known)  # noqa: S310
     try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=2) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConfigurationError
+from tracker.errors import ConfigurationError, UnavailableError
 from tracker.services.access import Actor
 from tracker.services.accounts import has_open_account
 from tracker.services.audit import record
@@ -56,30 +57,46 @@ def configure_logging(settings: Settings) -> None:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
-def connect(settings: Settings) -> Database:
-    """Open the database, whose schema must be that of this program.
+def reach(settings: Settings) -> Database:
+    """Open the database whatever its schema, once it has answered.
 
-    An empty one is filled; one of another version is refused, because to change
-    it is a decision.
+    Raises ConfigurationError, which says where it is, if it does not.
     """
     database = open_database(settings.database)
-    database.check_durability()
-    current, head = schema.current_revision(database), schema.head_revision()
-    if current is None:
-        schema.upgrade(database)
-    elif current != head:
+    try:
+        database.check_durability()
+    except UnavailableError as error:
         database.close()
+        where = database.engine.url.render_as_string(hide_password=True)
         raise ConfigurationError(
-            f"the database is at revision {current}, this program at {head}: "
-            "run tracker db upgrade, or the program that the database belongs to"
-        )
+            f"{error} (TRACKER_DATABASE_URL is {where})"
+        ) from error
+    return database
+
+
+def connect(settings: Settings, *, fill: bool = True) -> Database:
+    """Open the database, whose schema must be that of this program.
+
+    An empty one is filled, unless *fill* is false; one of another version is
+    refused, because to change it is a decision.
+    """
+    database = reach(settings)
+    try:
+        if fill and schema.current_revision(database) is None:
+            schema.upgrade(database)
+        wrong = schema.find_mismatch(database)
+        if wrong is not None:
+            raise ConfigurationError(wrong)
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
 @contextmanager
-def connected(settings: Settings) -> Iterator[Database]:
+def connected(settings: Settings, *, fill: bool = True) -> Iterator[Database]:
     """Open the database for the length of a command; see ``connect``."""
-    database = connect(settings)
+    database = connect(settings, fill=fill)
     try:
         yield database
     finally:
@@ -129,6 +146,26 @@ def check_host(settings: Settings, host: str) -> str:
                 "--role admin"
             )
     return address
+
+
+def check_port(host: str, address: str, port: int, *, patience: float = 0) -> None:
+    """Raise ConfigurationError if another program has *port* after so many seconds."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    deadline = time.monotonic() + patience
+    while True:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    raise ConfigurationError(
+                        f"--port {port} cannot be had on {host} ({error.strerror}); "
+                        "choose another"
+                    ) from error
+            else:
+                return
+        time.sleep(0.1)
 
 
 def is_loopback(address: str) -> bool:

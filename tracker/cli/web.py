@@ -10,11 +10,18 @@ from granian.log import LogLevels
 from granian.server import Server
 
 from tracker.cli.processes import watch_parent
-from tracker.cli.setup import check_host, configure_logging, connect, load_settings
+from tracker.cli.setup import (
+    check_host,
+    check_port,
+    configure_logging,
+    connect,
+    load_settings,
+)
 from tracker.storage.images import open_image_store
 from tracker.web.provider import check_provider
 
 _GRACE_SECONDS = 30
+_PATIENCE_SECONDS = 5.0
 _TO_STDERR = {
     "class": "logging.StreamHandler",
     "formatter": "generic",
@@ -32,6 +39,10 @@ def web(host: str, port: int, parent: int | None) -> None:
     configure_logging(settings)
     connect(settings).close()
     address = check_host(settings, host)
+    if parent is None:
+        # What ran here before may need a moment to end; two at one port would each
+        # get some of the requests.
+        check_port(host, address, port, patience=_PATIENCE_SECONDS)
     settings.load_secret_key()
     check_provider(settings)
     open_image_store(settings)

@@ -21,7 +21,7 @@ from sqlalchemy import Table
 from sqlalchemy.orm import Session
 
 from tracker.storage import backup as storage
-from tracker.storage.images import ImageStore, sync_folder
+from tracker.storage.images import ImageStore, is_whole, sync_folder
 from tracker.storage.schema import head_revision
 
 FORMAT = 1
@@ -101,14 +101,17 @@ class BackupWriter:
         )
 
     def add_images(self, images: ImageStore) -> list[str]:
-        """Write the images that queries point at; return the names of the missing.
+        """Write the images that queries point at.
 
+        Returns the names of those that are missing or damaged, which are left out.
         Images are never deleted, so no transaction needs to wait for them.
         """
         for name in self._images:
             try:
                 content = images.get(name)
             except FileNotFoundError:
+                content = b""
+            if not is_whole(name, content):
                 self._missing.append(name)
                 continue
             # Without a type of compression it is stored as it is.

@@ -1,7 +1,6 @@
 """What may be wrong with stored data, in plain words, and what mends it."""
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from tracker.services.fields import UNCLEAR
 from tracker.services.recount import compare_with_recount
-from tracker.storage.backup import iter_image_names
 from tracker.storage.base import dump_id
 from tracker.storage.counts import load_counts
 from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.images import ImageStore, is_whole, place_of
 from tracker.storage.imports import list_failed, list_waiting
 from tracker.storage.leases import find_failure
 from tracker.storage.snapshots import find_newest_snapshot, list_intervals_of
@@ -33,7 +32,10 @@ _MEND_WAITING = (
     "see that a worker runs; it imports one file after the other, and the file is safe"
 )
 _MEND_FAILED = "see to what it says, then send the file again"
-_MEND_IMAGE = "copy it from a backup, whose folder images holds it under that name"
+_MEND_IMAGE = (
+    "copy it from a backup, whose folder images holds it under that name, to {place} "
+    "where images are kept"
+)
 _PATIENCE = timedelta(minutes=10)
 # Nobody wants to be told for ever; the import itself goes on saying so.
 _FAILED_FOR = timedelta(days=1)
@@ -120,15 +122,15 @@ def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
         )
 
 
-def check_images(session: Session, kept: AbstractSet[str]) -> Iterator[Problem]:
-    """Yield the images that queries point at and that are not among those *kept*."""
-    for name in iter_image_names(session):
-        if name not in kept:
-            yield Problem(
-                f"the image {name}, which a query points at, is missing", _MEND_IMAGE
-            )
-
-
-def count_unnamed_images(session: Session, kept: AbstractSet[str]) -> int:
-    """Count those *kept* that no query points at; they do no harm."""
-    return len(kept - set(iter_image_names(session)))
+def check_image(name: str, images: ImageStore) -> Problem | None:
+    """Return what is wrong with the image *name*, which a query points at."""
+    try:
+        wrong = None if is_whole(name, images.get(name)) else "damaged"
+    except FileNotFoundError:
+        wrong = "missing"
+    if wrong is None:
+        return None
+    return Problem(
+        f"the image {name}, which a query points at, is {wrong}",
+        _MEND_IMAGE.format(place=place_of(name)),
+    )

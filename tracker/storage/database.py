@@ -75,7 +75,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only transaction that sees one snapshot."""
-        with _translated(), Session(self._read_engine) as session:
+        with translated(), Session(self._read_engine) as session:
             yield session
 
     @contextmanager
@@ -83,7 +83,7 @@ class Database:
         """Open a transaction that is committed when the block ends."""
         with (
             self._writer,
-            _translated(),
+            translated(),
             Session(self.engine, expire_on_commit=False) as session,
             session.begin(),
         ):
@@ -134,7 +134,7 @@ def open_database(url: str) -> Database:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise ConfigurationError(
             f"TRACKER_DATABASE_URL is not a URL: {error}"
         ) from error
@@ -156,7 +156,13 @@ def _open_sqlite(file: str | None, url: Any) -> Engine:
             "TRACKER_DATABASE_URL names no file: the web server and the worker are "
             "two processes and share the database by its file"
         )
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database, {Path(file).parent}, cannot be made: "
+            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
+        ) from error
     engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=16)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -191,7 +197,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _open_postgresql(url: Any) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url,
         pool_pre_ping=True,
         pool_size=16,
@@ -203,25 +209,46 @@ def _open_postgresql(url: Any) -> Engine:
             "-c synchronous_commit=on -c timezone=UTC",
         },
     )
+    # Before SQLAlchemy asks for the version, which it cannot read in SQL_ASCII.
+    event.listen(engine, "connect", _check_encoding, insert=True)
+    return engine
+
+
+def _check_encoding(connection: Any, _record: Any) -> None:
+    found = connection.info.parameter_status("server_encoding")
+    if found != "UTF8":
+        connection.close()
+        raise ConfigurationError(
+            f"the encoding of the database is {found}: make one with ENCODING 'UTF8' "
+            "TEMPLATE template0"
+        )
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Raise UnavailableError where the database is away or busy."""
     try:
         yield
     except (OperationalError, PoolTimeoutError) as error:
-        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        said = getattr(error, "orig", None)
+        if getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+            # It does answer: there is no such table, or a mistake in the statement.
+            raise
+        state = getattr(said, "sqlstate", None)
         if state in {_DEADLOCK, _SERIALIZATION}:
             raise _CollisionError("too much is written at the same time") from error
         raise UnavailableError(
-            f"the database does not answer: {_first_line(error)}"
+            f"the database does not answer: {first_line(error)}"
         ) from error
     except DBAPIError as error:
         if error.connection_invalidated:
             raise UnavailableError("the connection to the database was lost") from error
+        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise UnavailableError(first_line(error)) from error
         raise
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what the database said."""
     cause = getattr(error, "orig", None) or error
     return str(cause).splitlines()[0] if str(cause) else type(cause).__name__

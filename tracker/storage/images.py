@@ -57,7 +57,7 @@ class ImageFolder:
     def put(self, content: bytes, suffix: str) -> str:
         """Store *content* and return its name; both are on the disk."""
         name = _name_of(content, suffix)
-        path = self._folder / _place_of(name)
+        path = self._folder / place_of(name)
         if path.exists():
             return name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,12 +76,12 @@ class ImageFolder:
 
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
-        return (self._folder / _place_of(name)).read_bytes()
+        return (self._folder / place_of(name)).read_bytes()
 
     def iter_names(self) -> Iterator[str]:
         """Yield the name of every image, whether or not a query points at it."""
         for path in self._folder.rglob("*"):
-            is_in_place = path == self._folder / _place_of(path.name)
+            is_in_place = path == self._folder / place_of(path.name)
             if is_in_place and path.is_file():
                 yield path.name
 
@@ -99,7 +99,7 @@ class ImageBucket:
     def put(self, content: bytes, suffix: str) -> str:
         """Store *content* and return its name; the server has said that it has it."""
         name = _name_of(content, suffix)
-        place = _place_of(name)
+        place = place_of(name)
         with _told_of():
             # Not a conditional put: some servers know none, and Amazon refuses one
             # for the mere reason that another is under way, which may yet fail.
@@ -119,7 +119,7 @@ class ImageBucket:
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
         with _told_of():
-            return bytes(self._bucket.get(_place_of(name)).bytes())
+            return bytes(self._bucket.get(place_of(name)).bytes())
 
     def iter_names(self) -> Iterator[str]:
         """Yield the name of every image, whether or not a query points at it."""
@@ -127,7 +127,7 @@ class ImageBucket:
             for objects in self._bucket.list():
                 for found in objects:
                     name = found["path"].rpartition("/")[2]
-                    if found["path"] == _place_of(name):
+                    if found["path"] == place_of(name):
                         yield name
 
 
@@ -213,8 +213,14 @@ def _name_of(content: bytes, suffix: str) -> str:
     return f"{hashlib.sha256(content).hexdigest()}.{suffix}"
 
 
-def _place_of(name: str) -> str:
+def place_of(name: str) -> str:
+    """Return the path of the image *name* within the folder or the bucket."""
     return f"{name[:2]}/{name}"
+
+
+def is_whole(name: str, content: bytes) -> bool:
+    """Return whether *content* is what the image *name* holds."""
+    return name == _name_of(content, name.partition(".")[2])
 
 
 def _first_line(error: Exception) -> str:

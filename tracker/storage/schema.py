@@ -1,9 +1,14 @@
 """The schema: bringing it up to date, and saying whether it is."""
 
+from functools import lru_cache
+
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import ProgrammingError
+
+from tracker.errors import ConfigurationError
 
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
@@ -27,9 +32,10 @@ from tracker.storage import (  # noqa: F401
     studies,
 )
 from tracker.storage.base import Base
-from tracker.storage.database import Database
+from tracker.storage.database import Database, first_line, translated
 
 metadata = Base.metadata
+_FORBIDDEN = "42501"
 
 
 def alembic_config(database: Database) -> Config:
@@ -41,8 +47,24 @@ def alembic_config(database: Database) -> Config:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Bring the schema to *revision*; two at once are harmless."""
-    command.upgrade(alembic_config(database), revision)
+    """Bring the schema to *revision*; two at once are harmless.
+
+    Raises ConfigurationError for a database that is newer than this program, or that
+    does not let its user make tables.
+    """
+    current = current_revision(database)
+    if current is not None and not _is_known(current):
+        raise ConfigurationError(_describe(current))
+    try:
+        with translated():
+            command.upgrade(alembic_config(database), revision)
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != _FORBIDDEN:
+            raise
+        raise ConfigurationError(
+            f"the database does not let its user make tables ({first_line(error)}); "
+            "let that user own the database"
+        ) from error
 
 
 def downgrade(database: Database, revision: str) -> None:
@@ -52,14 +74,48 @@ def downgrade(database: Database, revision: str) -> None:
 
 def current_revision(database: Database) -> str | None:
     """Return the revision that the database is at, None if it is empty."""
-    with database.engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+    with database.read() as session:
+        context = MigrationContext.configure(session.connection())
+        return context.get_current_revision()
 
 
 def head_revision() -> str:
     """Return the newest revision that this version of the program knows."""
-    config = Config()
-    config.set_main_option("script_location", str(shipped_folder("migrations")))
-    head = ScriptDirectory.from_config(config).get_current_head()
+    head = _scripts().get_current_head()
     assert head is not None
     return head
+
+
+def find_mismatch(database: Database) -> str | None:
+    """Return why this program cannot use *database* as it is, and what to do.
+
+    None if its schema is the program's own.
+    """
+    current = current_revision(database)
+    return None if current == head_revision() else _describe(current)
+
+
+def _describe(current: str | None) -> str:
+    head = head_revision()
+    if current is None:
+        return "the database is empty: run tracker db upgrade"
+    if _is_known(current):
+        return (
+            f"the database is at revision {current} and older than this program, which "
+            f"is at {head}: run tracker db upgrade"
+        )
+    return (
+        f"the database is at revision {current} and newer than this program, which is "
+        f"at {head}: install the version of the program that upgraded it"
+    )
+
+
+def _is_known(revision: str) -> bool:
+    return revision in {script.revision for script in _scripts().walk_revisions()}
+
+
+@lru_cache(maxsize=1)
+def _scripts() -> ScriptDirectory:
+    config = Config()
+    config.set_main_option("script_location", str(shipped_folder("migrations")))
+    return ScriptDirectory.from_config(config)

@@ -1,0 +1,182 @@
+"""What is wrong with a database, or with a port, is said in one plain line."""
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from tests.cli.filled import fill, opened
+from tests.cli.test_commands import Shell
+from tests.processes import TRACKER, Process, clean_environ, free_port
+from tracker.storage import schema
+
+# Each begins by reaching for the database, in a way of its own.
+COMMANDS = (["db", "upgrade"], ["serve"], ["web"], ["worker"], ["doctor"])
+SECRET = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path: Path) -> Shell:
+    return Shell(database_url, tmp_path)
+
+
+@pytest.fixture
+def new_postgres(postgres_server_url: str) -> Iterator[Any]:
+    """Makes an empty PostgreSQL database by a statement with its name in braces."""
+    server = make_url(postgres_server_url).set(drivername="postgresql+psycopg")
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    name = "empty_" + os.urandom(6).hex()
+
+    def make(options: str) -> str:
+        with engine.connect() as connection:
+            statement = f"CREATE DATABASE {name} TEMPLATE template0 {options}"
+            connection.exec_driver_sql(statement)
+        return server.set(database=name).render_as_string(hide_password=False)
+
+    yield make
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    engine.dispose()
+
+
+def complaints(shell: Shell) -> list[str]:
+    """What each command says, all of it one line."""
+    said = [shell(*words, status=1).stderr.splitlines() for words in COMMANDS]
+    assert all(len(lines) == 1 for lines in said), said
+    return [lines[0] for lines in said]
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password(
+    tmp_path: Path,
+) -> None:
+    url = "postgresql://tracker:pa55word@127.0.0.1:1/tracker"
+    for line in complaints(Shell(url, tmp_path)):
+        assert "the database does not answer: connection failed" in line
+        assert "TRACKER_DATABASE_URL is postgresql+psycopg://tracker:***@" in line
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("This is no database. " * 100)
+    for line in complaints(Shell(f"sqlite:///{file}", tmp_path)):
+        assert "file is not a database" in line
+        assert str(file) in line
+    assert file.read_text().startswith("This is no database.")
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    shell = Shell(f"sqlite:///{file}/folder/tracker.db", tmp_path)
+    for line in complaints(shell):
+        assert f"{file}/folder, cannot be made: Not a directory" in line
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused(
+    new_postgres: Any, tmp_path: Path, encoding: str
+) -> None:
+    url = new_postgres(f"ENCODING '{encoding}' LOCALE 'C'")
+    for line in complaints(Shell(url, tmp_path)):
+        assert f"the encoding of the database is {encoding}: make one with" in line
+
+
+def test_a_database_whose_user_may_not_make_tables_is_refused(
+    new_postgres: Any, tmp_path: Path
+) -> None:
+    owned = new_postgres("ENCODING 'UTF8'")
+    engine = create_engine(owned, isolation_level="AUTOCOMMIT")
+    role = "guest_" + os.urandom(6).hex()
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
+        connection.exec_driver_sql("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {role}")
+    url = make_url(owned).set(username=role).render_as_string(hide_password=False)
+    try:
+        said = Shell(url, tmp_path)("db", "upgrade", status=1).stderr
+    finally:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"REVOKE ALL ON SCHEMA public FROM {role}")
+            connection.exec_driver_sql(f"DROP ROLE {role}")
+        engine.dispose()
+    assert "does not let its user make tables (permission denied" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_database_of_a_newer_program_is_left_alone_and_said_to_be_newer(
+    shell: Shell,
+) -> None:
+    with opened(shell) as database, database.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    for line in complaints(shell):
+        assert "at revision 9999 and newer than this program" in line
+        assert "install the version of the program that upgraded it" in line
+    with opened(shell) as database:
+        assert schema.current_revision(database) == "9999"
+
+
+def test_a_backup_of_an_empty_database_is_refused(shell: Shell, tmp_path: Path) -> None:
+    shell.environ["TRACKER_DATABASE_URL"] = f"sqlite:///{tmp_path}/other.db"
+    for words in (["backup", str(tmp_path / "x.zip")], ["doctor"]):
+        assert "the database is empty" in shell(*words, status=1).stderr
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
+    shell: Shell, tmp_path: Path
+) -> None:
+    fill(shell)
+    folder = Path(shell.environ["TRACKER_DATA_DIR"]) / "images"
+    damaged = min(folder.rglob("*.png"))
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    file = str(tmp_path / "all.zip")
+
+    said = shell("doctor", status=1).stdout
+    assert f"the image {damaged.name}, which a query points at, is damaged" in said
+    assert f"to {damaged.parent.name}/{damaged.name} where images" in said
+    assert f"{damaged.name} is missing or damaged" in shell("backup", file).stderr
+
+    other = Shell(f"sqlite:///{tmp_path}/other.db", tmp_path / "other")
+    other("restore", file)
+    kept = Path(other.environ["TRACKER_DATA_DIR"]) / "images"
+    assert damaged.name not in {path.name for path in kept.rglob("*.png")}
+
+
+def test_serving_at_every_address_comes_up_and_says_where(
+    shell: Shell,
+) -> None:
+    shell("accounts", "create", "admin", "--role", "admin")
+    environ = clean_environ(**shell.environ, TRACKER_SECRET_KEY=SECRET)
+    port = free_port()
+    command = [*TRACKER, "serve", "--host", "0.0.0.0", "--port", str(port)]
+    process = Process(command, environ)
+    try:
+        assert process.line() == f"Tracker is at http://0.0.0.0:{port}\n"
+    finally:
+        process.kill()
+
+
+def test_a_web_server_does_not_share_the_port_of_another(shell: Shell) -> None:
+    with contextlib.closing(socket.socket()) as taken:
+        # As the web server itself listens, so that the system would let it.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [*TRACKER, "web", "--port", port],
+            check=False,
+            env=clean_environ(**shell.environ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: --port {port} cannot be had on 127.0.0.1")
+    assert len(done.stderr.splitlines()) == 1
