@@ -156,7 +156,12 @@ def _open_sqlite(file: str | None, url: Any) -> Engine:
             "TRACKER_DATABASE_URL names no file: the web server and the worker are "
             "two processes and share the database by its file"
         )
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    # For their owner alone, as a backup is; SQLite gives its other files the same.
+    Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not Path(file).exists():
+        # Where that fails SQLite says why, at the first connection.
+        with suppress(OSError):
+            Path(file).touch(mode=0o600)
     engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=16)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
