@@ -1,15 +1,18 @@
 """Compose itself takes the compose file, without an engine."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.processes import ROOT
 from tests.test_deployment import OURS, SERVICES
+from tracker.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +29,48 @@ def compose() -> list[str]:
     pytest.skip("there is neither docker compose nor docker-compose")
 
 
+def configured(compose: list[str], folder: Path) -> dict[str, Any]:
+    """What compose makes of the files in *folder*, without any variable of a shell."""
+    environ = {"PATH": os.defpath, "HOME": str(folder)}
+    done = subprocess.run(
+        [*compose, "config"],
+        cwd=folder,
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = yaml.safe_load(done.stdout)
+    return found
+
+
+def test_other_settings_stand_in_a_file_beside_it(
+    compose: list[str], tmp_path: Path
+) -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    [written] = re.findall(r"```yaml\n(.*?)```", operations, re.S)
+    shutil.copy(ROOT / "docker-compose.yml", tmp_path)
+    before = configured(compose, tmp_path)["services"]
+    (tmp_path / "docker-compose.override.yml").write_text(written)
+    after = configured(compose, tmp_path)["services"]
+
+    for name in ("web", "worker"):
+        variables = after[name]["environment"]
+        assert before[name]["environment"].items() < variables.items()
+        new = variables.keys() - before[name]["environment"].keys()
+        known = {f"TRACKER_{field.upper()}" for field in Settings.model_fields}
+        assert {variable.removesuffix("_FILE") for variable in new} <= known
+    assert {secret["source"] for secret in after["web"]["secrets"]} == {
+        *("database_url", "s3_secret", "secret_key")
+    }
+
+
 def test_compose_takes_the_file_and_fills_in_the_name(
     compose: list[str], tmp_path: Path
 ) -> None:
-    config = [*compose, "--file", str(ROOT / "docker-compose.yml"), "config"]
-    environ = {
-        "PATH": os.defpath,
-        "HOME": str(tmp_path),
-        "DOMAIN": "tracker.example.org",
-    }
-    done = subprocess.run(
-        config, env=environ, check=True, capture_output=True, text=True
-    )
-    services = yaml.safe_load(done.stdout)["services"]
+    shutil.copy(ROOT / "docker-compose.yml", tmp_path)
+    (tmp_path / ".env").write_text("DOMAIN=tracker.example.org\n")
+    services = configured(compose, tmp_path)["services"]
 
     assert services.keys() == SERVICES.keys()
     assert "tracker.example.org" in services["proxy"]["command"]

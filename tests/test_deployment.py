@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from tests.processes import ROOT, Process, fetch, free_port, wait_until
 from tracker.settings import Settings
+from tracker.storage.database import open_database
 from tracker.storage.schema import head_revision
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -91,9 +92,9 @@ class Deployment:
     def is_healthy(self, service: str) -> bool:
         kind, *words = SERVICES[service]["healthcheck"]["test"]
         assert kind == "CMD"
-        assert words[0] == "python"
+        program = {"python": [], "tracker": ["-m", "tracker"]}[words[0]]
         done = subprocess.run(
-            [sys.executable, *map(self.translate, words[1:])],
+            [sys.executable, *program, *map(self.translate, words[1:])],
             env=self.environ(service),
             capture_output=True,
             text=True,
@@ -166,6 +167,49 @@ def test_the_services_migrate_answer_recompute_and_stop(deployment: Deployment) 
     wait_until(lambda: labels_in_history() == 3)
     assert worker.stop() == 0
     assert web.stop() == 0
+
+
+def test_a_backup_is_restored_before_anybody_has_an_account(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment.command_line("migrate", *deployment.command("migrate")[3:])
+    elsewhere = f"sqlite:///{tmp_path}/old.db"
+    file = str(tmp_path / "tracker.zip")
+    for words in (
+        ("accounts", "create", "admin", "--role", "admin"),
+        ("backup", file),
+    ):
+        subprocess.run(
+            [sys.executable, "-m", "tracker", *words],
+            env={"PATH": "/usr/bin:/bin", "TRACKER_DATABASE_URL": elsewhere},
+            check=True,
+            capture_output=True,
+        )
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    run = "docker compose run --rm web restore /data/tracker.zip\n"
+    assert run in operations
+
+    # By the service that has the volume with the images.
+    assert "data:/data" in SERVICES["web"]["volumes"]
+    deployment.command_line("web", "restore", file)
+    deployment.start("web")
+
+    wait_until(lambda: deployment.is_healthy("web"))
+
+
+def test_postgresql_has_a_connection_for_every_one_that_may_be_opened() -> None:
+    [given] = [
+        int(word.removeprefix("max_connections="))
+        for word in SERVICES["database"]["command"]
+        if word.startswith("max_connections=")
+    ]
+    pool: Any = open_database("postgresql+psycopg://db/tracker").engine.pool
+    each = pool.size() + pool._max_overflow
+    processes = sum(SERVICES[name]["deploy"]["replicas"] for name in ("web", "worker"))
+
+    assert each == 26
+    # Three are kept for superusers; migrating and commands need some as well.
+    assert processes * each + 3 * each + 3 <= given
 
 
 def test_migrating_again_changes_nothing(deployment: Deployment) -> None:
@@ -284,7 +328,7 @@ def test_the_commands_of_the_manual_make_the_secrets_that_the_services_read(
 ) -> None:
     operations = (ROOT / "docs" / "operations.md").read_text()
     [block] = [
-        b for b in re.findall(r"```sh\n(.*?)```", operations, re.S) if "umask" in b
+        b for b in re.findall(r"```sh\n(.*?)```", operations, re.S) if "mkdir -m" in b
     ]
     subprocess.run(["sh", "-eu", "-c", block], cwd=tmp_path, check=True)
     made = {p.name: p for p in (tmp_path / "secrets").iterdir()}

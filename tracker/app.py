@@ -14,7 +14,12 @@ from flask.typing import ResponseReturnValue
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 from sqlalchemy.exc import DBAPIError
-from werkzeug.exceptions import HTTPException, NotFound, SecurityError
+from werkzeug.exceptions import (
+    HTTPException,
+    NotFound,
+    RequestEntityTooLarge,
+    SecurityError,
+)
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tracker import api, web
@@ -35,6 +40,7 @@ from tracker.http import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     authorize,
+    context,
     database,
     dump_errors,
     is_api_request,
@@ -58,6 +64,10 @@ _TITLES = {
     UnsupportedMediaTypeError: (415, "The media type is not read here"),
     UnavailableError: (503, "What is needed does not answer"),
 }
+_STRANGE_HOST = (
+    "This host is not trusted. Whoever runs the server can name it in "
+    "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS."
+)
 _SIGN_IN = "pages.show_sign_in"
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
 
@@ -198,15 +208,27 @@ def _on_http_error(error: HTTPException) -> Response:
         return response
     if isinstance(error, SecurityError) and not is_api_request():
         # A page has links, and under a host that is not trusted none can be made.
-        return Response("This host is not trusted.\n", 400, mimetype="text/plain")
-    said = error.description or error.name
-    if isinstance(error, NotFound):
-        said = "there is nothing at this address"
-    answer = _answer(error.code or 500, error.name, said)
+        return Response(f"{_STRANGE_HOST}\n", 400, mimetype="text/plain")
+    answer = _answer(error.code or 500, error.name, _describe(error))
     for name, value in error.get_headers():
         if name not in {"Content-Type", "Content-Length"}:
             answer.headers[name] = value
     return answer
+
+
+def _describe(error: HTTPException) -> str:
+    if isinstance(error, NotFound):
+        return "there is nothing at this address"
+    if isinstance(error, SecurityError):
+        return _STRANGE_HOST
+    most = request.max_content_length or 0
+    # A form may have too many fields, or too long ones, and be within that.
+    is_within = request.content_length is not None and request.content_length <= most
+    if isinstance(error, RequestEntityTooLarge) and not is_within:
+        is_set = most == context().settings.max_body_bytes
+        where = ", which TRACKER_MAX_BODY_BYTES sets" if is_set else ""
+        return f"the body may have {most:,} bytes here{where}"
+    return error.description or error.name
 
 
 def _on_database_error(error: DBAPIError) -> Response:

@@ -23,6 +23,11 @@ from pydantic import (
 from tracker.errors import ConfigurationError
 
 _PREFIX = "TRACKER_"
+# A name, one that begins with a dot for all below it, or an address; with a port.
+_HOST = re.compile(
+    r"(\.?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
+    r"|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+)
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 # Keys that stand in examples all over the world are no secrets.
 _KNOWN_KEYS = frozenset({"changeme", "change-me", "secret", "dev", "top-secret!"})
@@ -35,26 +40,42 @@ def _split_words(value: object) -> object:
 Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
 
 
-def _check_public_url(value: str) -> str:
-    parts = urlsplit(value)
-    is_origin = parts.scheme in {"http", "https"} and parts.hostname
-    if value and (not is_origin or value != f"{parts.scheme}://{parts.netloc}"):
-        raise ValueError("it must be like https://tracker.example.org, without a path")
-    return value
+def _like(pattern: str, right: str) -> AfterValidator:
+    """Take what *pattern* matches, and else say that it must *right*."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"it must {right}")
+        return value
+
+    return AfterValidator(check)
 
 
-PublicUrl = Annotated[str, AfterValidator(_check_public_url)]
-
-
-def _check_issuer(value: str) -> str:
-    parts = urlsplit(value)
-    is_safe = parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1"}
-    if value and not (parts.hostname and is_safe):
-        raise ValueError("it must begin with https://")
-    return value
-
-
-Issuer = Annotated[str, AfterValidator(_check_issuer)]
+PublicUrl = Annotated[
+    str,
+    _like(
+        r"(https?://[A-Za-z0-9.:\[\]_-]+)?",
+        "be like https://tracker.example.org, without a path",
+    ),
+]
+# In the clear only within one machine.
+_ISSUER = r"(https://[^/?#]+.*|http://(localhost|127\.0\.0\.1)([:/].*)?)?"
+Issuer = Annotated[str, _like(_ISSUER, "begin with https://")]
+# Each part of the prefix begins with a letter or digit, so none is ".." or empty.
+_IMAGE_STORE = r"(s3:/(/[A-Za-z0-9][A-Za-z0-9._-]*)+)?"
+ImageStoreUrl = Annotated[
+    str, _like(_IMAGE_STORE, "be like s3://bucket or s3://bucket/prefix")
+]
+_ENDPOINT = r"(https?://[A-Za-z0-9.:\[\]-]+(/[\w./-]*)?)?"
+Endpoint = Annotated[
+    str,
+    _like(_ENDPOINT, "be like https://s3.example.org"),
+    AfterValidator(lambda value: value.rstrip("/")),
+]
+Region = Annotated[str, _like("[A-Za-z0-9-]+", "be like eu-west-3")]
+LogLevel = Annotated[
+    str, _like("debug|info|warning|error", "be debug, info, warning or error")
+]
 
 
 def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,23 +88,24 @@ def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
 RoleWords = Annotated[Words, AfterValidator(_check_role_words)]
 
 
-def _check_image_store(value: str) -> str:
-    # Each part of the prefix begins with a letter or digit, so none is ".." or empty.
-    if value and not re.fullmatch(r"s3:/(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
-        raise ValueError("it must be like s3://bucket or s3://bucket/prefix")
+def _check_hosts(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not _HOST.fullmatch(word):
+            raise ValueError(
+                f"{word!r} is no host; it must be like tracker.example.org, without "
+                "https:// and without a path"
+            )
+    return words
+
+
+Hosts = Annotated[Words, AfterValidator(_check_hosts)]
+
+
+def _check_is_given(value: Any) -> Any:
+    # Somebody meant to name one; the default would quietly be another than that.
+    if value == "":
+        raise ValueError("it is empty; give it a value, or leave the variable out")
     return value
-
-
-ImageStoreUrl = Annotated[str, AfterValidator(_check_image_store)]
-
-
-def _check_endpoint(value: str) -> str:
-    if value and not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+(/[\w./-]*)?", value):
-        raise ValueError("it must be like https://s3.example.org")
-    return value.rstrip("/")
-
-
-Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 
 
 class Settings(BaseModel):
@@ -94,11 +116,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data_dir: Path = Field(
+    data_dir: Annotated[Path, BeforeValidator(_check_is_given)] = Field(
         default_factory=lambda: platformdirs.user_data_path("tracker"),
         description="Folder for the embedded database, images and the secret key.",
     )
-    database_url: str = Field(
+    database_url: Annotated[str, BeforeValidator(_check_is_given)] = Field(
         default="",
         description="SQLAlchemy URL of the database; SQLite in the data folder "
         "unless given. PostgreSQL: postgresql+psycopg://user:password@host/name.",
@@ -119,10 +141,8 @@ class Settings(BaseModel):
         description="Where the bucket is served, if not by Amazon, such as "
         "https://s3.example.org.",
     )
-    s3_region: str = Field(
-        default="us-east-1",
-        pattern="^[A-Za-z0-9-]+$",
-        description="The region of the bucket.",
+    s3_region: Region = Field(
+        default="us-east-1", description="The region of the bucket."
     )
     s3_access_key_id: str = Field(
         default="", description="The name of the access key to the bucket."
@@ -175,12 +195,12 @@ class Settings(BaseModel):
         description="Words of that claim, each behind the role it stands for, such "
         "as admin:staff; without one a role's own name does.",
     )
-    trusted_hosts: Words = Field(
+    trusted_hosts: Hosts = Field(
         default=(),
         description="Names, besides localhost, under which browsers and programs "
         "may address the server; separated by commas.",
     )
-    image_hosts: Words = Field(
+    image_hosts: Hosts = Field(
         default=(),
         description="Hosts whose images (image_url) pages may show; by commas.",
     )
@@ -206,9 +226,8 @@ class Settings(BaseModel):
     web_processes: int = Field(
         default=1, ge=1, le=64, description="Web processes behind one port."
     )
-    log_level: str = Field(
+    log_level: LogLevel = Field(
         default="info",
-        pattern="^(debug|info|warning|error)$",
         description="How much is logged: debug, info, warning or error.",
     )
 
@@ -276,7 +295,7 @@ class Settings(BaseModel):
             return self.secret_key
         path = self.data_dir / "secret_key"
         if not path.exists():
-            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Written elsewhere and then linked: of two processes that start at
             # once one wins, and neither ever reads half a key.
             handle, written = tempfile.mkstemp(dir=self.data_dir)
@@ -305,8 +324,26 @@ def _read_variable(variable: str, value: str) -> tuple[str, str]:
 
 
 def _describe(error: ValidationError) -> str:
-    def line(detail: Any) -> str:
-        name = str(detail["loc"][0]).upper()
-        return f"{_PREFIX}{name}={detail['input']!r}: {detail['msg']}"
+    """Return one line for each setting that is wrong, with what would be right."""
 
-    return "; ".join(line(detail) for detail in error.errors())
+    def line(detail: Any) -> str:
+        name = str(detail["loc"][0])
+        right = _describe_bounds(name) or detail["msg"].removeprefix("Value error, ")
+        return f"{_PREFIX}{name.upper()}={detail['input']!r}: {right}"
+
+    return "\n".join(line(detail) for detail in error.errors())
+
+
+def _describe_bounds(name: str) -> str | None:
+    field = Settings.model_fields[name]
+    limits = {
+        bound: getattr(limit, bound)
+        for limit in field.metadata
+        for bound in ("ge", "le")
+        if hasattr(limit, bound)
+    }
+    if not limits:
+        return None
+    kind = "a whole number" if field.annotation is int else "a number"
+    # Not 1.09951e+12, and without commas, as it is to be written.
+    return f"it must be {kind} from {limits['ge']:.15g} to {limits['le']:.15g}"

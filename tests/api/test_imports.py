@@ -220,7 +220,10 @@ def test_a_file_over_the_limit_is_refused(api, door, tables, settings, app):
     before = tables()
     text = "predicted\n" + "YES\n" * 1_000
     for media_type in FILES:
-        assert_problem(api.send_file(PATH, text, media_type), 413)
+        answer = api.send_file(PATH, text, media_type)
+        assert_problem(answer, 413)
+        said = "the body may have 2,000 bytes here, which TRACKER_MAX_BODY_BYTES sets"
+        assert answer.json["detail"] == said
     assert tables() == before
 
 

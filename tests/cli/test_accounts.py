@@ -49,6 +49,7 @@ def test_an_account_from_its_making_to_its_end(
     assert re.fullmatch(
         r"http://127\.0\.0\.1:8000/sign-in\?token=[\w-]{43}\n", made.stdout
     )
+    assert "TRACKER_PUBLIC_URL is not set" in made.stderr
     listed = shell("accounts", "list").stdout
     assert "maria" in listed
     assert "det_1" in listed
@@ -63,7 +64,10 @@ def test_an_account_from_its_making_to_its_end(
     assert "is disabled" in shell("accounts", "link", "maria", status=1).stderr
     assert "disabled" in shell("accounts", "list").stdout
     shell("accounts", "enable", "maria")
-    assert "token=" in shell("accounts", "link", "maria").stdout
+    shell.environ["TRACKER_PUBLIC_URL"] = "http://127.0.0.1:9000"
+    linked = shell("accounts", "link", "maria")
+    assert linked.stdout.startswith("http://127.0.0.1:9000/sign-in?token=")
+    assert "TRACKER_PUBLIC_URL" not in linked.stderr
     assert done(database)[-1] == ("command", "link made", "maria")
 
 

@@ -76,7 +76,7 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(
     for content in damaged:
         file.write_bytes(content)
         refused = empty("restore", str(file), status=1)
-        assert "damaged" in refused.stderr
+        assert f"Error: {file}: it is damaged or no backup" in refused.stderr
         assert "nothing was written" in refused.stderr
 
     assert is_empty(empty)
@@ -209,7 +209,9 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(shell: Shell) -> None:
 def test_a_folder_that_is_not_there_is_named(shell: Shell) -> None:
     missing = shell.folder / "none"
 
-    assert str(missing) in shell("backup", str(missing / "x.zip"), status=1).stderr
+    refused = shell("backup", str(missing / "x.zip"), status=1)
+
+    assert refused.stderr == f"Error: there is no folder {missing}; make it first\n"
 
 
 def test_an_image_that_is_missing_is_said_and_the_rest_kept(
@@ -225,3 +227,12 @@ def test_an_image_that_is_missing_is_said_and_the_rest_kept(
 
     assert manifest_of(str(file))["missing_images"] == [gone.name]
     assert image_files(other) == image_files(shell)
+
+
+def test_one_of_a_thing_is_called_by_its_singular(tmp_path: Path) -> None:
+    shell = Shell(f"sqlite:///{tmp_path / 'x.db'}", tmp_path)
+    shell("detectors", "create", "door", "--question", "Is the door closed?")
+
+    said = shell("backup", str(tmp_path / "x.zip")).stdout
+
+    assert "1 detector, 0 queries, 0 labels, 0 snapshots and 0 images" in said

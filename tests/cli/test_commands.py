@@ -210,6 +210,8 @@ def test_wrong_words_fail_and_say_what_would_be_right(shell: Shell) -> None:
         ).stderr
     )
     assert "there is no detector 'nobody'" in shell("export", "nobody", status=1).stderr
+    wrong = shell("detectors", "create", "x", "--question", "", status=1).stderr
+    assert wrong.startswith("Error: question: ")
     assert "role" in shell("keys", "create", "k", "--role", "boss", status=2).stderr
     shell.environ["TRACKER_SECRET"] = "x"
     assert (

@@ -1,5 +1,6 @@
 """What opens a database, and connections that are as durable as promised."""
 
+import stat
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -111,5 +112,26 @@ def test_the_folder_of_a_new_file_is_made(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{path}")
     with database.write() as session:
         session.execute(text("CREATE TABLE t (x INTEGER)"))
+        files = {found.name: found for found in path.parent.iterdir()}
+        modes = {
+            name: stat.S_IMODE(found.stat().st_mode) for name, found in files.items()
+        }
     database.close()
-    assert path.is_file()
+
+    assert modes == dict.fromkeys(
+        ("tracker.db", "tracker.db-wal", "tracker.db-shm"), 0o600
+    )
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_and_a_folder_that_are_there_keep_who_may_read_them(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o750)
+    path = tmp_path / "tracker.db"
+    path.touch(mode=0o640)
+    path.chmod(0o640)
+    open_database(f"sqlite:///{path}").close()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o750

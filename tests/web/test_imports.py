@@ -113,7 +113,9 @@ def test_an_import_may_be_larger_than_other_bodies(
     assert "1 query " in _send(Visitor(app), detector_id, row, "rows.jsonl").text
     small = settings.model_copy(update={"max_body_bytes": 1_024})
     visitor = Visitor(create_app(small, database, clock=clock))
-    assert _send(visitor, detector_id, row, "rows.jsonl").status == 413
+    refused = _send(visitor, detector_id, row, "rows.jsonl")
+    assert refused.status == 413
+    assert "1,024 bytes here, which TRACKER_MAX_BODY_BYTES sets" in refused.text
 
 
 def test_an_archived_detector_takes_no_file(visitor: Visitor, shelf: Shelf) -> None:

@@ -275,4 +275,7 @@ def test_a_name_leads_to_its_detector(visitor: Visitor, published: str) -> None:
 
 
 def test_a_strange_host_is_refused(visitor: Visitor) -> None:
-    assert visitor.get("/", headers={"Host": "evil.example"}).status == 400
+    for path in ("/", "/api/v1/detectors"):
+        refused = visitor.get(path, headers={"Host": "evil.example"})
+        assert refused.status == 400
+        assert "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS" in refused.text

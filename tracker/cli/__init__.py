@@ -54,7 +54,7 @@ class _Group(click.Group):
             for wrong in error.errors:
                 row = getattr(wrong, "row", None)
                 place = wrong.field if row is None else f"row {row}, {wrong.field}"
-                click.echo(f"{place}: {wrong.message}", err=True)
+                click.echo(f"Error: {place}: {wrong.message}", err=True)
             sys.exit(1)
         except TrackerError as error:
             raise click.ClickException(str(error)) from error

@@ -182,8 +182,13 @@ def _make_link(session: Session, row: Account) -> str:
 
 def _print_link(public_url: str, text: str) -> None:
     click.echo(f"{public_url or _NOWHERE}/sign-in?token={text}")
-    where = "" if public_url else " at the address of your server (TRACKER_PUBLIC_URL)"
-    click.echo(f"It signs in once, within seven days{where}.", err=True)
+    click.echo("It signs in once, within seven days.", err=True)
+    if not public_url:
+        click.echo(
+            f"TRACKER_PUBLIC_URL is not set: where your server is not at {_NOWHERE}, "
+            "put its address in the place of that.",
+            err=True,
+        )
 
 
 def _ask_password() -> str:

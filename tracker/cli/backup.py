@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from tracker.cli.setup import connected, load_settings, now
+from tracker.errors import InvalidInputError
 from tracker.services.backup import Manifest, OnProgress, create_backup
 from tracker.services.restore import check_is_empty, open_backup
 from tracker.storage.images import open_image_store
@@ -30,6 +31,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
         raise click.ClickException(
             f"{file} exists already; --overwrite replaces it, once the new one is whole"
         )
+    if not file.parent.is_dir():
+        raise click.ClickException(f"there is no folder {file.parent}; make it first")
     settings = load_settings()
     images = open_image_store(settings)
     begun = now()
@@ -86,10 +89,16 @@ def restore(file: Path) -> None:
 def _described(manifest: Manifest) -> str:
     rows = {entry.name: entry.rows for entry in manifest.tables}
     return (
-        f"{rows['detectors']:,} detectors, {rows['queries']:,} queries, "
-        f"{rows['labels']:,} labels, {rows['snapshots']:,} snapshots and "
-        f"{manifest.images:,} images"
+        f"{_counted(rows['detectors'], 'detector', 'detectors')}, "
+        f"{_counted(rows['queries'], 'query', 'queries')}, "
+        f"{_counted(rows['labels'], 'label', 'labels')}, "
+        f"{_counted(rows['snapshots'], 'snapshot', 'snapshots')} and "
+        f"{_counted(manifest.images, 'image', 'images')}"
     )
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 @contextmanager
@@ -115,6 +124,9 @@ def _shown() -> Iterator[OnProgress]:
 def _named_trouble(file: Path) -> Iterator[None]:
     try:
         yield
+    except InvalidInputError as error:
+        said = "; ".join(wrong.message for wrong in error.errors)
+        raise click.ClickException(f"{file}: {said}") from error
     except OSError as error:
         raise click.ClickException(
             f"{error.filename or file}: {error.strerror or error}"

@@ -48,11 +48,12 @@ def run_worker(
         signal.signal(signal.SIGINT, _stop)
 
     scheduler = _build_scheduler()
-    _add(scheduler, recomputer.run, every_seconds)
+    run_once = _Runner().run_once
+    _add(scheduler, run_once, recomputer.run, every_seconds)
     if importer is not None:
-        _add(scheduler, importer.run, _IMPORT_SECONDS)
+        _add(scheduler, run_once, importer.run, _IMPORT_SECONDS)
     if retention is not None:
-        _add(scheduler, retention.run, _RETENTION_SECONDS)
+        _add(scheduler, run_once, retention.run, _RETENTION_SECONDS)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
     offset = _wall_offset()
@@ -82,10 +83,13 @@ def _build_scheduler() -> BackgroundScheduler:
 
 
 def _add(
-    scheduler: BackgroundScheduler, work: Callable[[], object], seconds: float
+    scheduler: BackgroundScheduler,
+    run_once: Callable[[Callable[[], object]], None],
+    work: Callable[[], object],
+    seconds: float,
 ) -> None:
     scheduler.add_job(
-        _run_once,
+        run_once,
         "interval",
         seconds=seconds,
         args=[work],
@@ -97,8 +101,31 @@ def _wall_offset() -> float:
     return time.time() - time.monotonic()
 
 
-def _run_once(work: Callable[[], object]) -> None:
-    try:
-        work()
-    except UnavailableError as error:
-        log.warning("the database is away; the next run tries again", error=str(error))
+class _Runner:
+    """Runs the jobs; says once that the database is away, and once that it is back.
+
+    Each job finds out by itself, one of them every second, and would fill the log.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failing: set[Callable[[], object]] = set()
+
+    def run_once(self, work: Callable[[], object]) -> None:
+        """Run *work*; that the database is away is no failure of it."""
+        try:
+            work()
+        except UnavailableError as error:
+            with self._lock:
+                if not self._failing:
+                    log.warning(
+                        "the database is away; the next run tries again",
+                        error=str(error),
+                    )
+                self._failing.add(work)
+        else:
+            with self._lock:
+                if work in self._failing:
+                    self._failing.remove(work)
+                    if not self._failing:
+                        log.info("the database is back")

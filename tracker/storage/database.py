@@ -157,12 +157,17 @@ def _open_sqlite(file: str | None, url: Any) -> Engine:
             "two processes and share the database by its file"
         )
     try:
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        # For their owner alone, as a backup is; SQLite gives its other files the same.
+        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
             f"the folder of the database, {Path(file).parent}, cannot be made: "
             f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
         ) from error
+    if not Path(file).exists():
+        # Where that fails SQLite says why, at the first connection.
+        with suppress(OSError):
+            Path(file).touch(mode=0o600)
     engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=16)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -12,6 +12,7 @@ from tracker.storage.detectors import Detector
 
 # Each start of a worker is a worker with a name of its own.
 _REMEMBERED = timedelta(days=1)
+_LONGEST_SILENCE_SECONDS = 30.0
 
 
 class JobRun(Base):
@@ -80,7 +81,17 @@ def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
     )
 
 
-def find_last_heartbeat(session: Session) -> datetime | None:
-    """Return when any worker last said that it is alive."""
+def find_last_heartbeat(
+    session: Session, *, machine: str | None = None
+) -> datetime | None:
+    """Return when any worker, or any of *machine*, last said that it is alive."""
     statement = select(Heartbeat.seen_at).order_by(Heartbeat.seen_at.desc()).limit(1)
+    if machine is not None:
+        mine = Heartbeat.worker.startswith(f"{machine}-", autoescape=True)
+        statement = statement.where(mine)
     return session.scalars(statement).one_or_none()
+
+
+def patience(recompute_seconds: float) -> timedelta:
+    """Return after which silence a worker is taken for dead."""
+    return timedelta(seconds=max(_LONGEST_SILENCE_SECONDS, 3 * recompute_seconds))

@@ -1,6 +1,5 @@
 """Whether the server lives, and whether it is ready to be used."""
 
-from datetime import timedelta
 
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
@@ -8,10 +7,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from tracker.errors import UnavailableError
 from tracker.http import PUBLIC, context, database, now, requires
 from tracker.storage import schema
-from tracker.storage.job_runs import find_last_heartbeat
+from tracker.storage.job_runs import find_last_heartbeat, patience
 from tracker.web.blueprint import pages
 
-_LONGEST_SILENCE_SECONDS = 30.0
 
 
 @pages.get("/healthz")
@@ -58,7 +56,6 @@ def _check_worker() -> str:
     if seen_at is None:
         return "no worker has ever run: start tracker worker"
     silence = now() - seen_at
-    patience = max(_LONGEST_SILENCE_SECONDS, 3 * context().settings.recompute_seconds)
-    if silence > timedelta(seconds=patience):
+    if silence > patience(context().settings.recompute_seconds):
         return f"no worker was seen for {silence.total_seconds():.0f} seconds"
     return "ok"

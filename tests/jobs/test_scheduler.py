@@ -1,0 +1,59 @@
+"""What the worker says while its database is away."""
+
+import threading
+from typing import Any
+
+from sqlalchemy import event
+from structlog.testing import capture_logs
+
+from tests.processes import wait_until
+from tracker.jobs.imports import Importer
+from tracker.jobs.recompute import Recomputer
+from tracker.jobs.scheduler import run_worker
+from tracker.storage.database import Database
+
+
+def test_a_database_that_is_away_is_told_of_once_and_so_is_its_return(
+    database: Database,
+) -> None:
+    is_away, stop = threading.Event(), threading.Event()
+    tried: list[str] = []
+
+    def connect(dialect: Any, *_rest: Any) -> None:
+        if is_away.is_set():
+            tried.append(threading.current_thread().name)
+            raise dialect.loaded_dbapi.OperationalError("nobody answers")
+
+    event.listen(database.engine, "do_connect", connect)
+    is_away.set()
+    database.engine.dispose()
+    recomputer = Recomputer(database, "w")
+    thread = threading.Thread(
+        target=run_worker,
+        args=(recomputer,),
+        kwargs={
+            "every_seconds": 0.1,
+            "importer": Importer(database, "w"),
+            "stop": stop,
+        },
+    )
+    with capture_logs() as logs:
+
+        def said() -> list[str]:
+            return [str(log["event"]) for log in logs if "database" in log["event"]]
+
+        thread.start()
+        try:
+            # Of both jobs: one of them tries every second, the other one more often.
+            wait_until(lambda: len(tried) >= 20)
+            assert said() == ["the database is away; the next run tries again"]
+            is_away.clear()
+            wait_until(lambda: len(said()) > 1)
+        finally:
+            stop.set()
+            thread.join(10)
+
+    assert not thread.is_alive()
+    assert said()[1:] == ["the database is back"]
+    [warning] = [log for log in logs if log["log_level"] == "warning"]
+    assert "nobody answers" in warning["error"]
