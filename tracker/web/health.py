@@ -1,6 +1,5 @@
 """Whether the server lives, and whether it is ready to be used."""
 
-
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -9,7 +8,6 @@ from tracker.http import PUBLIC, context, database, now, requires
 from tracker.storage import schema
 from tracker.storage.job_runs import find_last_heartbeat, patience
 from tracker.web.blueprint import pages
-
 
 
 @pages.get("/healthz")
