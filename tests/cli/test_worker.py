@@ -20,6 +20,7 @@ def shell(database_url: str, tmp_path: Path) -> Shell:
 def test_a_check_of_one_worker_does_not_see_those_of_other_machines(
     shell: Shell,
 ) -> None:
+    shell("db", "upgrade")
     refused = shell("worker", "--check", status=1)
     assert "no worker was ever seen on" in refused.stderr
 

@@ -55,7 +55,7 @@ def worker(parent: int | None, *, check: bool) -> None:
 def _check(settings: Settings) -> None:
     """Raise UnavailableError unless a worker of this machine was seen lately."""
     machine = socket.gethostname()
-    with connected(settings) as database, database.read() as session:
+    with connected(settings, fill=False) as database, database.read() as session:
         seen_at = find_last_heartbeat(session, machine=machine)
     if seen_at is None:
         raise UnavailableError(f"no worker was ever seen on {machine}")
