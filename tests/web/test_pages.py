@@ -278,4 +278,4 @@ def test_a_strange_host_is_refused(visitor: Visitor) -> None:
     for path in ("/", "/api/v1/detectors"):
         refused = visitor.get(path, headers={"Host": "evil.example"})
         assert refused.status == 400
-        assert "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS" in refused.text
+        assert "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS" in refused.html
