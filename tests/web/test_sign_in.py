@@ -150,7 +150,7 @@ def test_an_answer_that_was_lost_is_told_of(app: Flask, door: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
+    "before",
     [
         "http://evil.example/detectors/det_1/label",
         "http://[",
@@ -159,10 +159,10 @@ def test_an_answer_that_was_lost_is_told_of(app: Flask, door: str) -> None:
         "",
     ],
 )
-def test_only_a_page_of_ours_is_come_back_to(app: Flask, page: str) -> None:
+def test_only_a_page_of_ours_is_come_back_to(app: Flask, before: str) -> None:
     sent = app.test_client().post(
         "/detectors/det_1/label",
-        headers={"HX-Request": "true", "HX-Current-URL": page},
+        headers={"HX-Request": "true", "HX-Current-URL": before},
     )
     assert sent.headers["HX-Redirect"] == "/sign-in?lost=answer"
 
