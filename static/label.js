@@ -5,6 +5,8 @@
 
   const EDITABLE = "input:not([type=hidden]), textarea, select, [contenteditable]";
   let ahead = null;
+  // The address of an image that is there, though a new element may not know it yet.
+  let loaded = null;
   // From an answer until the server has said what comes next.
   let underway = null;
   let shown = document.getElementById("labelling");
@@ -23,19 +25,21 @@
     }
     if (help.open) return;
     const key = event.key.toLowerCase();
-    if (underway) {
-      // The next image may be seen before its form is there.
-      underway.key ??= key;
-      return;
-    }
-    if (use(key)) event.preventDefault();
+    if (underway) keep(key);
+    else if (use(key)) event.preventDefault();
   }
 
   function use(key) {
     if (key === "n") return openNote();
+    if (key === "/") return openSearch();
     const button = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     button?.click();
     return Boolean(button);
+  }
+
+  /* The next image may be seen before its form is there. */
+  function keep(key) {
+    if (underway.isSeen) underway.key ??= key;
   }
 
   function openNote() {
@@ -46,22 +50,51 @@
     return true;
   }
 
+  function openSearch() {
+    const search = document.querySelector(".answer-search input");
+    search?.select();
+    return Boolean(search);
+  }
+
   function loadAhead() {
     const form = document.querySelector("[data-next-image]");
+    if (ahead?.complete) loaded = ahead.src;
     if (!form || ahead?.getAttribute("src") === form.dataset.nextImage) return;
     ahead = new Image();
     ahead.src = form.dataset.nextImage;
   }
 
-  function showAhead(event) {
+  /* One answer at a time, and none about an image that is not there yet. */
+  function answer(event) {
     const form = event.target;
     if (!form.matches?.(".label-form")) return;
+    const isEarly = event.submitter?.matches("[data-needs-images]") && isLoading();
+    if (underway || isEarly) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      if (underway) keep(event.submitter?.dataset.key);
+    } else {
+      underway = { form, key: null, isSeen: false };
+      showAhead();
+    }
+  }
+
+  function isLoading() {
+    const image = document.querySelector(".label-image img");
+    return Boolean(image) && !image.complete && image.src !== loaded;
+  }
+
+  function showAhead() {
+    const { form } = underway;
     const image = document.querySelector(".label-image img");
     const isAhead = ahead?.getAttribute("src") === form.dataset.nextImage;
     // One that could not be loaded is complete as well, and has no size.
     if (!image || !isAhead || !ahead.complete || !ahead.naturalWidth) return;
-    underway = { query: form.dataset.nextQuery, image, before: image.src, key: null };
+    Object.assign(underway, { query: form.dataset.nextQuery, image, before: image.src });
     image.src = ahead.src;
+    const now = underway;
+    // In the second frame the first one is on the screen.
+    requestAnimationFrame(() => requestAnimationFrame(() => { now.isSeen = true; }));
   }
 
   function goOn() {
@@ -81,25 +114,33 @@
     // The panel beside it is renewed every few seconds, and says nothing new.
     if (shown.isConnected) return;
     shown = document.getElementById("labelling");
-    const answer = document.querySelector(".last-answer")?.innerText.trim();
+    const answer = document.querySelector(".last-answer[data-said]")?.innerText.trim();
     const count = document.querySelector(".progress-count")?.innerText.trim();
     document.getElementById("said").textContent = answer && `${answer} ${count}.`;
-    if (document.activeElement === document.body) {
+    const search = document.querySelector(".answer-search input:not([aria-invalid])");
+    // After an answer that was searched for the letters are keys again.
+    if ([document.body, search].includes(document.activeElement)) {
       document.getElementById("question").focus({ preventScroll: true });
     }
   }
 
   function goBack() {
-    if (underway) underway.image.src = underway.before;
+    if (underway.image) underway.image.src = underway.before;
     underway = null;
   }
 
   document.addEventListener("keydown", press);
-  document.addEventListener("submit", showAhead, true);
-  document.addEventListener("htmx:after:swap", (event) => {
-    // The panel beside it is renewed on its own.
-    if (!underway?.image.isConnected) goOn(event);
+  document.addEventListener("submit", answer, true);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-help]")) document.getElementById("help").showModal();
   });
-  document.addEventListener("htmx:error", goBack);
+  document.addEventListener("htmx:after:swap", () => {
+    // The panel beside it is renewed on its own.
+    if (!underway?.form.isConnected) goOn();
+  });
+  document.addEventListener("htmx:finally:request", (event) => {
+    // No answer came, or none that replaced the form.
+    if (underway && event.detail.ctx.sourceElement === underway.form) goBack();
+  });
   loadAhead();
 })();

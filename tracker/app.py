@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -193,12 +194,32 @@ def _send_to_sign_in() -> ResponseReturnValue:
     if request.path == "/metrics":
         return Response("Sign in, or send an API key.\n", 401, _HEADERS[401])
     is_read = request.method in {"GET", "HEAD"}
-    if "HX-Request" in request.headers:
-        # A part of a page cannot show the form; the whole page goes there.
-        return Response(status=401, headers={"HX-Redirect": url_for(_SIGN_IN)})
-    path = request.full_path.rstrip("?") if is_read else None
+    is_part = "HX-Request" in request.headers
+    # Whoever has signed in goes on with the page, not with a part or a form of it.
+    is_page = is_read and not is_part
+    path = request.full_path.rstrip("?") if is_page else _page_before()
     is_first_page = path == url_for("pages.show_detectors")
-    return redirect(url_for(_SIGN_IN, next=None if is_first_page else path), 303)
+    is_answer = str(request.endpoint).startswith("pages.label_")
+    address = url_for(
+        _SIGN_IN,
+        next=None if is_first_page else path,
+        lost="answer" if is_answer and not is_read else None,
+    )
+    if is_part:
+        # A part of a page cannot show the form; the whole page goes there.
+        return Response(status=401, headers={"HX-Redirect": address})
+    return redirect(address, 303)
+
+
+def _page_before() -> str | None:
+    """Return the path of the page of this server that sent the request, if any."""
+    try:
+        page = urlsplit(request.headers.get("HX-Current-URL") or request.referrer or "")
+    except ValueError:
+        return None
+    if page.netloc != request.host:
+        return None
+    return f"{page.path}?{page.query}" if page.query else page.path
 
 
 def _on_http_error(error: HTTPException) -> Response:

@@ -10,6 +10,8 @@ from tests.browser.conftest import Site, Watch
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
 _MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
+_PAINTED = """new Promise(done => requestAnimationFrame(() =>
+  requestAnimationFrame(() => requestAnimationFrame(done))))"""
 _SHOWN = "document.querySelector('.label-image img').src"
 
 
@@ -69,6 +71,7 @@ def test_the_next_image_is_shown_before_the_server_answers(
         "src", f"{site.url}/queries/{following}/image"
     )
     # What is pressed now is about the image that is seen now.
+    page.evaluate(_PAINTED)
     page.keyboard.press("u")
     page.wait_for_timeout(100)
     assert _query(page) == first

@@ -52,7 +52,7 @@ def test_an_answer_is_undone_by_key_and_by_button(open_page: Open) -> None:
     page.keyboard.press("u")
     expect(shown).to_have_value(following)
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
-    page.get_by_role("link", name="Undo").click()
+    page.get_by_role("link", name="Change the last answer").click()
     expect(shown).to_have_value(answered)
     page.keyboard.press("2")
     expect(shown).to_have_value(following)

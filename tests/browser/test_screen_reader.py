@@ -51,8 +51,8 @@ def test_a_query_is_heard_as_question_image_and_answers(
 def test_progress_is_heard_in_words(open_page: Open) -> None:
     page = open_page("/detectors/det_1/label").page
     said = heard(page, "#progress")
-    assert re.search(r"paragraph: \d+ labels?\n", said)
-    assert re.search(r"paragraph: today \d+ by you, \d+ by all\n", said)
+    assert re.search(r"paragraph: \d+ labelled quer(y|ies)\n", said)
+    assert re.search(r'paragraph: "today \d+ by you, \d+ by all: every answer', said)
     assert re.search(r"paragraph: \d+ left in the random sample\n", said)
     counted = r"\d+ of \d+ correct, between [\d.]+ and [\d.]+ %"
     assert re.search(rf"text: [\d.]+ %, {counted}\n", said)
@@ -74,7 +74,7 @@ def test_what_came_of_an_answer_is_announced(
     word = "agreed" if is_right else "disagreed"
     count = page.locator("#label-count").inner_text()
     expect(region).to_have_text(
-        re.compile(rf"you said \d, the detector {word}.* {count} labels\.$")
+        re.compile(rf"you said \d, the detector {word}.* {count} labelled queries\.$")
     )
     # Only what changes within a region that was there before is announced.
     expect(region).to_have_attribute("data-mark", "the same")

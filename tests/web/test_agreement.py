@@ -30,7 +30,7 @@ def door(shelf: Shelf) -> str:
 
 def shown(visitor: Visitor, detector_id: str) -> str | None:
     page = visitor.get(f"/detectors/{detector_id}/label")
-    if "Nothing left" in page.text or "Others are labelling" in page.text:
+    if "Nothing left" in page.text or "What is left is reserved" in page.text:
         return None
     return page.form(f"/detectors/{detector_id}/label")["query"]
 

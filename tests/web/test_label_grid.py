@@ -111,7 +111,7 @@ def test_two_browsers_never_see_the_same_tiles(app: Flask, sheep: str) -> None:
     assert (len(first), len(second)) == (TILES, 6)
     assert not set(first) & set(second)
     page = Visitor(app).get(f"/detectors/{sheep}/label/grid")
-    assert "Others are labelling what is left" in page.text
+    assert "What is left is reserved" in page.text
 
 
 def test_many_classes_are_chosen_from_a_list(visitor: Visitor, shelf: Shelf) -> None:

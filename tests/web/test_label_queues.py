@@ -109,7 +109,7 @@ def test_what_one_queue_gave_does_not_come_from_the_other(
         by_chance.add(page.form(path)["query"])
         page = answer(visitor, sheep, page, label="ewe")
     assert targeted[0] not in by_chance
-    assert "Others are labelling" in page.text
+    assert "What is left is reserved" in page.text
     labels = visitor.get(f"/detectors/{sheep}/labels.jsonl").html
     assert labels.count('"sampling":"random"') == 3
 

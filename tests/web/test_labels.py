@@ -1,13 +1,16 @@
 """Labelling by hand."""
 
+from typing import Any
+
 import pytest
 from flask import Flask
 
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
+from tracker.errors import InvalidInputError
 from tracker.services.reservations import RESERVED_FOR
-from tracker.web.labels import choose_keys
+from tracker.web.labels import choose_keys, find_class
 
 
 def _answer(visitor: Visitor, detector_id: str, page: Page, **fields: str) -> Page:
@@ -33,6 +36,31 @@ def test_a_query_is_shown_blind(visitor: Visitor, shelf: Shelf) -> None:
     assert "agreed" not in page.text
     asked = page.html.split("<aside")[0]
     assert asked.count("ewe") == asked.count("ram") > 0
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"key": "cat-7.png"}, "Key cat-7.png"),
+        ({"key": "k", "input": "door 4, noon"}, "Key k Input door 4, noon"),
+        ({"key": "import-0123456789abcdef-12"}, "From row 12 of an imported file"),
+        ({"key": "import-of-mine-12"}, "Key import-of-mine-12"),
+        ({"key": "k", "metadata": {"cam": 4}}, "cam 4 Key k"),
+    ],
+)
+def test_a_query_without_an_image_is_told_by_its_names(
+    visitor: Visitor, shelf: Shelf, row: dict[str, Any], said: str
+) -> None:
+    detector_id = shelf.add_detector(classes=["ewe", "ram"])
+    shelf.add_queries(detector_id, [row | {"predicted": "ewe", "confidence": 0.987}])
+    page = visitor.get(f"/detectors/{detector_id}/label")
+    assert said in page.by_id("labelling").text
+    assert "nothing to look at" not in page.text
+    assert "0.987" not in page.html
+    grid = visitor.get(f"/detectors/{detector_id}/label/grid")
+    (facts,) = grid.find("dl", class_="tile-facts")
+    assert facts.text == said
+    assert "0.987" not in grid.html
 
 
 def test_labels_are_counted_and_the_next_query_comes(
@@ -135,12 +163,67 @@ def test_many_classes_are_searched(visitor: Visitor, shelf: Shelf) -> None:
     assert "Nothing left to label" in page.text
 
 
+def test_a_part_of_one_class_is_enough_among_many(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    classes = [f"Kind {number:03}" for number in range(1_000)]
+    detector_id = shelf.add_detector(classes=classes)
+    shelf.add_queries(detector_id, [{"predicted": "Kind 003"}] * 2)
+    path = f"/detectors/{detector_id}/label"
+    page = visitor.get(path)
+    assert "autofocus" not in page.html
+    query = _shown(page, detector_id)
+    page = visitor.post(path, {"query": query, "label": "kind"})
+    assert page.status == 422
+    assert page.by_id("label-error").text == (
+        "'kind' is not right: 1,000 classes have that in their name: "
+        "Kind 000, Kind 001, Kind 002, …"
+    )
+    page = visitor.post(path, {"query": query, "label": "nothing"})
+    assert page.by_id("label-error").text.endswith("no class has that in its name")
+    page = _answer(visitor, detector_id, visitor.get(path), label="003")
+    assert "you said Kind 003, the detector agreed" in page.text
+
+
+def test_a_class_that_is_part_of_another_can_be_meant() -> None:
+    classes = ["ram", "Rambouillet", "ewe"]
+    assert find_class(classes, "ram") == find_class(classes, "RAM") == "ram"
+    assert find_class(classes, "BOU") == "Rambouillet"
+    assert find_class(classes, "UNCLEAR") == "UNCLEAR"
+    for wrong in ("ra", "goat"):
+        with pytest.raises(InvalidInputError):
+            find_class(classes, wrong)
+
+
+def test_a_long_class_is_shortened_but_for_its_ends(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    classes = ["sheep_" * 12 + end for end in ("one", "two")]
+    detector_id = shelf.add_detector(classes=classes)
+    shelf.add_queries(detector_id, [{"key": "k", "predicted": classes[0]}])
+    page = visitor.get(f"/detectors/{detector_id}/label")
+    page = _answer(visitor, detector_id, page, label=classes[1])
+    said = "you said sheep_sheep_s\N{HORIZONTAL ELLIPSIS}ep_two"
+    assert said in page.by_id("labelling").text
+    assert page.find("span", title=classes[1])
+
+
 def test_a_class_called_by_a_digit_has_that_key() -> None:
     assert choose_keys(["YES", "NO"]) == {"YES": "1", "NO": "2"}
     assert choose_keys(["8", "0", "3"]) == {"8": "8", "0": "0", "3": "3"}
     ten = [f"class {number}" for number in range(10)]
     assert choose_keys(ten)["class 9"] == "0"
     assert choose_keys([*ten, "one more"]) == {}
+
+
+def test_what_is_counted_is_said(visitor: Visitor, door: str) -> None:
+    page = _answer(visitor, door, visitor.get(f"/detectors/{door}/label"), unclear="1")
+    page = _answer(visitor, door, _undo(visitor, page), label="YES")
+    panel = page.by_id("progress").text
+    assert panel.startswith(
+        "1 labelled query today 2 by you, 2 by all: every answer, imports and "
+        "corrections too 2 left in the random sample"
+    )
 
 
 def test_progress_comes_only_when_there_is_some(visitor: Visitor, door: str) -> None:
@@ -193,12 +276,15 @@ def test_what_others_are_labelling_is_not_called_done(
     first, second = Visitor(app), Visitor(app)
     page = first.get(path)
     waiting = second.get(path)
-    assert "Others are labelling what is left" in waiting.text
+    assert "What is left is reserved just now: for somebody else, or for you" in (
+        waiting.text
+    )
+    assert "Nothing left" not in waiting.text
     assert "Every query" not in waiting.text
     # The one that was loaded ahead becomes free too.
     clock.at += RESERVED_FOR
     assert _shown(second.get(path), detector_id)
-    assert "Others are labelling" in first.get(path).text
+    assert "What is left is reserved" in first.get(path).text
     # What is shown can be answered all the same.
     assert "agreed" in _answer(first, detector_id, page, label="YES").text
 
@@ -214,11 +300,11 @@ def test_a_skipped_query_is_shown_to_another_browser(
         assert _shown(page, door) != skipped
         page = _answer(first, door, page, label="YES")
     second = Visitor(app)
-    assert "Others" in second.get(f"/detectors/{door}/label").text
+    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
     assert _shown(page, door) == skipped
     _answer(first, door, page, skip="1")
     # It is all that is left, so it came to the first one again.
-    assert "Others" in second.get(f"/detectors/{door}/label").text
+    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
 
 
 def test_an_answer_is_undone_by_giving_another(visitor: Visitor, door: str) -> None:
@@ -230,7 +316,9 @@ def test_an_answer_is_undone_by_giving_another(visitor: Visitor, door: str) -> N
     page = _undo(visitor, page)
     assert _shown(page, door) == answered
     assert page.form(f"/detectors/{door}/label")["note"] == "dark"
-    assert "You said NO" in page.by_id("labelling").text
+    card = page.by_id("labelling").text
+    # Before the image and the answers, where it is seen.
+    assert card.startswith("Changing your last answer. You said NO. Answer anew")
     assert not page.find("a", id="undo")
     page = _answer(visitor, door, page, label="YES")
     assert "the detector agreed" in page.text

@@ -123,6 +123,50 @@ def test_out_at_once(app: Flask, database: Database, clock: Clock) -> None:
     assert third.client.get("/account").status_code == 303
 
 
+def test_an_answer_that_was_lost_is_told_of(app: Flask, door: str) -> None:
+    path = f"/detectors/{door}/label"
+    visitor = Visitor(app)
+    query = visitor.get(path).form(path)["query"]
+    visitor.send("/sign-out")
+    here = f"http://localhost{path}?queue=targeted"
+    for headers in ({"HX-Request": "true", "HX-Current-URL": here}, {"Referer": here}):
+        sent = visitor.client.post(
+            path, data={"query": query, "label": "YES"}, headers=headers
+        )
+        address = sent.headers.get("HX-Redirect") or sent.headers["Location"]
+        assert address == f"/sign-in?next={path}?queue%3Dtargeted&lost=answer"
+        page = visitor.get(address)
+        assert (
+            "You were signed out; your last answer was not saved. Sign in to go on."
+            in page.text
+        )
+        assert page.form("/sign-in")["next"] == f"{path}?queue=targeted"
+    # What asks by itself loses nothing.
+    polled = visitor.client.get(
+        f"{path}/progress", headers={"HX-Request": "true", "HX-Current-URL": here}
+    )
+    assert polled.headers["HX-Redirect"] == f"/sign-in?next={path}?queue%3Dtargeted"
+    assert "not saved" not in visitor.get(polled.headers["HX-Redirect"]).text
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "http://evil.example/detectors/det_1/label",
+        "http://[",
+        "//evil.example/",
+        "nonsense",
+        "",
+    ],
+)
+def test_only_a_page_of_ours_is_come_back_to(app: Flask, before: str) -> None:
+    sent = app.test_client().post(
+        "/detectors/det_1/label",
+        headers={"HX-Request": "true", "HX-Current-URL": before},
+    )
+    assert sent.headers["HX-Redirect"] == "/sign-in?lost=answer"
+
+
 def test_a_role_that_is_taken_away_is_gone_at_once(
     app: Flask, database: Database
 ) -> None:

@@ -44,6 +44,7 @@ for _word in (
     words.sentence,
     words.share,
     words.share_of,
+    words.shorten,
 ):
     pages.add_app_template_global(_word)
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import account, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.fields import UNCLEAR, parse_input
+from tracker.services.fields import UNCLEAR, parse_input, refuse
 from tracker.services.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query_by_number
 from tracker.services.reservations import has_unlabelled, reserve, skip
@@ -27,8 +27,11 @@ from tracker.web.label_progress import build_progress
 from tracker.web.label_queues import Chosen, choose_queue
 from tracker.web.pictures import build_picture
 from tracker.web.planning import CHOICES
+from tracker.web.words import number
 
 MOST_BUTTONS = 10
+# So many classes are named to whoever typed something that fits more than one.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,30 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
         # chosen as its label says.
         if "again" not in typed and queue.holds(query):
             given["sampling"] = queue.sampling
+        if not choose_keys(detector.classes) and "label" in given:
+            given["label"] = find_class(detector.classes, given["label"])
         new = parse_input(NewLabel, given)
         labeler = account().name
         add_label(session, detector, query, new, labeler=labeler, created_at=now())
+
+
+def find_class(classes: list[str], typed: str) -> str:
+    """Return the class that *typed* stands for: its name, or a part of one only.
+
+    Raises InvalidInputError that names a few where it fits several.
+    """
+    if typed in {*classes, UNCLEAR}:
+        return typed
+    part = typed.casefold()
+    fits = [name for name in classes if part in name.casefold()]
+    same = [name for name in fits if part == name.casefold()]
+    found = same or fits
+    if len(found) != 1:
+        named = ", ".join(fits[:_MOST_NAMED])
+        more = ", …" if len(fits) > _MOST_NAMED else ""
+        fitting = f"{number(len(fits))} classes have that in their name: {named}{more}"
+        refuse("label", typed, fitting if fits else "no class has that in its name")
+    return found[0]
 
 
 def _skip(detector_id: str, typed: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """What there is to see of a query: an image, or what was written about it."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,16 +13,21 @@ from tracker.services.queries import load_metadata
 from tracker.storage.base import dump_id
 from tracker.storage.queries import Query
 
+# A key that an import made up for a row without one: services/imports.py.
+_MADE_UP_KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An address to show, one only to link to, and the metadata in lines."""
+    """An address to show, one only to link to, and the rest in lines."""
 
     shown: str | None
     # The same, small enough for a list.
     thumbnail: str | None
     linked: str | None
     metadata: list[tuple[str, str]]
+    # What whoever logged it calls it.
+    names: list[tuple[str, str]]
 
 
 def build_picture(query: Query) -> Picture:
@@ -39,7 +45,18 @@ def build_picture(query: Query) -> Picture:
         linked = query.image_url
         if _host(query.image_url) in context().settings.image_hosts:
             shown = thumbnail = query.image_url
-    return Picture(shown, thumbnail, linked, list(_lines("", load_metadata(query))))
+    metadata = list(_lines("", load_metadata(query)))
+    return Picture(shown, thumbnail, linked, metadata, list(_names(query)))
+
+
+def _names(query: Query) -> Iterator[tuple[str, str]]:
+    made_up = _MADE_UP_KEY.fullmatch(query.key or "")
+    if made_up is not None:
+        yield "From", f"row {int(made_up[1]):,} of an imported file"
+    elif query.key is not None:
+        yield "Key", query.key
+    if query.input is not None:
+        yield "Input", query.input
 
 
 def _host(url: str) -> str | None:

@@ -137,5 +137,6 @@ def _render(*, wrong: str | None) -> str:
         wrong=wrong,
         name=typed.get("name", ""),
         next_path=typed.get("next", ""),
+        lost=typed.get("lost", ""),
         provider=urlsplit(context().settings.oidc_issuer).hostname,
     )

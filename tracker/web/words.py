@@ -34,6 +34,14 @@ def plural(value: int, noun: str, nouns: str | None = None) -> str:
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
 
 
+def shorten(text: str, size: int = 20) -> str:
+    """Return *text* with its middle left out if it is long; its ends tell it apart."""
+    if len(text) <= size:
+        return text
+    kept = size // 3
+    return f"{text[: size - kept - 1]}\N{HORIZONTAL ELLIPSIS}{text[-kept:]}"
+
+
 def sentence(text: str) -> str:
     """Return *text*, the words of an error, as a sentence."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
