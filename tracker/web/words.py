@@ -1,6 +1,8 @@
 """Numbers and instants as a page says them."""
 
+import math
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from tracker.charts.words import chosen
 
@@ -22,6 +24,13 @@ def narrow(text: str) -> str:
 def share(value: float) -> str:
     """Return a confidence level or target as it was chosen, such as "95 %"."""
     return narrow(chosen(value))
+
+
+def about(value: float) -> str:
+    """Return a share to three digits, such as "2.5 %" or "about 0.833 %"."""
+    digits = Decimal(f"{100 * value:.3g}")
+    is_whole = math.isclose(float(digits), 100 * value, rel_tol=1e-9)
+    return narrow(f"{'' if is_whole else 'about '}{digits:f} %")
 
 
 def number(value: int) -> str:
