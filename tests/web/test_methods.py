@@ -159,4 +159,4 @@ def test_an_interval_beside_the_estimate_is_told(
     # Of 30 out of 30 the posterior holds less than 100 %, and it stands last.
     before, after = text.split("posterior")
     assert "The tick is the estimate, and lies outside" not in before
-    assert "The tick is the estimate, and lies outside" in after
+    assert " labels. The tick is the estimate, and lies outside" in after
