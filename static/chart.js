@@ -4,7 +4,8 @@
 
    The specification is fetched with the layout and the theme that fit the page,
    and again when these change or when `tracker:refresh` is dispatched on document:
-   when labels have arrived, or when a part of the page with a chart was replaced. */
+   when labels have arrived, or when a part of the page with a chart was replaced.
+   The server then says so in a word if the chart is still the same. */
 
 (() => {
   "use strict";
@@ -76,22 +77,27 @@
     return url.href;
   }
 
-  async function fetchText(url) {
+  /* Returns nothing where the server says that *known* is still what it has. */
+  async function fetchChart(url, known) {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const headers = { Accept: "application/json" };
+    if (known) headers["If-None-Match"] = known;
     const response = await fetch(url, { headers, signal }).catch(() => {
       const late = signal.aborted;
       throw new Error(late ? "the server took too long" : "the server is out of reach");
     });
+    if (response.status === 304) return null;
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
-    return response.text();
+    return { text: await response.text(), tag: response.headers.get("ETag") };
   }
 
   async function redraw(host, state) {
     state.layout = layoutOf(host);
+    state.theme = themeOfPage();
     const url = urlOf(host, state.layout);
-    const text = await fetchText(url);
-    if (url !== state.url || text !== state.text) {
+    const found = await fetchChart(url, url === state.url ? state.tag : null);
+    if (found && (url !== state.url || found.text !== state.text)) {
+      const { text, tag } = found;
       const spec = fitToPage(JSON.parse(text), host);
       /* Drawn aside and then put in place whole, so that nothing flickers. */
       const stage = document.createElement("div");
@@ -105,7 +111,7 @@
       host.replaceChildren(stage);
       hideTooltip();
       state.drawn?.finalize();
-      Object.assign(state, { drawn, url, text });
+      Object.assign(state, { drawn, url, text, tag });
     }
     host.querySelector(".tracker-chart-note")?.remove();
   }
@@ -160,15 +166,22 @@
     document.querySelectorAll("[data-chart-url]").forEach(draw);
   }
 
+  /* The theme of the page is also set to what it is already. */
+  function changeTheme() {
+    for (const host of document.querySelectorAll("[data-chart-url]")) {
+      if (states.get(host)?.theme !== themeOfPage()) draw(host);
+    }
+  }
+
   function begin() {
     /* A constructed sheet is not an inline style, and the policy allows it. */
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(STYLE);
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-    new MutationObserver(drawAll).observe(document.documentElement, {
+    new MutationObserver(changeTheme).observe(document.documentElement, {
       attributeFilter: ["data-bs-theme"],
     });
-    darkScheme.addEventListener("change", drawAll);
+    darkScheme.addEventListener("change", changeTheme);
     document.addEventListener("tracker:refresh", drawAll);
     drawAll();
   }

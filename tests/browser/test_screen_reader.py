@@ -54,9 +54,11 @@ def test_progress_is_heard_in_words(open_page: Open) -> None:
     assert re.search(r"paragraph: \d+ labelled quer(y|ies)\n", said)
     assert re.search(r'paragraph: "today \d+ by you, \d+ by all: every answer', said)
     assert re.search(r"paragraph: \d+ left in the random sample\n", said)
-    counted = r"\d+ of \d+ correct, between [\d.]+ and [\d.]+ %"
-    assert re.search(rf"text: [\d.]+ %, {counted}\n", said)
-    assert re.search(rf"YES [\d.]+ %, {counted} NO [\d.]+ %, {counted}", said)
+    between = r"[\d.]+ %, between [\d.]+ and [\d.]+ %"
+    mean = r"mean of 2 classes, \d+ of \d+ labels right"
+    assert re.search(rf"text: {between}, {mean}\n", said)
+    counted = rf"{between}, \d+ of \d+ correct"
+    assert re.search(rf"YES {counted} NO {counted}", said)
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -109,8 +111,10 @@ def test_a_detector_is_heard_in_words(open_page: Open) -> None:
         r'[\d.]+ % and [\d.]+ %\." \[level=2\]',
         said,
     )
-    counted = r"[\d.]+ %, \d+ of \d+ correct, between [\d.]+ and [\d.]+ %"
-    assert re.search(rf"Balanced {counted} YES {counted} NO {counted}", said)
+    between = r"[\d.]+ %, between [\d.]+ and [\d.]+ %"
+    balanced = rf"{between}, mean of 2 classes, \d+ of \d+ labels right"
+    counted = rf"{between}, \d+ of \d+ correct"
+    assert re.search(rf"Balanced {balanced} YES {counted} NO {counted}", said)
     described = re.search(r'- img "How the intervals of digit-is-8, .*"', said)
     assert described is not None
     for scope in ("Balanced accuracy", "YES", "NO"):

@@ -125,6 +125,16 @@ def test_the_chart_is_drawn_and_says_what_it_shows(window: Page, site: Site) -> 
     assert site.asked == [{"version": ["v3"], "layout": ["wide"], "theme": ["light"]}]
 
 
+def test_the_chart_is_fetched_once_though_the_theme_is_set_again(
+    window: Page, site: Site
+) -> None:
+    expect(window.locator("svg")).to_be_visible()
+    window.evaluate("document.documentElement.dataset.bsTheme = 'light'")
+    window.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+    expect(window.locator("svg text[fill='#ededed']").first).to_be_visible()
+    assert [asked["theme"] for asked in site.asked] == [["light"], ["dark"]]
+
+
 def test_the_page_and_the_server_compile_to_the_same_drawing(
     window: Page, site: Site
 ) -> None:

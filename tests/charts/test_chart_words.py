@@ -83,3 +83,14 @@ def test_levels_are_printed_as_they_were_chosen() -> None:
     assert words.chosen(0.95) == "95 %"
     assert words.chosen(0.999) == "99.9 %"
     assert words.chosen(0.57) == "57 %"
+
+
+def test_a_long_name_loses_its_middle() -> None:
+    assert words.shorten("door", 4) == "door"
+    assert words.shorten("doors", 4) == "do…s"
+    names = [f"{'name_without_spaces_' * 20}{number}" for number in range(3)]
+    for limit in (12, 28, 60):
+        short = [words.shorten(name, limit) for name in names]
+        assert {len(name) for name in short} == {limit}
+        assert len(set(short)) == 3
+        assert [words.plain(name, limit=limit) for name in names] == short

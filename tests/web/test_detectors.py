@@ -20,7 +20,10 @@ def test_the_list_shows_the_published_check(visitor: Visitor, published: str) ->
     assert "69.9–97.0 %" in page.text
     assert "64 of 72" in page.text
     assert "Undecided" in page.text
-    assert "A verdict goes by a wider interval" in page.text
+    assert "mean of 2 classes" in page.text
+    assert "64 of 72 labels right" in page.text
+    assert "A verdict goes by another interval, one that holds however" in page.text
+    assert "wider" not in page.text
     assert page.find("polyline")
 
 
@@ -272,8 +275,12 @@ def test_an_instant_stands_in_words_with_the_exact_time(
         if "2026-01-31 12:00:00 UTC" in time.attributes["title"]
     ]
     assert newest.text == "just now"
+    moving = "may be a few labels apart"
+    assert moving in visitor.get(f"/detectors/{published}").text
     clock.at = clock.at.replace(hour=15)
-    assert "the newest 3 hours ago" in visitor.get(f"/detectors/{published}").text
+    later = visitor.get(f"/detectors/{published}").text
+    assert "the newest 3 hours ago" in later
+    assert moving not in later
 
 
 def test_bars_have_the_colours_of_the_chart(app: Flask) -> None:

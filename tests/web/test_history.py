@@ -112,3 +112,36 @@ def test_the_labels_are_downloaded(visitor: Visitor, published: str) -> None:
     answer = visitor.client.get(f"/detectors/{published}/labels.csv")
     assert answer.mimetype == "text/csv"
     assert len(answer.text.splitlines()) == 73
+
+
+@pytest.mark.parametrize("suffix", ["json", "svg"])
+def test_a_chart_that_is_still_the_same_is_not_sent_again(
+    visitor: Visitor,
+    shelf: Shelf,
+    published: str,
+    recompute: Callable[[], None],
+    suffix: str,
+) -> None:
+    path = f"/detectors/{published}/chart.{suffix}"
+    first = visitor.client.get(path)
+    same = {"If-None-Match": first.headers["ETag"]}
+    again = visitor.client.get(path, headers=same)
+    assert (again.status_code, again.data) == (304, b"")
+    for other in ("theme=dark", "layout=narrow", "x=time", "method=joint"):
+        assert visitor.client.get(f"{path}?{other}", headers=same).status_code == 200
+    shelf.add_queries(published, [{"predicted": "NO", "label": "NO", "version": "v1"}])
+    assert visitor.client.get(path, headers=same).status_code == 304
+    recompute()
+    after = visitor.client.get(path, headers=same)
+    assert after.status_code == 200
+    assert after.headers["ETag"] != first.headers["ETag"]
+
+
+def test_a_chart_follows_the_settings_of_its_detector(
+    visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/chart.json"
+    same = {"If-None-Match": visitor.client.get(path).headers["ETag"]}
+    settings = f"/detectors/{published}/settings"
+    visitor.send(settings, visitor.get(settings).form(settings) | {"target": "80"})
+    assert visitor.client.get(path, headers=same).status_code == 200

@@ -22,7 +22,9 @@ def test_every_method_stands_with_its_interval_and_its_coverage(
     assert "wilson" not in guaranteed.split("Guaranteed")[1]
     assert "69.9–97.0" in guaranteed
     assert "64 of 72" in guaranteed
-    assert approximate.count("of all cases") == len(stats.METHODS) - 3
+    assert approximate.count("of all samples of") == len(stats.METHODS) - 3
+    assert "If the true accuracy of class YES were 82.1 %, its interval" in approximate
+    assert "most hold the truth less than 95 % of the time" in approximate
     # The textbook interval misses far too often, for one class even more.
     holds = [
         float(class_coverage(normal, n, k / n, 0.95).holds)
@@ -119,7 +121,42 @@ def test_the_coverage_of_three_classes_is_not_summed(
     detector_id = shelf.add_detector(classes=["a", "b", "c"])
     shelf.add_queries(detector_id, [{"predicted": one, "label": one} for one in "abc"])
     page = visitor.get(f"/detectors/{detector_id}/methods/coverage")
-    assert "summed for two classes" in page.text
+    assert "summed for two classes only, and here are 3" in page.text
     assert (
         "methods/coverage" not in visitor.get(f"/detectors/{detector_id}/methods").html
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"YES": 5}, "as soon as both classes have a label"),
+        ({"YES": 1_000, "NO": 1_000}, "too many outcomes"),
+    ],
+)
+def test_no_link_leads_to_what_cannot_be_summed(
+    visitor: Visitor, shelf: Shelf, labels: dict[str, int], said: str
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [
+        {"predicted": name, "label": name}
+        for name, count in labels.items()
+        for _ in range(count)
+    ]
+    shelf.add_queries(detector_id, rows)
+    path = f"/detectors/{detector_id}/methods"
+    assert f"{path}/coverage" not in visitor.get(path).html
+    assert said in visitor.get(f"{path}/coverage").text
+
+
+def test_an_interval_beside_the_estimate_is_told(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"predicted": name, "label": name} for name in ("YES", "NO")] * 30
+    shelf.add_queries(detector_id, rows)
+    text = visitor.get(f"/detectors/{detector_id}/methods").text
+    # Of 30 out of 30 the posterior holds less than 100 %, and it stands last.
+    before, after = text.split("posterior")
+    assert "The tick is the estimate, and lies outside" not in before
+    assert " labels. The tick is the estimate, and lies outside" in after

@@ -51,10 +51,10 @@ def test_every_interval_stands_with_its_mean_its_rounds_and_its_meaning(
     figures = [one.text for one in page.find("div", class_="reading-figures")]
     assert figures == [
         "200 rounds 83.6–100 %",
-        "94.6 %, 200 rounds , between 87.9 and 100 % 87.9–100 %",
-        "94.6 %, 200 rounds , between 86.9 and 100 % 86.9–100 %",
-        "95.9 %, 200 rounds , between 90.0 and 100 % 90.0–100 %",
-        "95.8 %, 200 rounds , between 89.7 and 100 % 89.7–100 %",
+        "94.6 %, between 87.9 and 100 %, 200 rounds 94.6 % 87.9–100 % 200 rounds",
+        "94.6 %, between 86.9 and 100 %, 200 rounds 94.6 % 86.9–100 % 200 rounds",
+        "95.9 %, between 90.0 and 100 %, 200 rounds 95.9 % 90.0–100 % 200 rounds",
+        "95.8 %, between 89.7 and 100 %, 200 rounds 95.8 % 89.7–100 % 200 rounds",
     ]
     names = [one.text for one in page.find("div", class_="reading-name")]
     assert names == ["Rounds", "bootstrap-t", "percentile", "632", "632+"]
@@ -78,7 +78,7 @@ def test_seeds_and_missing_columns_are_told(visitor: Visitor, shelf: Shelf) -> N
     sent = upload(visitor, detector_id, SEEDS_FILE, kind="seeds")
     page = visitor.get(sent.headers["Location"])
     assert "Trained 5 times with other random seeds" in page.text
-    assert "92.0 %, 5 rounds, between 90.0 and 94.0 %" in page.text
+    assert "92.0 %, between 90.0 and 94.0 %, 5 rounds" in page.text
     assert "there would be" not in page.text
     bare = b"validation\n0.9\n0.8\n"
     sent = upload(visitor, detector_id, bare, name="bare")

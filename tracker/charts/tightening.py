@@ -18,6 +18,8 @@ CLASS_LIMIT = 12
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _POINTS = 250
+# About how many pixels a letter of a heading takes.
+_LETTER = 9
 _X_TITLE: dict[Axis, str] = {
     "labels": "number of labels (log scale)",
     "time": "time (UTC)",
@@ -127,7 +129,7 @@ def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[P
         Panel(
             number=number,
             points=points,
-            heading=_class_heading(one, columns),
+            heading=_class_heading(one, columns, width),
             colour=one.colour,
             width=width,
             height=sheet.small_height(columns),
@@ -138,11 +140,12 @@ def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[P
     ]
 
 
-def _class_heading(one: _Class, columns: int) -> dict[str, Any]:
+def _class_heading(one: _Class, columns: int, width: int) -> dict[str, Any]:
     reading = words.class_reading(one.points[-1])
     # Beyond two columns a panel is narrower than the whole reading.
     subtitle = list(reading) if columns > 2 else ", ".join(reading)
-    return {"text": one.name, "fontSize": 13, "subtitle": subtitle}
+    name = words.shorten(one.name, width // _LETTER)
+    return {"text": name, "fontSize": 13, "subtitle": subtitle}
 
 
 def _grid(

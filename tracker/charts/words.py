@@ -29,11 +29,24 @@ def plain(text: str, *, limit: int = 80) -> str:
     turn the direction of writing would let a name rewrite the words beside it.
     """
     # Cutting first keeps a name of a megabyte from being walked through.
-    shown = " ".join(text[: 4 * limit].split())
+    if len(text) > 4 * limit:
+        text = text[: 2 * limit] + text[-2 * limit :]
+    shown = " ".join(text.split())
     shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_unfit(c) else c for c in shown)
     if shown in _MEMBERS:
         return f"{shown} "
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    return shorten(shown, limit)
+
+
+def shorten(name: str, limit: int = 28) -> str:
+    """Return *name* in at most *limit* characters, without its middle if need be.
+
+    Long names of one family differ at their ends as often as where they begin.
+    """
+    if len(name) <= limit:
+        return name
+    head = limit // 2
+    return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
 
 
 def _is_unfit(character: str) -> bool:

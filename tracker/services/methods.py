@@ -1,5 +1,6 @@
 """Every method side by side on the counts of an estimate."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from tracker import stats
 from tracker.errors import InvalidInputError
 from tracker.services.calculator import CoverageFigures, calculate_coverage
 from tracker.services.estimates import Estimate, ScopeEstimate, estimate_scopes
-from tracker.stats.coverage import class_coverage
+from tracker.stats.coverage import MOST_OUTCOMES, class_coverage
 
 # Outcomes whose coverage is summed for a page, over all classes.
 _MOST_OUTCOMES = 20_000
@@ -59,6 +60,13 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
             )
         )
     return sorted(readings, key=lambda reading: not reading.method.is_guaranteed)
+
+
+def can_sum_balanced(estimate: Estimate) -> bool:
+    """Return whether `sum_balanced` finds anything, without summing."""
+    labelled = [scope.labelled for scope in estimate.classes]
+    outcomes = math.prod(n + 1 for n in labelled)
+    return len(labelled) == 2 and all(labelled) and outcomes <= MOST_OUTCOMES
 
 
 def sum_balanced(estimate: Estimate) -> list[CoverageFigures]:

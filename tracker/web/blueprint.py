@@ -13,6 +13,7 @@ from flask import (
     request,
 )
 
+from tracker.charts.words import shorten
 from tracker.http import context, find_visitor, now, required_role
 from tracker.services.access import Actor
 from tracker.storage.base import dump_id
@@ -36,6 +37,7 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
 
 # Globals, because macros do not see what a context processor adds.
 for _word in (
+    words.about,
     words.chance,
     words.covers,
     words.exactly,
@@ -44,7 +46,7 @@ for _word in (
     words.sentence,
     words.share,
     words.share_of,
-    words.shorten,
+    shorten,
 ):
     pages.add_app_template_global(_word)
 

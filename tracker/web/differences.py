@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 from tracker.charts.rounding import outward, rounded
 from tracker.services.comparison import Change
-from tracker.web.readings import Reading, Tick, pill_width
+from tracker.web.readings import Reading, Tick
 
 _MINUS = "\N{MINUS SIGN}"
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -30,11 +30,6 @@ class Bar:
     def interval(self) -> str:
         """The bounds, such as "+1.2 to +8.3", rounded outward."""
         return f"{signed(self.low)} to {signed(self.high)}"
-
-    @property
-    def pill_width(self) -> int:
-        """How many pixels the estimate takes."""
-        return pill_width(self.estimate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """The history of a detector: its chart, its table and its files."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Response, render_template, request
+from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -127,15 +128,40 @@ def _read_lines(
 @requires("viewer")
 def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
     """Draw the tightening chart, or give its specification."""
+    chosen = _choose_chart(request.args)
     with database().read() as session:
-        spec = build_chart(
-            session, get_detector(session, detector_id), **_choose_chart(request.args)
-        )
+        detector = get_detector(session, detector_id)
+        tag = _fingerprint_chart(session, detector, chosen, suffix)
+        if tag in request.if_none_match:
+            return Response(status=304)
+        spec = build_chart(session, detector, **chosen)
+    answer = _render(spec, suffix)
+    answer.set_etag(tag)
+    return answer
+
+
+def _render(spec: dict[str, Any], suffix: str) -> Response:
     if suffix == "svg":
         return Response(render_svg(spec), mimetype="image/svg+xml")
     if suffix == "png":
         return Response(render_png(spec), mimetype="image/png")
-    return spec
+    return jsonify(spec)
+
+
+def _fingerprint_chart(
+    session: Session, detector: Detector, chosen: Mapping[str, Any], suffix: str
+) -> str:
+    """Return another one whenever the chart is another one, without drawing it.
+
+    Snapshots never change, so all of them are known by the number of the last one.
+    """
+    versions = choose_versions(session, detector, chosen["version"])
+    seen = (
+        *(suffix, sorted(chosen.items(), key=str)),
+        *(detector.name, detector.target, detector.confidence_level),
+        [(version.id, version.name, version.sequence) for version in versions[-1:]],
+    )
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
 
 def _choose_chart(asked: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tracker.services.detectors import choose_versions, get_detector
 from tracker.services.estimates import Estimate, get_estimate
 from tracker.services.methods import (
     MethodReading,
+    can_sum_balanced,
     labels_that_exact_needs,
     read_methods,
     sum_balanced,
@@ -33,6 +34,12 @@ class MethodRow:
     width: float
     share_of_exact: float | None
 
+    @property
+    def holds_estimate(self) -> bool:
+        """Whether the estimate lies within the interval."""
+        one = self.method.balanced
+        return one.accuracy is None or one.low <= one.accuracy <= one.high
+
 
 @pages.get("/detectors/<detector_id>/methods")
 @requires("viewer")
@@ -53,6 +60,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
             estimate=estimate,
             rows=rows,
             axis=_axis_of(rows),
+            can_sum=can_sum_balanced(estimate),
             more=labels_that_exact_needs(estimate, found) if found else 0,
         )
 
@@ -86,6 +94,7 @@ def _draw(estimate: Estimate, found: Sequence[MethodReading]) -> list[MethodRow]
             computed_at=estimate.computed_at,
             name=one.method.name,
             tone=_TONE,
+            classes=estimate.classes,
         )
         width, exact = widths[one.method.name], widths["exact"]
         rows.append(MethodRow(one, reading, width, width / exact if exact else None))

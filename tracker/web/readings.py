@@ -16,8 +16,8 @@ from tracker.web.words import narrow
 
 MOST_ROWS = 20
 _TONES = len(COLOURS["light"].classes)
-# Of the pill, by the length of what stands in it.
-_PILL_ROOM, _PILL_LETTER = 20, 8
+# Of the classes without a label so many are named.
+_MOST_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,8 @@ class Reading:
     correct: int
     labelled: int
     scope: ScopeEstimate
-
-    @property
-    def pill_width(self) -> int:
-        """How many pixels the estimate takes."""
-        return pill_width(self.estimate)
+    # What it is the mean of; none for the accuracy of a class.
+    classes: Sequence[ScopeEstimate] = ()
 
     @property
     def counts(self) -> str:
@@ -80,6 +77,39 @@ class Reading:
         if not self.labelled:
             return "no labels yet"
         return f"{self.correct:,} of {self.labelled:,}"
+
+    @property
+    def basis(self) -> list[str]:
+        """What it rests on.
+
+        A mean of classes is no count divided by another, so it says what it is, and
+        while one of them has no label, which one it waits for.
+        """
+        if not self.classes or not self.labelled:
+            return [self.counts]
+        mean = f"mean of {len(self.classes):,} classes"
+        return [self.missing or mean, f"{self.counts} labels right"]
+
+    @property
+    def missing(self) -> str:
+        """Why a mean of classes has no estimate yet, "" where it has one."""
+        names = [one.scope for one in self.classes if not one.labelled]
+        if not names:
+            return ""
+        parts = [chart_words.shorten(name) for name in names[:_MOST_NAMED]]
+        if len(names) > _MOST_NAMED:
+            parts.append(f"{len(names) - _MOST_NAMED:,} more")
+        *others, last = parts
+        listed = f"{', '.join(others)} and {last}" if others else last
+        return f"no estimate until {listed} {'have' if others else 'has'} a label"
+
+    @property
+    def aloud(self) -> str:
+        """All of it as it is read out."""
+        said = list(self.basis)
+        if self.labelled and not self.classes:
+            said = [f"{self.counts} correct"]
+        return read_aloud(self.estimate, self.low, self.high, said)
 
     @property
     def exact_bounds(self) -> tuple[str, str]:
@@ -93,15 +123,25 @@ class Reading:
         return str(Decimal(self.high) - Decimal(self.low))
 
 
-def pill_width(estimate: str | None) -> int:
-    """Return how many pixels *estimate* takes."""
-    return _PILL_ROOM + _PILL_LETTER * len(estimate or "")
+def read_aloud(estimate: str | None, low: str, high: str, basis: Sequence[str]) -> str:
+    """Return what is drawn, in words; without an estimate *basis* says why first."""
+    first, rest = ([estimate], basis) if estimate else (basis[:1], basis[1:])
+    return ", ".join([*first, narrow(f"between {low} and {high} %"), *rest])
 
 
-def read(
-    scope: ScopeEstimate, *, labels: int, computed_at: datetime, name: str, tone: int
+def read(  # noqa: PLR0913 - what a scope does not know of itself.
+    scope: ScopeEstimate,
+    *,
+    labels: int,
+    computed_at: datetime,
+    name: str,
+    tone: int,
+    classes: Sequence[ScopeEstimate] = (),
 ) -> Reading:
-    """Return *scope* in words; bounds are rounded outward, never inward."""
+    """Return *scope* in words; bounds are rounded outward, never inward.
+
+    A balanced accuracy is the mean of *classes*.
+    """
     point = Point(
         labels=labels,
         computed_at=computed_at,
@@ -122,12 +162,20 @@ def read(
         correct=scope.correct,
         labelled=scope.labelled,
         scope=scope,
+        classes=classes,
     )
 
 
 def read_balanced(estimate: Estimate) -> Reading:
     """Return the balanced accuracy in words."""
-    return _read(estimate, estimate.balanced, name="Balanced", tone=0)
+    return read(
+        estimate.balanced,
+        labels=estimate.labels,
+        computed_at=estimate.computed_at,
+        name="Balanced",
+        tone=0,
+        classes=estimate.classes,
+    )
 
 
 def read_classes(estimate: Estimate, *, limit: int | None = None) -> list[Reading]:
@@ -138,20 +186,16 @@ def read_classes(estimate: Estimate, *, limit: int | None = None) -> list[Readin
         widest = sorted(places, key=lambda i: (scopes[i].low - scopes[i].high, i))
         places = sorted(widest[:limit])
     return [
-        _read(estimate, scope, name=scope.scope, tone=index % _TONES + 1)
+        read(
+            scope,
+            labels=estimate.labels,
+            computed_at=estimate.computed_at,
+            name=scope.scope,
+            tone=index % _TONES + 1,
+        )
         for index in places
         for scope in [estimate.classes[index]]
     ]
-
-
-def _read(estimate: Estimate, scope: ScopeEstimate, *, name: str, tone: int) -> Reading:
-    return read(
-        scope,
-        labels=estimate.labels,
-        computed_at=estimate.computed_at,
-        name=name,
-        tone=tone,
-    )
 
 
 def build_axis(readings: Sequence[Reading], target: float | None = None) -> Axis:

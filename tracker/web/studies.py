@@ -38,7 +38,7 @@ from tracker.storage.studies import Study, list_studies
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.readings import Axis, pill_width
+from tracker.web.readings import Axis, read_aloud
 from tracker.web.words import narrow, plural
 
 _PAGE = 24
@@ -58,9 +58,14 @@ class StudyReading:
     scope: StudyInterval
 
     @property
-    def pill_width(self) -> int:
-        """How many pixels the estimate takes."""
-        return pill_width(self.estimate)
+    def basis(self) -> list[str]:
+        """What it rests on."""
+        return [self.counts]
+
+    @property
+    def aloud(self) -> str:
+        """All of it as it is read out."""
+        return read_aloud(self.estimate, self.low, self.high, self.basis)
 
 
 @dataclass(frozen=True, slots=True)

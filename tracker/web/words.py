@@ -1,6 +1,8 @@
 """Numbers and instants as a page says them."""
 
+import math
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from tracker.charts.words import chosen
 
@@ -24,6 +26,13 @@ def share(value: float) -> str:
     return narrow(chosen(value))
 
 
+def about(value: float) -> str:
+    """Return a share to three digits, such as "2.5 %" or "about 0.833 %"."""
+    digits = Decimal(f"{100 * value:.3g}")
+    is_whole = math.isclose(float(digits), 100 * value, rel_tol=1e-9)
+    return narrow(f"{'' if is_whole else 'about '}{digits:f} %")
+
+
 def number(value: int) -> str:
     """Return "1,797"."""
     return f"{value:,}"
@@ -32,14 +41,6 @@ def number(value: int) -> str:
 def plural(value: int, noun: str, nouns: str | None = None) -> str:
     """Return "1 label" or "1,797 labels"."""
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
-
-
-def shorten(text: str, size: int = 20) -> str:
-    """Return *text* with its middle left out if it is long; its ends tell it apart."""
-    if len(text) <= size:
-        return text
-    kept = size // 3
-    return f"{text[: size - kept - 1]}\N{HORIZONTAL ELLIPSIS}{text[-kept:]}"
 
 
 def sentence(text: str) -> str:

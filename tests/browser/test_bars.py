@@ -1,0 +1,119 @@
+"""Bars and tables as they are seen: whatever the width, nothing is hidden."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import Site, Watch
+from tracker.jobs.recompute import utc_now
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.imports import import_rows
+from tracker.services.rows import Row
+from tracker.storage.base import dump_id
+
+Open = Callable[..., Watch]
+_PHONE = {"width": 390, "height": 844}
+_LONG = [f"{'Klassenname_ohne_Leerzeichen_' * 3}{number}" for number in range(3)]
+
+# As if the two bounds were one: the narrowest that there can be.
+_CLOSE = """() => {
+  for (const plot of document.querySelectorAll(".plot:has(.plot-mark)")) {
+    const place = plot.querySelector(".plot-mark").getAttribute("x");
+    for (const end of plot.querySelectorAll(".plot-end")) end.setAttribute("x", place);
+    plot.querySelector(".plot-bar").setAttribute("width", "0%");
+  }
+}"""
+_MEASURE = """() =>
+  [...document.querySelectorAll(".plot:has(.plot-mark)")].map((plot) => {
+    const box = (one) => {
+      const { left, right } = one.getBoundingClientRect();
+      const half = parseFloat(getComputedStyle(one).strokeWidth) / 2;
+      return [left - half, right + half];
+    };
+    const ends = [...plot.querySelectorAll(".plot-end line")].map(box);
+    const [left, right] = box(plot.querySelector(".plot-mark line"));
+    const axis = plot.getBoundingClientRect();
+    return {
+      ends: ends[1][1] - ends[0][0],
+      tick: right - left,
+      beyond: Math.max(axis.left - left, right - axis.right),
+      texts: plot.querySelectorAll("text").length,
+    };
+  })"""
+_CUT = """() =>
+  [...document.querySelectorAll(".table-scroll")]
+    .filter((part) => part.scrollWidth > part.clientWidth)
+    .map((part) => part.getAttribute("aria-label"))"""
+
+
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 900}, _PHONE])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/detectors/det_2", "/detectors/det_2/methods", "/detectors/det_4/compare"],
+)
+def test_the_narrowest_interval_is_seen_beside_its_tick(
+    open_page: Open, path: str, viewport: dict[str, int]
+) -> None:
+    page = open_page(path, viewport=viewport, reduced_motion="reduce").page
+    page.evaluate(_CLOSE)
+    bars = page.evaluate(_MEASURE)
+    assert bars
+    for bar in bars:
+        assert bar["ends"] >= 3
+        assert bar["ends"] > bar["tick"] + 1
+        assert bar["beyond"] <= 2
+        assert bar["texts"] == 0
+
+
+def test_the_tables_of_a_comparison_are_whole_on_a_phone(open_page: Open) -> None:
+    page = open_page("/detectors/det_4/compare", viewport=_PHONE).page
+    assert page.locator(".fold-table").count() == 2
+    assert page.evaluate(_CUT) == []
+    for column in ("change", "interval"):
+        cells = page.locator(f".fold-table td[data-column='{column}']")
+        for box in (cell.bounding_box() for cell in cells.all()):
+            assert box is not None
+            assert box["x"] + box["width"] <= _PHONE["width"]
+
+
+def test_names_without_a_break_leave_room_for_the_numbers(
+    open_page: Open, site: Site
+) -> None:
+    detector_id = _add_long_names(site)
+    page = open_page(f"/detectors/{detector_id}").page
+    page.locator("#plan td").first.wait_for()
+    for viewport in ({"width": 1280, "height": 900}, _PHONE):
+        page.set_viewport_size(viewport)  # type: ignore[arg-type]
+        assert _height(page, ".matrix") < 400
+        names = page.locator(".reading-name [aria-hidden]").all_inner_texts()
+        assert len(set(names)) == 3
+    page.set_viewport_size({"width": 1280, "height": 900})
+    (edge,) = page.locator("#plan .table-scroll").all()
+    assert edge.evaluate("part => part.scrollWidth <= part.clientWidth")
+    for name in page.locator(".matrix th .named").all():
+        box = name.bounding_box()
+        assert box is not None
+        assert box["height"] < 30
+
+
+def _height(page: Page, selector: str) -> float:
+    box = page.locator(selector).bounding_box()
+    assert box is not None
+    return box["height"]
+
+
+def _add_long_names(site: Site) -> str:
+    rows = [{"predicted": name, "label": name} for name in _LONG * 4]
+    with site.database.write() as session:
+        new = NewDetector(name="long names", question="Which?", classes=_LONG)
+        detector = create_detector(session, new, created_at=utc_now())
+        import_rows(
+            session,
+            detector,
+            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            digest="long names",
+            labeler="demo",
+            created_at=utc_now(),
+        )
+        return dump_id("det", detector.id)

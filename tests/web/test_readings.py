@@ -1,0 +1,125 @@
+"""What stands beside every bar, for the eye and for the ear."""
+
+import re
+
+import pytest
+
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+from tracker.web.words import about
+
+LONG = [f"{'Klassenname_ohne_Leerzeichen_' * 3}{number}" for number in range(3)]
+
+
+def heard(page: Page) -> list[str]:
+    """Return what is read out of each bar."""
+    return [
+        span.text
+        for span in page.find("span", class_="visually-hidden")
+        if "between" in span.text
+    ]
+
+
+def test_the_balanced_accuracy_says_that_it_is_a_mean(
+    visitor: Visitor, published: str
+) -> None:
+    balanced = "87.7 %, between 69.9 and 97.0 %, mean of 2 classes, "
+    balanced += "64 of 72 labels right"
+    classes = ["82.1 %, between 63.1 and 94.0 %, 23 of 28 correct"]
+    classes += ["93.2 %, between 81.3 and 98.6 %, 41 of 44 correct"]
+    assert heard(visitor.get("/")) == [balanced]
+    assert heard(visitor.get(f"/detectors/{published}")) == [balanced, *classes]
+    shelf_page = visitor.get(f"/detectors/{published}/label/progress")
+    assert heard(shelf_page) == [balanced, *classes]
+    for path in ("/", f"/detectors/{published}", f"/detectors/{published}/methods"):
+        (said, *_) = visitor.get(path).find("span", class_="reading-basis")
+        assert said.text == "mean of 2 classes 64 of 72 labels right"
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ("AB", None),
+        ("ABC", "no estimate until C has a label"),
+        ("ABCD", "no estimate until C and D have a label"),
+        ("ABCDEFG", "no estimate until C, D and 3 more have a label"),
+    ],
+)
+def test_without_an_estimate_it_says_what_is_missing(
+    visitor: Visitor, shelf: Shelf, classes: str, said: str | None
+) -> None:
+    detector_id = shelf.add_detector(classes=list(classes))
+    rows = [{"predicted": "A", "label": label} for label in "AAB"]
+    shelf.add_queries(detector_id, rows)
+    page = visitor.get(f"/detectors/{detector_id}")
+    first, *others = heard(page)
+    if said is None:
+        assert "no estimate" not in page.text
+        return
+    assert re.fullmatch(
+        rf"{said}, between [\d.]+ and [\d.]+ %, 2 of 3 labels right", first
+    )
+    assert others[2] == "no labels yet, between 0 and 100 %"
+    assert f"so there is {said};" in page.text
+    assert heard(visitor.get("/")) == [first]
+
+
+def test_before_any_label_nothing_is_missing_in_particular(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    shelf.add_detector()
+    assert heard(visitor.get("/")) == ["no labels yet, between 0 and 100 %"]
+
+
+def test_the_tick_and_the_ends_stand_for_estimate_and_bounds(
+    visitor: Visitor, published: str
+) -> None:
+    page = visitor.get(f"/detectors/{published}")
+    ends = [e.attributes["x"] for e in page.find("svg", class_="plot-end")]
+    ticks = [t.attributes["x"] for t in page.find("svg", class_="plot-mark")]
+    # From 50 to 100 %: 69.96, 96.91 and, between them, 87.66 %.
+    assert ends[:2] == ["39.92%", "93.82%"]
+    assert (len(ends), len(ticks)) == (6, 3)
+    assert ticks[0] == "75.32%"
+
+
+def test_a_long_name_loses_its_middle_for_the_eye_alone(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(classes=LONG)
+    rows = [{"predicted": name, "label": name} for name in LONG]
+    shelf.add_queries(detector_id, rows)
+    for path in ("", "/plan", "/methods"):
+        page = visitor.get(f"/detectors/{detector_id}{path}")
+        for name in page.find("span", class_="named"):
+            full = name.attributes["title"]
+            assert full in LONG
+            assert name.text.endswith(full)
+            assert len(name.text.split()[0]) <= 28
+    page = visitor.get(f"/detectors/{detector_id}")
+    beside = [e.text.split()[0] for e in page.find("div", class_="reading-name")]
+    assert beside[1:] == [f"Klassenname_…erzeichen_{number}" for number in range(3)]
+    heads = [e.text.split()[0] for e in page.find("th", scope="col")]
+    assert [f"Klassen…chen_{number}" for number in range(3)] == heads[-4:-1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [(2, "each at an error of 1.25 % per"), (3, "each at an error of about 0.833 %")],
+)
+def test_the_error_of_a_side_is_said_in_a_few_digits(
+    visitor: Visitor, shelf: Shelf, classes: int, said: str
+) -> None:
+    detector_id = shelf.add_detector(classes=list("ABC")[:classes])
+    shelf.add_queries(detector_id, [{"predicted": "A", "label": "A"}])
+    text = visitor.get(f"/detectors/{detector_id}").text
+    assert said in text
+    assert "error of at most 2.5 % on either side" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.025, "2.5 %"), (0.05 / 6, "about 0.833 %"), (1e-7 / 3, "about 0.00000333 %")],
+)
+def test_a_share_of_many_digits_is_said_to_be_about(share: float, said: str) -> None:
+    assert about(share).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
