@@ -196,10 +196,10 @@ def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, SecurityError) and not is_api_request():
         # A page has links, and under a host that is not trusted none can be made.
         return Response("This host is not trusted.\n", 400, mimetype="text/plain")
-    said = error.description or error.name
+    title, said = error.name, error.description or error.name
     if isinstance(error, NotFound):
-        said = "there is nothing at this address"
-    answer = _answer(error.code or 500, error.name, said)
+        title, said = _TITLES[NotFoundError][1], "there is nothing at this address"
+    answer = _answer(error.code or 500, title, said)
     for name, value in error.get_headers():
         if name not in {"Content-Type", "Content-Length"}:
             answer.headers[name] = value
