@@ -65,3 +65,9 @@ def test_no_two_pages_share_a_title(
 def test_what_is_not_there_has_one_title(visitor: Visitor) -> None:
     for path in ("/nowhere", "/detectors/nobody", "/queries/iq_1"):
         assert _title(visitor.get(path)) == "Not found · Tracker"
+
+
+def test_a_short_address_leads_to_the_list(visitor: Visitor) -> None:
+    answer = visitor.client.get("/detectors")
+    assert answer.status_code == 301
+    assert answer.location == "/"
