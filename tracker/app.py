@@ -230,7 +230,8 @@ def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, SecurityError) and not is_api_request():
         # A page has links, and under a host that is not trusted none can be made.
         return Response(f"{_STRANGE_HOST}\n", 400, mimetype="text/plain")
-    answer = _answer(error.code or 500, error.name, _describe(error))
+    title = _TITLES[NotFoundError][1] if isinstance(error, NotFound) else error.name
+    answer = _answer(error.code or 500, title, _describe(error))
     for name, value in error.get_headers():
         if name not in {"Content-Type", "Content-Length"}:
             answer.headers[name] = value

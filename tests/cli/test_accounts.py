@@ -75,7 +75,7 @@ def test_an_account_from_its_making_to_its_end(
     ("words", "status", "said"),
     [
         (["create", "a", "--role", "boss"], 2, "'boss' is not one of"),
-        (["create", "", "--role", "viewer"], 1, "at least 1 character"),
+        (["create", "", "--role", "viewer"], 1, "must not be empty"),
         (["create", "a", "--role", "viewer", "--detector", "x"], 1, "no detector 'x'"),
         (["disable", "nobody"], 1, "there is no account 'nobody'"),
         (["password", "nobody"], 1, "there is no account 'nobody'"),

@@ -87,7 +87,7 @@ def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
 def test_many_rows_at_once_are_read_as_the_model_reads_each(
     rows: list[dict[str, Any]],
 ) -> None:
-    unknown = {"colour": "red"}
+    unknown = {"predicted": "YES", "colour": "red"}
     whole, report = read(rows, at_once=len(rows))
     assert (whole, report) == read(rows, at_once=1)
     # A wrong row beside them sends all of them to the model.

@@ -136,10 +136,10 @@ def test_too_few_and_too_many_rounds_are_refused(number: int) -> None:
     ("second", "field", "said"),
     [
         ({"validation": 1.5}, "validation", "1.5 is not right"),
-        ({"validation": -1e-9}, "validation", "greater than or equal to 0"),
+        ({"validation": -1e-9}, "validation", "at least 0"),
         ({"validation": float("nan")}, "validation", "nan is not right"),
-        ({"validation": "0.9"}, "validation", "valid number"),
-        ({"validation": True}, "validation", "valid number"),
+        ({"validation": "0.9"}, "validation", "must be a number"),
+        ({"validation": True}, "validation", "must be a number"),
         ({"validation": 0.9, "loss": 2}, "loss", "is not a known field"),
         ({"validation": 0.9, "": 2}, "row", "is not a known field"),
         ({"accuracy": 0.9}, "accuracy", "does not belong to kind bootstrap"),

@@ -55,7 +55,7 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"name": ""}, "at least 1 character"),
+        ({"name": ""}, "must not be empty"),
         ({"name": "a" * 101}, "at most 100 characters"),
         ({"name": "a\nb"}, "control characters"),
         ({"name": "web"}, "there is an account named 'web' already"),

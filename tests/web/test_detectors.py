@@ -232,7 +232,7 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
         ("name", "", "is required"),
         ("name", "det_1", "must not begin with det_"),
         ("question", "\x00", "control characters"),
-        ("classes", "YES", "at least 2 items"),
+        ("classes", "YES", "there must be at least 2"),
         ("classes", "YES\nunclear", "no class may be called UNCLEAR"),
         ("classes", "A\nA", "stands in it twice"),
         ("confidence_level", "ninety", "is not a percentage above 0 and below 100"),

@@ -71,6 +71,35 @@ def test_one_bad_row_rejects_the_file(visitor: Visitor, shelf: Shelf) -> None:
     assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
 
 
+def test_all_that_is_wrong_with_a_row_is_said(visitor: Visitor, shelf: Shelf) -> None:
+    content = (
+        b"key,predicted,confidence,metadata,label\n"
+        b'a,PERHAPS,high,"{""a"": 1}",NOPE\n'
+        b"b,YES,1.5,{,YES\n"
+        b"c,YES\n"
+    )
+    page = _send(visitor, shelf.add_detector(), content, "rows.csv")
+    rows = [
+        cells.text.split()[1]
+        for cells in page.find("tr")
+        if cells.text.split()[0] in {"1", "2", "3"}
+    ]
+    assert rows == [
+        *["confidence", "predicted", "label"],
+        *["metadata", "confidence"],
+        "row",
+    ]
+
+
+def test_a_file_without_rows_is_not_called_imported(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    page = _send(visitor, shelf.add_detector(), b"key,predicted\n", "rows.csv")
+    assert page.status == 200
+    assert page.by_id("report-title").text == "Nothing was imported"
+    assert "The file has no rows below its header" in page.text
+
+
 def test_bad_rows_are_skipped_on_request(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     page = _send(visitor, detector_id, BAD, "rows.csv", on_error="skip")
@@ -84,7 +113,8 @@ def test_bad_rows_are_skipped_on_request(visitor: Visitor, shelf: Shelf) -> None
     [
         (b"", "rows.csv", "the file is empty"),
         (b"colour\nred\n", "rows.csv", "colour: is not a known column"),
-        (b"\xff\xfe\x00", "rows.csv", "it is not utf-16 text"),
+        (b"predicted\nS\xed\n", "rows.csv", "it is not UTF-8 text; save it as UTF-8"),
+        (b"\xff\xfe\x00", "rows.csv", "it is not UTF-16 text"),
         (b"{", "rows.json", "it is not JSON"),
         (b"PAR1", "rows.parquet", "it is not Parquet"),
         (GOOD, "rows.xlsx", "its name must end in"),
@@ -185,7 +215,7 @@ def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
     assert "hx-trigger" not in page.html
     assert "refresh" not in page.html
     form = visitor.get(f"/detectors/{detector_id}/import")
-    assert "imp_1: imported" in form.text
+    assert "imp_1 (5 MiB): imported" in form.text
 
 
 @pytest.mark.parametrize(

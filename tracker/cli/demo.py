@@ -5,7 +5,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def fill(
     digits = load_digits()
     names: dict[int, str] = {}
     console = Console(stderr=True)
-    for digit in track(digits, "Images", console=console, transient=True):
+    for digit in follow(digits, "Images", console):
         image = clean_image(digit_png(digit.index))
         names[digit.index] = images.put(image.content, image.suffix)
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
@@ -114,6 +114,13 @@ def fill(
             if version == demo_detector.versions[-1]:
                 live.append(waiting)
     return [label for labels in zip(*live, strict=True) for label in labels]
+
+
+def follow(digits: list[Digit], text: str, console: Console) -> Iterable[Digit]:
+    """Go through *digits* with a bar on a terminal, and without a word elsewhere."""
+    # Where nobody looks, a bar that goes away would leave an empty line.
+    is_hidden = not console.is_terminal
+    return track(digits, text, console=console, transient=True, disable=is_hidden)
 
 
 def _described(demo_detector: DemoDetector) -> NewDetector:
@@ -141,9 +148,7 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
     live: list[Waiting] = []
     text = f"{demo_detector.name} {version}"
     with database.write() as session:
-        for position, digit in enumerate(
-            track(order, text, console=console, transient=True)
-        ):
+        for position, digit in enumerate(follow(order, text, console)):
             said = digit.predictions[demo_detector.name, version]
             truth = demo_detector.label_of(digit.digit)
             new = NewQuery(

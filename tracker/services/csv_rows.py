@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.fields import show
 from tracker.services.rows import (
     FIELDS,
@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # An exported text that a spreadsheet would take for a formula got a quote in
 # front; see services/exports.py.
 _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
+_NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
 _NO_TEXTS = frozenset({"confidence", "metadata"})
 
 
@@ -87,7 +88,7 @@ class CsvRows:
         except UnicodeDecodeError as error:
             raise InvalidInputError.of(
                 "body",
-                f"it is not {text.encoding} text ({error.reason}); save it as UTF-8",
+                f"it is not {_NAMES[text.encoding]} text; save it as UTF-8",
             ) from error
         except csv.Error as error:
             raise InvalidInputError.of(
@@ -135,7 +136,7 @@ def _read_header(
 def _read_row(number: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) != len(header):
         message = f"the row has {len(cells)} cells, the header {len(header)}"
-        return Row(number, {}, FieldError("row", message))
+        return Row(number, {}).without("row", message)
     row = Row(
         number,
         {
@@ -150,11 +151,11 @@ def _read_row(number: int, header: list[str], cells: list[str]) -> Row:
 
 
 def with_number(row: Row, name: str) -> Row:
-    """Return *row* with the text of *name* read as a number, or with its error."""
+    """Return *row* with the text of *name* read as a number, or its error."""
     cell = row.values[name]
     if not _NUMBER.fullmatch(cell):
         message = f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
-        return Row(row.number, {}, FieldError(name, message))
+        return row.without(name, message)
     row.values[name] = float(cell)
     return row
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
+from tracker.services.wording import say_right
 
 UNCLEAR = "UNCLEAR"
 BALANCED = "balanced"
@@ -78,8 +79,8 @@ def _describe(detail: Any) -> str:
         return "is required"
     if kind == "extra_forbidden":
         return f"is not a known field (its value was {show(detail['input'])})"
-    message = detail["msg"].removeprefix("Value error, ")
-    return f"{show(detail['input'])} is not right: {message[:1].lower()}{message[1:]}"
+    right = say_right(kind, detail.get("ctx", {}))
+    return f"{show(detail['input'])} is not right: {right}"
 
 
 def show(value: object) -> str:

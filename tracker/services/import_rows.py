@@ -1,12 +1,12 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from tracker.errors import InvalidInputError
+from tracker.errors import FieldError, InvalidInputError
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
     SAMPLINGS,
@@ -160,48 +160,52 @@ class RowReader:
         return found
 
     def _read_row(self, row: Row) -> Row | None:
-        if row.error is not None:
-            self._report.add_error(row.number, [row.error])
-            return None
-        try:
-            item = {
-                name: value
-                for name, value in ImportRow.model_validate(row.values)
-                if value is not None
-            }
-            self._check(row.number, item)
-        except ValidationError as error:
-            self._report.add_error(row.number, describe_errors(error))
-            return None
-        except InvalidInputError as error:
-            self._report.add_error(row.number, error.errors)
+        item: dict[str, Any] = {}
+        errors = list(row.errors)
+        # Where not even the cells could be told apart, there is nothing to look at.
+        if row.values or not errors:
+            try:
+                item = _without_none(ImportRow.model_validate(row.values))
+            except ValidationError as error:
+                errors += describe_errors(error)
+            errors += self._check(row, {error.field for error in errors})
+        if errors:
+            self._report.add_error(row.number, errors)
             return None
         if "version" in item:
             self._versions.add(item["version"])
         return row._replace(values=item)
 
-    def _check(self, number: int, item: Mapping[str, Any]) -> None:
-        if number >= BATCH_LIMIT:
-            raise InvalidInputError.of(
-                "row", f"at most {BATCH_LIMIT - 1:,} in one import"
-            )
-        if not _is_complete(item):
-            raise InvalidInputError.of(
+    def _check(self, row: Row, wrong: Set[str]) -> Iterator[FieldError]:
+        """Say what no single field can know, of fields not found *wrong* before."""
+        if row.number >= BATCH_LIMIT:
+            yield FieldError("row", f"at most {BATCH_LIMIT - 1:,} in one import")
+        given = {name: value for name, value in row.values.items() if value is not None}
+        if not _is_complete(wrong | set(given)):
+            yield FieldError(
                 "predicted",
                 "is required, or both key and label for a query known already",
             )
         for field in ("predicted", "label"):
-            if field in item and item[field] not in self._classes:
+            if field in wrong or field not in given:
+                continue
+            try:
                 check_class(
                     self._detector,
-                    item[field],
+                    given[field],
                     field=field,
                     may_be_unclear=field == "label",
                 )
+            except InvalidInputError as error:
+                yield from error.errors
 
 
-def _is_complete(item: Mapping[str, Any]) -> bool:
-    return "predicted" in item or ("key" in item and "label" in item)
+def _without_none(row: ImportRow) -> dict[str, Any]:
+    return {name: value for name, value in row if value is not None}
+
+
+def _is_complete(names: Set[str]) -> bool:
+    return "predicted" in names or names >= {"key", "label"}
 
 
 _METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)

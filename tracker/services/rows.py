@@ -32,13 +32,18 @@ LONGEST_ROW = 2**24
 class Row(NamedTuple):
     """A row as it stands in the file, counted from 1 without a header.
 
-    *values* has only the fields that were filled in; *error* says why there are
-    none.
+    *values* has only the fields that were filled in and could be read; *errors* say
+    why the others could not.
     """
 
     number: int
     values: dict[str, Any]
-    error: FieldError | None = None
+    errors: tuple[FieldError, ...] = ()
+
+    def without(self, name: str, message: str) -> "Row":
+        """Return it without the field *name*, which could not be read."""
+        values = {n: value for n, value in self.values.items() if n != name}
+        return Row(self.number, values, (*self.errors, FieldError(name, message)))
 
 
 class Piece(Protocol):
@@ -74,7 +79,7 @@ class RowPiece(NamedTuple):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return them by column; ValueError where one could not be read."""
-        if any(row.error for row in self.given):
+        if any(row.errors for row in self.given):
             raise ValueError("a row could not be read")
         items = [row.values for row in self.given]
         names = set().union(*items)
@@ -98,14 +103,14 @@ def iter_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
 
 
 def with_metadata(row: Row) -> Row:
-    """Return *row* with the text of its metadata read, or with its error."""
+    """Return *row* with the text of its metadata read, or its error."""
     metadata = row.values.get("metadata")
     if isinstance(metadata, str):
         try:
             row.values["metadata"] = load_json(metadata)
         except ValueError as error:
             message = f"{show(metadata)} is not right: a JSON object ({error})"
-            return Row(row.number, {}, FieldError("metadata", message))
+            return row.without("metadata", message)
     return row
 
 
@@ -129,7 +134,7 @@ def _json_row(number: int, line: bytes) -> Row:
         message = (
             f"{show(line[:200].decode(errors='replace').strip())} is not right: {error}"
         )
-        return Row(number, {}, FieldError("row", message))
+        return Row(number, {}).without("row", message)
 
 
 def iter_json(stream: BinaryIO) -> Iterator[Row]:
@@ -156,8 +161,8 @@ def iter_items(body: Any) -> Iterator[Row]:
 
 def _object_row(number: int, item: Any) -> Row:
     if not isinstance(item, dict):
-        return Row(
-            number, {}, FieldError("row", f"{show(item)} is not right: a JSON object")
+        return Row(number, {}).without(
+            "row", f"{show(item)} is not right: a JSON object"
         )
     # A null means the same as a field left out, as it does in a CSV cell.
     return Row(

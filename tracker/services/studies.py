@@ -139,7 +139,7 @@ def _iter_csv(stream: BinaryIO) -> Iterator[Row]:
     for row in CsvRows(stream, fields=ROUND_FIELDS):
         read = row
         for name in row.values:
-            read = with_number(read, name) if read.error is None else read
+            read = with_number(read, name)
         yield read
 
 
@@ -166,9 +166,9 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     # One more than there may be: that is enough to see that they are too many.
     rows = list(islice(reader(stream), MOST_ROUNDS + 1))
     wrong = (
-        RowError(row.error.field, row.error.message, row.number)
+        RowError(error.field, error.message, row.number)
         for row in rows
-        if row.error is not None
+        for error in row.errors
     )
     if errors := list(islice(wrong, _MOST_ERRORS)):
         raise InvalidInputError(errors)

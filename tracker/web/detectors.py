@@ -120,6 +120,13 @@ def show_detectors() -> ResponseReturnValue:
         )
 
 
+@pages.get("/detectors")
+@requires("viewer")
+def find_detectors() -> ResponseReturnValue:
+    """Lead whoever cut an address short to the list."""
+    return redirect(url_for("pages.show_detectors"), 301)
+
+
 def _build_common_axis(rows: Sequence[Row]) -> Axis:
     targets = [row.detector.target for row in rows if row.detector.target]
     known = [row.reading for row in rows if row.reading.estimate]

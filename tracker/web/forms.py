@@ -86,9 +86,9 @@ def parse_detector_change(values: Mapping[str, str]) -> DetectorChange:
 
 
 def _parse_labels_wanted(values: Mapping[str, str]) -> dict[str, int | str]:
-    typed = values.get("labels_wanted", "").strip()
-    if not typed:
+    if "labels_wanted" not in values:
         return {}
+    typed = values["labels_wanted"].strip()
     return {"labels_wanted": int(typed) if typed.isdecimal() else typed}
 
 

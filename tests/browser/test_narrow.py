@@ -1,0 +1,127 @@
+"""Pages that are narrow, or enlarged until they are: nothing is lost or cut off."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Site, Watch
+
+Open = Callable[..., Watch]
+# 1280 pixels enlarged to 400 %, and telephones.
+WIDTHS = (320, 360, 390, 412, 640)
+PAGES = (
+    "/",
+    "/detectors/new",
+    "/detectors/det_1",
+    "/detectors/det_1/history",
+    "/detectors/det_1/methods",
+    "/detectors/det_4/compare",
+    "/detectors/det_1/label",
+    "/detectors/det_1/label/grid",
+    "/detectors/det_1/queries",
+    "/detectors/det_1/import",
+    "/detectors/det_1/studies",
+    "/detectors/det_1/settings",
+    "/settings",
+    "/settings/accounts",
+    "/settings/accounts/1",
+    "/settings/audit",
+    "/account",
+    "/queries/QUERY",
+    "/nowhere",
+)
+_LABELS = """() => [...document.querySelectorAll(".stack-table tbody tr")].map((row) =>
+  [...row.cells].map((cell) => getComputedStyle(cell, "::before").content))"""
+
+
+def test_no_page_scrolls_sideways(chromium: Browser, site: Site) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(site.link("maximiliane-theresia", "admin"))
+    query = next(iter(site.digits))
+    found = []
+    for path in PAGES:
+        page.goto(site.url + path.replace("QUERY", query))
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 640})
+            wide = page.evaluate("document.scrollingElement.scrollWidth")
+            if wide > width:
+                found.append((path, width, wide))
+    context.close()
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("path", "labels"),
+    [
+        ("/settings/accounts", ["Role", "Sees", "Browsers", "Made", "State"]),
+        ("/account", ["Browser", "Address", "Signed in", "Last seen"]),
+        ("/settings/audit", ["When", "Who", "What", "About", "From"]),
+        ("/detectors/det_1/studies", ["Kind", "Version", "Rounds", "Added"]),
+    ],
+)
+def test_a_table_repeats_its_headings_where_it_is_narrow(
+    open_page: Open, path: str, labels: list[str]
+) -> None:
+    page = open_page(path).page
+    assert {label for row in page.evaluate(_LABELS) for label in row} == {"none"}
+    page.set_viewport_size({"width": 390, "height": 844})
+    for row in page.evaluate(_LABELS):
+        assert [label.strip('"') for label in row if label != "none"] == labels
+
+
+def test_a_key_can_be_revoked_where_it_is_narrow(open_page: Open, site: Site) -> None:
+    page = open_page("/settings", viewport={"width": 390, "height": 844}).page
+    page.get_by_label("Name").fill("line-3")
+    page.get_by_role("button", name="Create key").click()
+    row = page.get_by_role("region", name="List of keys")
+    expect(row.get_by_text("Revoke …")).to_be_in_viewport()
+    box = row.get_by_text("Revoke …").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+
+
+def test_a_text_runs_as_its_letters_do(open_page: Open, site: Site) -> None:
+    page = open_page("/detectors/new").page
+    page.get_by_label("Name").fill("דלת")
+    page.get_by_label("Question").fill("האם הדלת סגורה?")
+    page.get_by_role("button", name="Create detector").click()
+    for place in ("h1", ".page-question"):
+        found = page.locator(place)
+        assert found.evaluate("e => getComputedStyle(e).direction") == "rtl"
+        assert found.evaluate("e => getComputedStyle(e).textAlign") == "left"
+    page.goto(f"{site.url}/")
+    row = page.get_by_role("heading", name="דלת")
+    assert row.evaluate("e => getComputedStyle(e).direction") == "rtl"
+    page.goto(f"{site.url}/detectors/det_1")
+    assert page.locator("h1").evaluate("e => getComputedStyle(e).direction") == "ltr"
+
+
+def test_what_an_admin_sees_is_no_choice(open_page: Open) -> None:
+    page = open_page("/settings/accounts/1").page
+    choice = page.locator("fieldset")
+    expect(choice).to_be_hidden()
+    page.get_by_label("Role").select_option("labeler")
+    expect(choice).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_paper_is_light_and_has_nothing_to_click(open_page: Open, theme: str) -> None:
+    page = open_page("/detectors/det_1", color_scheme=theme).page
+    expect(page.locator(".tracker-chart")).to_be_visible()
+    exact = page.get_by_text("Two conditions:")
+    expect(exact).to_be_hidden()
+    page.emulate_media(media="print")
+    colours = page.evaluate(
+        "[getComputedStyle(document.body).backgroundColor, "
+        "getComputedStyle(document.querySelector('h1')).color]"
+    )
+    assert colours == ["rgb(255, 255, 255)", "rgb(38, 38, 38)"]
+    for gone in (".site-header", ".skip-link", ".tabs", ".crumb"):
+        expect(page.locator(gone)).to_be_hidden()
+    expect(exact).to_be_visible()
+    # Which version it is about stays, though it was a choice.
+    expect(page.get_by_label("Version", exact=True)).to_be_visible()
+    chart = page.locator(".tracker-chart").evaluate("e => getComputedStyle(e).filter")
+    assert (chart == "none") == (theme == "light")

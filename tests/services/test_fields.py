@@ -1,0 +1,200 @@
+"""What is said of wrong input: the value, and in our words what would be right."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tracker import api
+from tracker.errors import FieldError, InvalidInputError
+from tracker.http import BadParametersError
+from tracker.services.detectors import NewDetector
+from tracker.services.fields import Input, describe_errors, parse_input
+from tracker.services.labels import NewLabel
+from tracker.services.queries import NewQuery
+from tracker.services.studies import NewStudy
+
+RIGHT: dict[str, Any] = {"name": "door", "question": "Is it closed?"}
+WRONG = (
+    None,
+    True,
+    0,
+    -1,
+    1.9,
+    10**400,
+    math.inf,
+    math.nan,
+    "",
+    "é" * 5_000,
+    "\ud800",
+    b"bytes",
+    [],
+    ["ONE"],
+    ["ONE"] * 2_000,
+    [[], {}],
+    {},
+    {"a": {1: 2}},
+    object(),
+)
+
+
+def _refused(model: type[Input], values: dict[str, Any]) -> list[FieldError]:
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        return describe_errors(error)
+    except (BadParametersError, InvalidInputError) as error:
+        return list(error.errors)
+    return []
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "field", "message"),
+    [
+        (
+            NewDetector,
+            {"classes": []},
+            "classes",
+            "[] is not right: there must be at least 2",
+        ),
+        (
+            NewDetector,
+            {"classes": ["ONE"]},
+            "classes",
+            "['ONE'] is not right: there must be at least 2",
+        ),
+        (
+            NewDetector,
+            {"classes": "YES"},
+            "classes",
+            "'YES' is not right: it must be a list",
+        ),
+        (
+            NewDetector,
+            {"classes": ["YES", 1]},
+            "classes.1",
+            "1 is not right: it must be text",
+        ),
+        (NewDetector, {"name": ""}, "name", "'' is not right: it must not be empty"),
+        (
+            NewDetector,
+            {"name": "x" * 201},
+            "name",
+            f"'{'x' * 59}… (203 characters) is not right: "
+            "it must have at most 200 characters",
+        ),
+        (
+            NewDetector,
+            {"labels_wanted": 99},
+            "labels_wanted",
+            "99 is not right: it must be at most 9",
+        ),
+        (
+            NewDetector,
+            {"labels_wanted": 0},
+            "labels_wanted",
+            "0 is not right: it must be at least 1",
+        ),
+        (
+            NewDetector,
+            {"labels_wanted": 1.9},
+            "labels_wanted",
+            "1.9 is not right: it must be a whole number",
+        ),
+        (
+            NewDetector,
+            {"target": 1.0},
+            "target",
+            "1.0 is not right: it must be less than 1",
+        ),
+        (
+            NewDetector,
+            {"target": 0.0},
+            "target",
+            "0.0 is not right: it must be more than 0",
+        ),
+        (
+            NewDetector,
+            {"target": "high"},
+            "target",
+            "'high' is not right: it must be a number",
+        ),
+        (
+            NewDetector,
+            {"colour": 1},
+            "colour",
+            "is not a known field (its value was 1)",
+        ),
+        (NewQuery, {}, "predicted", "is required"),
+        (
+            NewQuery,
+            {"predicted": "YES", "confidence": math.nan},
+            "confidence",
+            "nan is not right: it must be a number that is not infinite",
+        ),
+        (
+            NewQuery,
+            {"predicted": "YES", "metadata": []},
+            "metadata",
+            "[] is not right: it must be an object with named values",
+        ),
+        (
+            NewQuery,
+            {"predicted": "YES", "sampling": "some"},
+            "sampling",
+            "'some' is not right: it must be one of random, targeted, unstated",
+        ),
+        (
+            NewLabel,
+            {"label": "YES", "settles": "yes"},
+            "settles",
+            "'yes' is not right: it must be true or false",
+        ),
+        (
+            NewStudy,
+            {"name": "x", "kind": "other", "rounds": [{"accuracy": 1.0}] * 2},
+            "kind",
+            "'other' is not right: it must be 'bootstrap' or 'seeds'",
+        ),
+        (
+            NewStudy,
+            {"name": "x", "kind": "seeds", "rounds": [1, 2]},
+            "rounds.0",
+            "1 is not right: it must be an object with named values",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_would_be_right(
+    model: type[Input], values: dict[str, Any], field: str, message: str
+) -> None:
+    given = RIGHT | values if model is NewDetector else values
+    with pytest.raises(InvalidInputError) as caught:
+        parse_input(model, given)
+    assert caught.value.errors[0] == FieldError(field, message)
+
+
+def _models(of: type[Input] = Input) -> Iterator[type[Input]]:
+    for model in of.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+def test_no_input_is_refused_in_the_words_of_a_library() -> None:
+    assert api.OPTIONS
+    models = list(_models())
+    assert len(models) > 25
+    said = {
+        (model.__name__, wrong.field, wrong.message.rpartition(" is not right: ")[2])
+        for model in models
+        for name in model.model_fields
+        for value in WRONG
+        for wrong in _refused(model, {name: value})
+    }
+    assert len(said) > 100
+    for model, field, message in sorted(said):
+        place = (model, field, message)
+        assert "should" not in message, place
+        assert "valid" not in message, place
+        assert "something else" not in message, place

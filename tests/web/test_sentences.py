@@ -1,0 +1,66 @@
+"""Sentences that people looked for where they were in doubt."""
+
+import re
+from collections.abc import Callable
+
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+
+_STACKED = ("/settings", "/settings/accounts", "/settings/audit", "/account")
+
+
+def _cells(page: Page) -> list[tuple[list[str], list[str]]]:
+    """Each stacked table with its headings, and those that its rows repeat."""
+    found = []
+    for table in re.findall(
+        r'<table class="[^"]*stack-table.*?</table>', page.html, re.S
+    ):
+        head, body = table.split("<tbody>")
+        heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', head)
+        rows = re.findall(r"<tr>(.*?)</tr>", body, re.S)
+        found += [(heads, re.findall(r"<t[hd][^>]*>", row)) for row in rows]
+    return found
+
+
+def test_an_unstated_label_is_said_to_count(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, [{"key": "a", "predicted": "YES"}])
+    form = visitor.get(f"/detectors/{detector_id}/import").text
+    assert "Without sampling a label is unstated, and counts for the accuracy" in form
+    listed = visitor.get(f"/detectors/{detector_id}/queries").html
+    query = re.findall(r"/queries/(iq_\d+)", listed)[0]
+    page = visitor.get(f"/queries/{query}")
+    assert "unstated: it was not said how it was chosen, so it counts" in page.text
+    assert "What is not stated counts" in page.by_id("sampling-hint").text
+
+
+def test_an_unstated_label_does_count(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [
+        {"predicted": "YES", "label": "YES", "sampling": sampling}
+        for sampling in ("unstated", "random", "targeted")
+    ]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    assert "from 2 labels" in visitor.get(f"/detectors/{detector_id}").text
+
+
+def test_a_key_is_said_to_see(visitor: Visitor) -> None:
+    legends = [legend.text for legend in visitor.get("/settings").find("legend")]
+    assert legends == ["This key sees"]
+
+
+def test_each_value_of_a_stacked_table_repeats_its_heading(
+    visitor: Visitor, published: str
+) -> None:
+    visitor.send("/settings/keys", {"name": "line-3", "role": "viewer", "sees": "all"})
+    for path in (*_STACKED, f"/detectors/{published}/import"):
+        found = _cells(visitor.get(path))
+        assert found, path
+        for heads, cells in found:
+            assert len(heads) == len(cells), path
+            for head, cell in zip(heads, cells, strict=True):
+                # What names the row needs no heading.
+                assert f'data-label="{head}"' in cell or cell.startswith("<th"), cell

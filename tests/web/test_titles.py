@@ -1,0 +1,73 @@
+"""What the tab of the browser says: no two pages are called the same."""
+
+import io
+import re
+from collections import defaultdict
+
+from flask import Flask
+
+from tests.conftest import START
+from tests.services.irises import SEEDS
+from tests.web.conftest import Visitor
+from tests.web.reading import Page
+from tracker.services.background_imports import NewImport, add_import
+from tracker.services.studies import add_study, parse_study
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+
+
+def _add_things(database: Database) -> dict[str, str]:
+    """Add what pages are of, and return what their addresses are made of."""
+    study = parse_study({"name": "tree", "kind": "seeds", "rounds": SEEDS})
+    new = NewImport("csv", "reject", "0", "web", "account", "::1")
+    with database.write() as session:
+        detector = session.get_one(Detector, 1)
+        added, _ = add_study(session, detector, study, added_by="web", created_at=START)
+        file = add_import(session, detector, io.BytesIO(b""), new, created_at=START)
+        return {
+            "detector_id": "det_1",
+            "study_id": f"stu_{added.id}",
+            "import_id": f"imp_{file.id}",
+            "account_id": "1",
+        }
+
+
+def _title(page: Page) -> str:
+    (title,) = page.find("title")
+    return title.text
+
+
+def test_no_two_pages_share_a_title(
+    app: Flask, visitor: Visitor, published: str, database: Database
+) -> None:
+    values = _add_things(database)
+    listed = visitor.get(f"/detectors/{published}/queries").html
+    values["query_id"] = re.findall(r"/queries/(iq_\d+)", listed)[0]
+    found = defaultdict(list)
+    for rule in app.url_map.iter_rules():
+        is_shown = rule.endpoint.startswith("pages.") and "GET" in (rule.methods or ())
+        # What has a suffix is a file.
+        if not is_shown or not rule.arguments <= set(values):
+            continue
+        page = visitor.get(
+            re.sub(r"<(?:\w+:)?(\w+)>", lambda m: values[m[1]], rule.rule)
+        )
+        if page.status == 200 and page.html.startswith("<!doctype html>"):
+            found[_title(page)].append(rule.endpoint)
+    assert len(found) >= 24
+    found[_title(visitor.get("/nowhere"))].append("nowhere")
+    assert {title: pages for title, pages in found.items() if len(pages) > 1} == {}
+    assert all(title.endswith(" · Tracker") for title in found)
+    assert "Label · door · Tracker" in found
+    assert "Accounts · Settings · Tracker" in found
+
+
+def test_what_is_not_there_has_one_title(visitor: Visitor) -> None:
+    for path in ("/nowhere", "/detectors/nobody", "/queries/iq_1"):
+        assert _title(visitor.get(path)) == "Not found · Tracker"
+
+
+def test_a_short_address_leads_to_the_list(visitor: Visitor) -> None:
+    answer = visitor.client.get("/detectors")
+    assert answer.status_code == 301
+    assert answer.location == "/"
