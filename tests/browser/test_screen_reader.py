@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
+from tracker.storage.queries import Query
 
 Open = Callable[..., Watch]
 
@@ -61,19 +62,21 @@ def test_progress_is_heard_in_words(open_page: Open) -> None:
     assert re.search(rf"YES {counted} NO {counted}", said)
 
 
-@pytest.mark.parametrize("is_right", [True, False])
+@pytest.mark.parametrize("is_agreed", [True, False])
 def test_what_came_of_an_answer_is_announced(
-    open_page: Open, site: Site, is_right: bool
+    open_page: Open, site: Site, is_agreed: bool
 ) -> None:
     page = open_page("/detectors/det_2/label").page
     region = page.get_by_role("status")
     region.evaluate("region => { region.dataset.mark = 'the same'; }")
     expect(region).to_have_text("")
     query = _query(page)
-    wrong = str((int(site.digits[query]) + 1) % 10)
-    page.keyboard.press(site.digits[query] if is_right else wrong)
+    with site.database.read() as session:
+        said = session.get_one(Query, int(query.removeprefix("iq_"))).predicted
+    other = str((int(said) + 1) % 10)
+    page.keyboard.press(said if is_agreed else other)
     expect(page.locator("input[name=query]")).not_to_have_value(query)
-    word = "agreed" if is_right else "disagreed"
+    word = "agreed" if is_agreed else "disagreed"
     count = page.locator("#label-count").inner_text()
     expect(region).to_have_text(
         re.compile(rf"you said \d, the detector {word}.* {count} labelled queries\.$")
