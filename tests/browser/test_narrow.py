@@ -73,7 +73,7 @@ def test_a_table_repeats_its_headings_where_it_is_narrow(
 
 def test_a_key_can_be_revoked_where_it_is_narrow(open_page: Open, site: Site) -> None:
     page = open_page("/settings", viewport={"width": 390, "height": 844}).page
-    page.get_by_label("Name").fill("line-3")
+    page.get_by_label("Name").fill("press-in-hall-3-seen-from-above-left")
     page.get_by_role("button", name="Create key").click()
     row = page.get_by_role("region", name="List of keys")
     expect(row.get_by_text("Revoke …")).to_be_in_viewport()
