@@ -3,23 +3,11 @@
 from typing import Any
 
 import pytest
-from flask import Flask
 
-from tests.conftest import Clock
+from tests.web.answering import answer, shown, undo
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
 from tracker.errors import InvalidInputError
-from tracker.services.reservations import RESERVED_FOR
 from tracker.web.labels import choose_keys, find_class
-
-
-def _answer(visitor: Visitor, detector_id: str, page: Page, **fields: str) -> Page:
-    path = f"/detectors/{detector_id}/label"
-    form = page.form(path)
-    kept = {name: form[name] for name in ("query", "again", "last") if name in form}
-    answer = visitor.send(path, kept | fields)
-    assert answer.status_code == 303, answer.text
-    return visitor.get(answer.location)
 
 
 def test_a_query_is_shown_blind(visitor: Visitor, shelf: Shelf) -> None:
@@ -69,15 +57,15 @@ def test_labels_are_counted_and_the_next_query_comes(
     page = visitor.get(f"/detectors/{door}/label")
     assert page.by_id("label-count").text == "0"
     seen = {page.form(f"/detectors/{door}/label")["query"]}
-    page = _answer(visitor, door, page, label="YES")
+    page = answer(visitor, door, page, label="YES")
     assert page.by_id("label-count").text == "1"
     assert "the detector agreed" in page.text
     seen.add(page.form(f"/detectors/{door}/label")["query"])
-    page = _answer(visitor, door, page, label="NO", note="too dark\nto see")
+    page = answer(visitor, door, page, label="NO", note="too dark\nto see")
     assert "the detector disagreed: it had said YES" in page.text
     assert "1 of 2" in page.text
     seen.add(page.form(f"/detectors/{door}/label")["query"])
-    page = _answer(visitor, door, page, unclear="1")
+    page = answer(visitor, door, page, unclear="1")
     assert len(seen) == 3
     assert page.by_id("label-count").text == "3"
     assert "Nothing left to label" in page.text
@@ -90,7 +78,7 @@ def test_labels_are_counted_and_the_next_query_comes(
 def test_a_skipped_query_stays_unlabelled(visitor: Visitor, door: str) -> None:
     page = visitor.get(f"/detectors/{door}/label")
     skipped = page.form(f"/detectors/{door}/label")["query"]
-    page = _answer(visitor, door, page, skip="1")
+    page = answer(visitor, door, page, skip="1")
     assert page.form(f"/detectors/{door}/label")["query"] != skipped
     assert page.by_id("label-count").text == "0"
 
@@ -157,9 +145,9 @@ def test_many_classes_are_searched(visitor: Visitor, shelf: Shelf) -> None:
     page = visitor.get(path)
     assert page.html.split("<aside")[0].count("<option") == 12
     assert not page.find("button", name="label")
-    page = _answer(visitor, detector_id, page, label="kind 3")
+    page = answer(visitor, detector_id, page, label="kind 3")
     assert "agreed" in page.text
-    page = _answer(visitor, detector_id, page, label="", unclear="1")
+    page = answer(visitor, detector_id, page, label="", unclear="1")
     assert "Nothing left to label" in page.text
 
 
@@ -172,7 +160,7 @@ def test_a_part_of_one_class_is_enough_among_many(
     path = f"/detectors/{detector_id}/label"
     page = visitor.get(path)
     assert "autofocus" not in page.html
-    query = _shown(page, detector_id)
+    query = shown(page, detector_id)
     page = visitor.post(path, {"query": query, "label": "kind"})
     assert page.status == 422
     assert page.by_id("label-error").text == (
@@ -181,7 +169,7 @@ def test_a_part_of_one_class_is_enough_among_many(
     )
     page = visitor.post(path, {"query": query, "label": "nothing"})
     assert page.by_id("label-error").text.endswith("no class has that in its name")
-    page = _answer(visitor, detector_id, visitor.get(path), label="003")
+    page = answer(visitor, detector_id, visitor.get(path), label="003")
     assert "you said Kind 003, the detector agreed" in page.text
 
 
@@ -202,8 +190,8 @@ def test_a_long_class_is_shortened_but_for_its_ends(
     detector_id = shelf.add_detector(classes=classes)
     shelf.add_queries(detector_id, [{"key": "k", "predicted": classes[0]}])
     page = visitor.get(f"/detectors/{detector_id}/label")
-    page = _answer(visitor, detector_id, page, label=classes[1])
-    said = "you said sheep_sheep_s\N{HORIZONTAL ELLIPSIS}ep_two"
+    page = answer(visitor, detector_id, page, label=classes[1])
+    said = "you said sheep_shee\N{HORIZONTAL ELLIPSIS}sheep_two"
     assert said in page.by_id("labelling").text
     assert page.find("span", title=classes[1])
 
@@ -217,8 +205,8 @@ def test_a_class_called_by_a_digit_has_that_key() -> None:
 
 
 def test_what_is_counted_is_said(visitor: Visitor, door: str) -> None:
-    page = _answer(visitor, door, visitor.get(f"/detectors/{door}/label"), unclear="1")
-    page = _answer(visitor, door, _undo(visitor, page), label="YES")
+    page = answer(visitor, door, visitor.get(f"/detectors/{door}/label"), unclear="1")
+    page = answer(visitor, door, undo(visitor, page), label="YES")
     panel = page.by_id("progress").text
     assert panel.startswith(
         "1 labelled query today 2 by you, 2 by all: every answer, imports and "
@@ -230,7 +218,7 @@ def test_progress_comes_only_when_there_is_some(visitor: Visitor, door: str) -> 
     page = visitor.get(f"/detectors/{door}/label")
     poll = page.by_id("progress").attributes["hx-get"]
     assert visitor.get(poll).status == 204
-    _answer(visitor, door, page, label="YES")
+    answer(visitor, door, page, label="YES")
     assert visitor.get(poll).by_id("label-count").text == "1"
 
 
@@ -240,157 +228,3 @@ def test_an_archived_detector_takes_no_labels(visitor: Visitor, door: str) -> No
     visitor.send(f"/detectors/{door}/archive", {"sure": "yes"})
     assert visitor.get(path).status == 409
     assert visitor.post(path, {"query": query, "label": "YES"}).status == 409
-
-
-def _shown(page: Page, detector_id: str) -> str:
-    return page.form(f"/detectors/{detector_id}/label")["query"]
-
-
-def _undo(visitor: Visitor, page: Page) -> Page:
-    return visitor.get(page.by_id("undo").attributes["href"])
-
-
-def test_two_browsers_are_never_shown_the_same_query(
-    app: Flask, shelf: Shelf, door: str
-) -> None:
-    shelf.add_queries(door, [{"predicted": "NO"}] * 9)
-    path = f"/detectors/{door}/label"
-    visitors = [Visitor(app), Visitor(app)]
-    pages = [visitor.get(path) for visitor in visitors]
-    seen = []
-    for _ in range(5):
-        for number, visitor in enumerate(visitors):
-            # Looking again changes nothing.
-            assert _shown(visitor.get(path), door) == _shown(pages[number], door)
-            seen.append(_shown(pages[number], door))
-            pages[number] = _answer(visitor, door, pages[number], label="YES")
-    assert len(set(seen)) == len(seen) == 10
-
-
-def test_what_others_are_labelling_is_not_called_done(
-    app: Flask, shelf: Shelf, clock: Clock
-) -> None:
-    detector_id = shelf.add_detector()
-    shelf.add_queries(detector_id, [{"predicted": "YES"}] * 2)
-    path = f"/detectors/{detector_id}/label"
-    first, second = Visitor(app), Visitor(app)
-    page = first.get(path)
-    waiting = second.get(path)
-    assert "What is left is reserved just now: for somebody else, or for you" in (
-        waiting.text
-    )
-    assert "Nothing left" not in waiting.text
-    assert "Every query" not in waiting.text
-    # The one that was loaded ahead becomes free too.
-    clock.at += RESERVED_FOR
-    assert _shown(second.get(path), detector_id)
-    assert "What is left is reserved" in first.get(path).text
-    # What is shown can be answered all the same.
-    assert "agreed" in _answer(first, detector_id, page, label="YES").text
-
-
-def test_a_skipped_query_is_shown_to_another_browser(
-    app: Flask, shelf: Shelf, door: str
-) -> None:
-    first = Visitor(app)
-    page = first.get(f"/detectors/{door}/label")
-    skipped = _shown(page, door)
-    page = _answer(first, door, page, skip="1")
-    for _ in range(2):
-        assert _shown(page, door) != skipped
-        page = _answer(first, door, page, label="YES")
-    second = Visitor(app)
-    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
-    assert _shown(page, door) == skipped
-    _answer(first, door, page, skip="1")
-    # It is all that is left, so it came to the first one again.
-    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
-
-
-def test_an_answer_is_undone_by_giving_another(visitor: Visitor, door: str) -> None:
-    page = visitor.get(f"/detectors/{door}/label")
-    assert not page.find("a", id="undo")
-    answered = _shown(page, door)
-    page = _answer(visitor, door, page, label="NO", note="dark")
-    following = _shown(page, door)
-    page = _undo(visitor, page)
-    assert _shown(page, door) == answered
-    assert page.form(f"/detectors/{door}/label")["note"] == "dark"
-    card = page.by_id("labelling").text
-    # Before the image and the answers, where it is seen.
-    assert card.startswith("Changing your last answer. You said NO. Answer anew")
-    assert not page.find("a", id="undo")
-    page = _answer(visitor, door, page, label="YES")
-    assert "the detector agreed" in page.text
-    assert page.by_id("label-count").text == "1"
-    # The one that was interrupted comes again.
-    assert _shown(page, door) == following
-    # It can be undone as often as one likes.
-    page = _answer(visitor, door, _undo(visitor, page), unclear="1")
-    labels = visitor.get(f"/detectors/{door}/labels.jsonl").html.splitlines()
-    assert [line.split('"label":"')[1].split('"')[0] for line in labels] == [
-        "NO",
-        "YES",
-        "UNCLEAR",
-    ]
-    assert all('"sampling":"random"' in line for line in labels)
-
-
-def test_an_undone_answer_may_be_left_as_it_was(visitor: Visitor, door: str) -> None:
-    page = _answer(visitor, door, visitor.get(f"/detectors/{door}/label"), label="YES")
-    page = _answer(visitor, door, _undo(visitor, page), skip="1")
-    assert "you said YES" in page.text
-    assert page.find("a", id="undo")
-    # Skipping another one does not lose it either.
-    page = _answer(visitor, door, page, skip="1")
-    assert "you said YES" in page.text
-    assert page.by_id("label-count").text == "1"
-
-
-def test_the_last_of_all_answers_can_be_undone(visitor: Visitor, shelf: Shelf) -> None:
-    detector_id = shelf.add_detector()
-    shelf.add_queries(detector_id, [{"predicted": "YES"}])
-    path = f"/detectors/{detector_id}/label"
-    page = _answer(visitor, detector_id, visitor.get(path), label="YES")
-    assert "Nothing left to label" in page.text
-    page = _answer(visitor, detector_id, _undo(visitor, page), label="NO")
-    assert "the detector disagreed" in page.text
-
-
-def test_an_answer_given_anew_keeps_why_the_query_was_chosen(
-    visitor: Visitor, shelf: Shelf
-) -> None:
-    detector_id = shelf.add_detector()
-    row = {"key": "k", "predicted": "YES", "label": "NO", "sampling": "targeted"}
-    shelf.add_queries(detector_id, [row | {"note": "of another person"}])
-    listed = visitor.get(f"/detectors/{detector_id}/labels.jsonl").html
-    query = "iq_" + listed.split('"iq_')[1].split('"')[0]
-    page = visitor.get(f"/detectors/{detector_id}/label?again={query}")
-    assert "of another person" not in page.html
-    _answer(visitor, detector_id, page, label="YES")
-    listed = visitor.get(f"/detectors/{detector_id}/labels.jsonl").html
-    assert listed.count('"sampling":"targeted"') == 2
-
-
-def test_what_has_no_label_cannot_be_taken_from_others(app: Flask, door: str) -> None:
-    path = f"/detectors/{door}/label"
-    reserved = _shown(Visitor(app).get(path), door)
-    for asked in (reserved, "iq_404", "nonsense", ""):
-        page = Visitor(app).get(f"{path}?again={asked}&last={asked}")
-        assert page.status == 200
-        assert f'value="{reserved}"' not in page.html
-        assert "the detector" not in page.by_id("labelling").text
-
-
-def test_a_wrong_label_given_anew_is_refused_beside_the_same_query(
-    visitor: Visitor, door: str
-) -> None:
-    path = f"/detectors/{door}/label"
-    page = _answer(visitor, door, visitor.get(path), label="YES")
-    page = _undo(visitor, page)
-    query = _shown(page, door)
-    fields = {"query": query, "again": query, "label": "MAYBE"}
-    page = visitor.post(path, fields)
-    assert page.status == 422
-    assert _shown(page, door) == query
-    assert page.form(path)["again"] == query
