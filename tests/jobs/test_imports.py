@@ -63,7 +63,7 @@ def test_a_file_of_several_pieces_is_read_as_it_was(database: Database) -> None:
     [
         (b"predicted\nYES\nMAYBE\n", "1 of 2 rows are wrong; nothing written", 1),
         (b"colour\nred\n", "colour: is not a known column", None),
-        (b"\xff\xfe\x00", "body: it is not utf-16", None),
+        (b"\xff\xfe\x00", "body: it is not UTF-16", None),
     ],
 )
 def test_a_file_that_is_wrong_is_rejected_at_once(

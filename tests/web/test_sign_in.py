@@ -253,9 +253,10 @@ def test_wrong_name_and_wrong_password_take_the_same_time(
         for name, taken in seconds.items():
             with database.write() as session:
                 session.execute(text("DELETE FROM sign_in_tries"))
-            begun = time.perf_counter()
+            # Of the processor: on a busy machine one of two waits longer by chance.
+            begun = time.process_time()
             try_password(client, "wrong", name)
-            taken.append(time.perf_counter() - begun)
+            taken.append(time.process_time() - begun)
     known, unknown = (statistics.median(taken) for taken in seconds.values())
     # To hash takes the most of it, so one that was not hashed would take a tenth.
     assert 0.5 < known / unknown < 2
