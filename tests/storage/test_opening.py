@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError, UnavailableError
@@ -68,6 +69,15 @@ def test_every_connection_writes_to_the_disk_before_it_answers(
         found = [settings_of(session, wanted) for session in opened]
 
     assert found == [wanted] * 4
+
+
+def test_an_error_does_not_say_what_stood_in_the_statement(database: Database) -> None:
+    statement = text("SELECT :given FROM nowhere")
+    with pytest.raises(DBAPIError) as caught, database.read() as session:
+        session.execute(statement, {"given": "pa55word"})
+
+    assert "nowhere" in str(caught.value)
+    assert "pa55word" not in str(caught.value)
 
 
 def test_a_database_that_is_away_is_an_error_of_its_own_without_the_password() -> None:

@@ -22,6 +22,8 @@ _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # What the two databases say where a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
+# An error goes into the log with its statement, whose values are labels and hashes.
+_NO_PARAMETERS = True
 _Result = TypeVar("_Result")
 
 
@@ -168,7 +170,12 @@ def _open_sqlite(file: str | None, url: Any) -> Engine:
         # Where that fails SQLite says why, at the first connection.
         with suppress(OSError):
             Path(file).touch(mode=0o600)
-    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=16)
+    engine = create_engine(
+        url,
+        connect_args={"timeout": _BUSY_SECONDS},
+        pool_size=16,
+        hide_parameters=_NO_PARAMETERS,
+    )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -204,6 +211,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _open_postgresql(url: Any) -> Engine:
     engine = create_engine(
         url,
+        hide_parameters=_NO_PARAMETERS,
         pool_pre_ping=True,
         pool_size=16,
         pool_timeout=5,
