@@ -5,8 +5,8 @@
 
   const EDITABLE = "input:not([type=hidden]), textarea, select, [contenteditable]";
   let ahead = null;
-  // The address of an image that is there, though a new element may not know it yet.
-  let loaded = null;
+  // The addresses of images that were there, though a new element may not know it yet.
+  const loaded = new Set();
   // From an answer until the server has said what comes next.
   let underway = null;
   let shown = document.getElementById("labelling");
@@ -58,7 +58,7 @@
 
   function loadAhead() {
     const form = document.querySelector("[data-next-image]");
-    if (ahead?.complete) loaded = ahead.src;
+    remember(ahead);
     if (!form || ahead?.getAttribute("src") === form.dataset.nextImage) return;
     ahead = new Image();
     ahead.src = form.dataset.nextImage;
@@ -81,15 +81,24 @@
 
   function isLoading() {
     const image = document.querySelector(".label-image img");
-    return Boolean(image) && !image.complete && image.src !== loaded;
+    remember(image);
+    return Boolean(image) && !loaded.has(image.src);
+  }
+
+  /* One that could not be loaded is complete as well, and has no size. */
+  function isThere(image) {
+    return image.complete && image.naturalWidth > 0;
+  }
+
+  function remember(image) {
+    if (image && isThere(image)) loaded.add(image.src);
   }
 
   function showAhead() {
     const { form } = underway;
     const image = document.querySelector(".label-image img");
     const isAhead = ahead?.getAttribute("src") === form.dataset.nextImage;
-    // One that could not be loaded is complete as well, and has no size.
-    if (!image || !isAhead || !ahead.complete || !ahead.naturalWidth) return;
+    if (!image || !isAhead || !isThere(ahead)) return;
     Object.assign(underway, { query: form.dataset.nextQuery, image, before: image.src });
     image.src = ahead.src;
     const now = underway;

@@ -9,6 +9,12 @@ from playwright.sync_api import Page, Route, expect
 from sqlalchemy import delete
 
 from tests.browser.conftest import Site, Watch
+from tests.browser.turns import (
+    query_of,
+    wait_for_next_image,
+    wait_for_other,
+    wait_for_query,
+)
 from tracker.jobs.recompute import utc_now
 from tracker.services.accounts import create_account, set_password
 from tracker.services.detectors import NewDetector, create_detector
@@ -70,10 +76,6 @@ def filled(site: Site) -> Site:
     return site
 
 
-def _query(page: Page) -> str:
-    return page.locator("input[name=query]").input_value()
-
-
 def _count(page: Page) -> int:
     return int(page.locator("#label-count").inner_text())
 
@@ -102,13 +104,13 @@ def test_the_last_answer_and_its_change_are_in_sight_and_move_nothing(
     view = {"width": width, "height": height}
     page = open_page("/detectors/det_5/label", viewport=view).page
     places = page.evaluate(_PLACES)
-    first = _query(page)
+    first = query_of(page)
     page.keyboard.press(site.digits[first])
     expect(page.locator(".last-answer")).to_contain_text("you said")
     expect(page.locator("#undo")).to_be_in_viewport(ratio=1)
     assert page.evaluate(_PLACES) == places
     page.locator("#undo").click()
-    expect(page.locator("input[name=query]")).to_have_value(first)
+    wait_for_query(page, first)
     hint = page.locator(".last-answer")
     expect(hint).to_contain_text(
         f"Changing your last answer. You said {site.digits[first]}. Answer anew, or "
@@ -149,23 +151,22 @@ def test_whoever_was_signed_out_is_told_and_comes_back(
 @pytest.mark.usefixtures("filled")
 def test_keys_are_keys_until_the_classes_are_searched(open_page: Open) -> None:
     page = open_page("/detectors/twenty/label").page
-    shown = page.locator("input[name=query]")
     search = page.get_by_label("Class")
-    first = _query(page)
+    first = query_of(page)
     page.keyboard.press("u")
-    expect(shown).not_to_have_value(first)
+    wait_for_other(page, first)
     expect(page.locator(".answer-search kbd")).to_have_text("/")
-    second = _query(page)
+    second = query_of(page)
     page.keyboard.press("/")
     expect(search).to_be_focused()
     page.keyboard.type("07")
     page.keyboard.press("Enter")
-    expect(shown).not_to_have_value(second)
+    wait_for_other(page, second)
     expect(page.locator(".last-answer")).to_contain_text("you said class 07")
     # The letters are keys again.
     expect(page.locator("#question")).to_be_focused()
     page.keyboard.press("z")
-    expect(shown).to_have_value(second)
+    wait_for_query(page, second)
 
 
 @pytest.mark.usefixtures("filled")
@@ -222,14 +223,14 @@ def test_selects_of_the_targeted_queue_are_not_cut_on_a_phone(
 
 def test_ten_keys_at_once_give_one_label(open_page: Open) -> None:
     page = open_page("/detectors/det_5/label").page
-    page.wait_for_timeout(200)
-    before, first = _today(page), _query(page)
+    wait_for_next_image(page)
+    before, first = _today(page), query_of(page)
     page.evaluate(_PRESS, list("0123456789"))
-    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    wait_for_other(page, first)
     expect(page.locator(".last-answer")).to_contain_text("you said 0")
-    second = _query(page)
+    second = query_of(page)
     page.wait_for_timeout(500)
-    assert _query(page) == second
+    assert query_of(page) == second
     page.reload()
     assert _today(page) == before + 1
 
@@ -239,7 +240,7 @@ def test_without_images_a_second_key_does_not_replace_the_answer(
     open_page: Open,
 ) -> None:
     page = open_page("/detectors/no images/label").page
-    before, first = _today(page), _query(page)
+    before, first = _today(page), query_of(page)
     held = _hold(page, "**/label")
     page.keyboard.press("1")
     page.wait_for_timeout(100)
@@ -250,7 +251,7 @@ def test_without_images_a_second_key_does_not_replace_the_answer(
     held[0].continue_()
     page.unroute("**/label")
     expect(page.locator(".last-answer")).to_contain_text("you said YES")
-    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    wait_for_other(page, first)
     page.wait_for_timeout(300)
     page.reload()
     assert _today(page) == before + 1
@@ -260,30 +261,48 @@ def test_nothing_is_said_of_an_image_that_is_not_there_yet(
     open_page: Open, site: Site
 ) -> None:
     page = open_page("/detectors/det_5/label").page
-    page.wait_for_timeout(200)
+    wait_for_next_image(page)
     held = _hold(page, "**/image")
     for _ in range(2):
-        query = _query(page)
+        query = query_of(page)
         page.keyboard.press(site.digits[query])
         expect(page.locator("input[name=query]")).not_to_have_value(query)
-    third, before = _query(page), _count(page)
+    third, before = query_of(page), _count(page)
     page.keyboard.press("0")
     page.locator("#answer-1").click()
     page.wait_for_timeout(300)
-    assert (_query(page), _count(page)) == (third, before)
+    assert (query_of(page), _count(page)) == (third, before)
     for route in held:
         route.continue_()
     page.unroute("**/image")
     page.locator(".label-image img").evaluate("image => image.decode()")
     page.keyboard.press(site.digits[third])
-    expect(page.locator("input[name=query]")).not_to_have_value(third)
+    wait_for_other(page, third)
     assert _count(page) == before + 1
+
+
+def test_an_image_that_was_seen_is_not_waited_for_again(
+    open_page: Open, site: Site
+) -> None:
+    page = open_page("/detectors/det_5/label").page
+    first = query_of(page)
+    page.keyboard.press(site.digits[first])
+    wait_for_other(page, first)
+    before = _count(page)
+    held = _hold(page, "**/image")
+    page.keyboard.press("z")
+    expect(page.locator("input[name=query]")).to_have_value(first)
+    page.keyboard.press("u")
+    expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
+    assert _count(page) == before
+    for route in held:
+        route.continue_()
 
 
 def test_a_click_is_about_the_image_that_is_seen(open_page: Open, site: Site) -> None:
     page = open_page("/detectors/det_5/label").page
-    page.wait_for_timeout(200)
-    first = _query(page)
+    wait_for_next_image(page)
+    first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
     assert following
     held = _hold(page, "**/label")

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Site, Watch
+from tests.browser.turns import query_of, wait_for_next_image, wait_for_other
 
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
@@ -13,10 +14,6 @@ _MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
 _PAINTED = """new Promise(done => requestAnimationFrame(() =>
   requestAnimationFrame(() => requestAnimationFrame(done))))"""
 _SHOWN = "document.querySelector('.label-image img').src"
-
-
-def _query(page: Page) -> str:
-    return page.locator("input[name=query]").input_value()
 
 
 def _bounds(page: Page) -> list[float]:
@@ -33,10 +30,10 @@ def test_a_hundred_digits_are_labelled_by_keyboard_alone(
     widths = [1.0]
     before = int(page.locator("#label-count").inner_text())
     for number in range(1, 101):
-        query = _query(page)
+        query = query_of(page)
         page.keyboard.press(site.digits[query])
         expect(page.locator("#label-count")).to_have_text(str(before + number))
-        expect(page.locator("input[name=query]")).not_to_have_value(query)
+        wait_for_other(page, query)
         if number % 25 == 0:
             low, high = _bounds(page)
             widths.append((high - low) / 100)
@@ -61,11 +58,11 @@ def test_the_next_image_is_shown_before_the_server_answers(
             held.append(route)
 
     page.route("**/label", hold)
-    first = _query(page)
+    first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
     assert following
     assert first in page.evaluate(_SHOWN)
-    page.wait_for_timeout(200)
+    wait_for_next_image(page)
     page.keyboard.press(site.digits[first])
     expect(page.locator(".label-image img")).to_have_attribute(
         "src", f"{site.url}/queries/{following}/image"
@@ -74,7 +71,7 @@ def test_the_next_image_is_shown_before_the_server_answers(
     page.evaluate(_PAINTED)
     page.keyboard.press("u")
     page.wait_for_timeout(100)
-    assert _query(page) == first
+    assert query_of(page) == first
     assert len(held) == 1
     held[0].continue_()
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
@@ -87,15 +84,15 @@ def test_the_image_comes_back_where_the_answer_is_lost(
     open_page: Open, site: Site
 ) -> None:
     page = open_page("/detectors/det_5/label").page
-    first = _query(page)
-    page.wait_for_timeout(200)
+    first = query_of(page)
+    wait_for_next_image(page)
     page.route("**/label", lambda route: route.abort())
     page.keyboard.press(site.digits[first])
-    page.wait_for_timeout(200)
-    assert first in page.evaluate(_SHOWN)
+    image = page.locator(".label-image img")
+    expect(image).to_have_attribute("src", f"{site.url}/queries/{first}/image")
     page.unroute("**/label")
     page.keyboard.press(site.digits[first])
-    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    wait_for_other(page, first)
 
 
 @pytest.mark.parametrize("detector", ["det_1", "det_2"])
@@ -113,14 +110,14 @@ def test_on_a_phone_image_and_answers_are_seen_without_scrolling(
 
 def test_a_note_is_opened_by_key_and_left_by_escape(open_page: Open) -> None:
     page = open_page("/detectors/det_5/label").page
-    first = _query(page)
+    first = query_of(page)
     page.keyboard.press("n")
     expect(page.locator("#note")).to_be_focused()
     page.keyboard.type("unusual")
     assert page.locator("#note").input_value() == "unusual"
     page.keyboard.press("Escape")
     page.keyboard.press("u")
-    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    wait_for_other(page, first)
     page.get_by_role("link", name="Last one").click()
     expect(page.locator(".label-note")).to_have_text("unusual")
 

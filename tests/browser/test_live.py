@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
+from tests.browser.turns import query_of, wait_for_other, wait_for_query
 from tracker.jobs.recompute import utc_now
 from tracker.services.labels import NewLabel, add_label
 from tracker.storage.detectors import find_detector
@@ -14,10 +15,6 @@ from tracker.storage.queries import list_queries
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
 _MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
-
-
-def _query(page: Page) -> str:
-    return page.locator("input[name=query]").input_value()
 
 
 def _count(page: Page) -> int:
@@ -29,9 +26,9 @@ def test_two_browsers_are_never_shown_the_same_digit(open_page: Open) -> None:
     seen: list[str] = []
     for _ in range(4):
         for watch in watches:
-            seen.append(_query(watch.page))
+            seen.append(query_of(watch.page))
             watch.page.keyboard.press("u")
-            expect(watch.page.locator("input[name=query]")).not_to_have_value(seen[-1])
+            wait_for_other(watch.page, seen[-1])
     assert len(set(seen)) == len(seen)
     assert [watch.read() for watch in watches] == [[], []]
 
@@ -41,21 +38,20 @@ def test_an_answer_is_undone_by_key_and_by_button(open_page: Open) -> None:
     page = watch.page
     page.evaluate(_MARK)
     page.keyboard.press("z")
-    answered = _query(page)
+    answered = query_of(page)
     page.keyboard.press("1")
-    shown = page.locator("input[name=query]")
-    expect(shown).not_to_have_value(answered)
-    following, count = _query(page), _count(page)
+    following = wait_for_other(page, answered)
+    count = _count(page)
     page.keyboard.press("z")
-    expect(shown).to_have_value(answered)
+    wait_for_query(page, answered)
     expect(page.locator(".last-answer")).to_contain_text("Answer anew")
     page.keyboard.press("u")
-    expect(shown).to_have_value(following)
+    wait_for_query(page, following)
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
     page.get_by_role("link", name="Change the last answer").click()
-    expect(shown).to_have_value(answered)
+    wait_for_query(page, answered)
     page.keyboard.press("2")
-    expect(shown).to_have_value(following)
+    wait_for_query(page, following)
     assert _count(page) == count
     page.get_by_role("link", name="Last one").click()
     expect(page.locator("main")).to_contain_text("YES replaced")
@@ -65,9 +61,9 @@ def test_an_answer_is_undone_by_key_and_by_button(open_page: Open) -> None:
 def test_skip_unclear_and_help_have_keys(open_page: Open) -> None:
     page = open_page("/detectors/det_1/label").page
     before = _count(page)
-    first = _query(page)
+    first = query_of(page)
     page.keyboard.press("s")
-    expect(page.locator("input[name=query]")).not_to_have_value(first)
+    wait_for_other(page, first)
     assert _count(page) == before
     page.keyboard.press("u")
     expect(page.locator("#label-count")).to_have_text(str(before + 1))

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
+from tests.browser.turns import query_of, wait_for_other
 from tracker.storage.queries import Query
 
 Open = Callable[..., Watch]
@@ -20,10 +21,6 @@ def heard(page: Page, selector: str) -> str:
     )
 
 
-def _query(page: Page) -> str:
-    return page.locator("input[name=query]").input_value()
-
-
 def _focused(page: Page) -> str:
     return str(page.evaluate("document.activeElement.id"))
 
@@ -34,7 +31,7 @@ def test_a_query_is_heard_as_question_image_and_answers(
     page = open_page("/detectors/det_1/label").page
     said = heard(page, ".label-card")
     assert '- heading "Is this digit an 8?" [level=2]' in said
-    assert f'- img "The image to judge, query {_query(page)}"' in said
+    assert f'- img "The image to judge, query {query_of(page)}"' in said
     answers = page.get_by_role("group", name="Is this digit an 8?")
     keys = [
         (button.inner_text().split()[0], button.get_attribute("aria-keyshortcuts"))
@@ -70,12 +67,12 @@ def test_what_came_of_an_answer_is_announced(
     region = page.get_by_role("status")
     region.evaluate("region => { region.dataset.mark = 'the same'; }")
     expect(region).to_have_text("")
-    query = _query(page)
+    query = query_of(page)
     with site.database.read() as session:
         said = session.get_one(Query, int(query.removeprefix("iq_"))).predicted
     other = str((int(said) + 1) % 10)
     page.keyboard.press(said if is_agreed else other)
-    expect(page.locator("input[name=query]")).not_to_have_value(query)
+    wait_for_other(page, query)
     word = "agreed" if is_agreed else "disagreed"
     count = page.locator("#label-count").inner_text()
     expect(region).to_have_text(
@@ -89,9 +86,9 @@ def test_the_focus_is_never_lost(open_page: Open) -> None:
     page = open_page("/detectors/det_1/label").page
 
     def answer(act: Callable[[], None]) -> str:
-        query = _query(page)
+        query = query_of(page)
         act()
-        expect(page.locator("input[name=query]")).not_to_have_value(query)
+        wait_for_other(page, query)
         return _focused(page)
 
     assert answer(lambda: page.keyboard.press("u")) == "question"
