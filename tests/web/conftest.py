@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ class Shelf:
                 session,
                 detector,
                 [Row(number, row) for number, row in enumerate(rows, start=1)],
-                digest=f"file {self._files}",
+                digest=sha256(b"%d" % self._files).hexdigest(),
                 labeler="alice",
                 created_at=self._clock(),
             )

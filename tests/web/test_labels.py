@@ -31,7 +31,7 @@ def test_a_query_is_shown_blind(visitor: Visitor, shelf: Shelf) -> None:
     [
         ({"key": "cat-7.png"}, "Key cat-7.png"),
         ({"key": "k", "input": "door 4, noon"}, "Key k Input door 4, noon"),
-        ({"key": "import-0123456789abcdef-12"}, "From row 12 of an imported file"),
+        ({}, "From row 1 of an imported file"),
         ({"key": "import-of-mine-12"}, "Key import-of-mine-12"),
         ({"key": "k", "metadata": {"cam": 4}}, "cam 4 Key k"),
     ],

@@ -12,6 +12,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.csv_rows import CsvRows
 from tracker.services.fields import dump_metadata, show
 from tracker.services.import_columns import label_columns, query_columns
+from tracker.services.import_keys import key_prefix
 from tracker.services.import_reports import ImportReport, RejectedImportError
 from tracker.services.import_rows import Columns, RowReader
 from tracker.services.queries import DEFAULT_VERSION, UNSTATED, label_row
@@ -118,7 +119,7 @@ class _Import:
         self.report = ImportReport()
         self._session = session
         self._detector = detector
-        self._key_prefix = f"import-{digest[:16]}-"
+        self._key_prefix = key_prefix(digest)
         self._labeler = labeler
         self._created_at = created_at
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}

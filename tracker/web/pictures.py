@@ -1,7 +1,6 @@
 """What there is to see of a query: an image, or what was written about it."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -9,12 +8,10 @@ from urllib.parse import urlsplit
 from flask import url_for
 
 from tracker.http import context
+from tracker.services.import_keys import row_number
 from tracker.services.queries import load_metadata
 from tracker.storage.base import dump_id
 from tracker.storage.queries import Query
-
-# A key that an import made up for a row without one: services/imports.py.
-_MADE_UP_KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +47,12 @@ def build_picture(query: Query) -> Picture:
 
 
 def _names(query: Query) -> Iterator[tuple[str, str]]:
-    made_up = _MADE_UP_KEY.fullmatch(query.key or "")
-    if made_up is not None:
-        yield "From", f"row {int(made_up[1]):,} of an imported file"
-    elif query.key is not None:
-        yield "Key", query.key
+    if query.key is not None:
+        number = row_number(query.key)
+        if number is None:
+            yield "Key", query.key
+        else:
+            yield "From", f"row {number:,} of an imported file"
     if query.input is not None:
         yield "Input", query.input
 
