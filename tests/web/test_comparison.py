@@ -38,7 +38,7 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
         "same 200 queries."
     )
     assert "Better" in page.find("span", class_="verdict verdict-better")[0].text
-    assert "looked at once" in page.text
+    assert "are for one look" in page.text
     balanced, row, *_ = (row.text for row in page.find("tr") if " +18.0 " in row.text)
     assert balanced == "Balanced 200 40 4 +18.0 +7.7 to +28.9"
     assert row.startswith("YES 100 20 2 +18.0 +")

@@ -27,6 +27,15 @@ def test_the_list_shows_the_published_check(visitor: Visitor, published: str) ->
     assert page.find("polyline")
 
 
+@pytest.mark.parametrize("role", ["viewer", "labeler"])
+def test_whoever_may_label_is_led_there_by_the_list(
+    app: Flask, published: str, role: str
+) -> None:
+    page = Visitor(app, "somebody", role).get("/")
+    links = page.find("a", href=f"/detectors/{published}/label")
+    assert [link.text for link in links] == ["Label door"] * (role == "labeler")
+
+
 def test_an_empty_list_tells_three_ways_to_begin(visitor: Visitor) -> None:
     page = visitor.get("/")
     assert "No detector yet" in page.text
@@ -108,7 +117,10 @@ def test_the_verdict_follows_from_the_interval(
             "target": str(100 * target),
         },
     )
-    assert said in visitor.get(f"/detectors/{published}").text
+    page = visitor.get(f"/detectors/{published}")
+    assert said in page.text
+    assert "The interval above is for one look." in page.text
+    assert ("and the target lies within that." in page.text) == (said == "Undecided")
     assert said in visitor.get("/").text
 
 

@@ -16,7 +16,7 @@ def test_the_class_whose_label_helps_most_is_named(
 def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> None:
     text = visitor.get(f"/detectors/{door}/plan").text
     assert "A label of YES would help most now: it has none yet." in text
-    assert "certif" not in text
+    assert "alone is right" not in text
 
 
 def test_a_target_above_the_estimate_has_little_hope(
@@ -24,8 +24,8 @@ def test_a_target_above_the_estimate_has_little_hope(
 ) -> None:
     text = visitor.get(f"/detectors/{published}/plan").text
     assert (
-        "More labels of it are not expected to certify 90 %, for its accuracy is not "
-        "estimated to be higher."
+        "More labels of it are not expected to show that YES alone is right more than "
+        "90 % of the time, for its accuracy is not estimated to be higher."
     ) in text
 
 
@@ -35,10 +35,10 @@ def test_a_target_above_the_estimate_has_little_hope(
         (
             95,
             5,
-            "About 140 more labels of NO would certify 90 % with a chance of 80 %, "
-            "if its accuracy is 95 %.",
+            "About 140 more labels of NO would show that NO alone is right more than "
+            "90 % of the time, with a chance of 80 %, if its accuracy is 95 %.",
         ),
-        (100, 0, "Its interval lies above the target of 90 % already."),
+        (100, 0, "The interval of NO lies above the target of 90 % already."),
         (9_001, 999, "for its accuracy is too near to that."),
     ],
 )
@@ -58,7 +58,7 @@ def test_what_it_takes_to_certify_the_target(
 def test_without_a_target_nothing_is_certified(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, [{"predicted": "NO", "label": "NO"}] * 3)
-    assert "certif" not in visitor.get(f"/detectors/{detector_id}/plan").text
+    assert "alone is right" not in visitor.get(f"/detectors/{detector_id}/plan").text
 
 
 def test_a_hostile_class_name_stays_text(visitor: Visitor, shelf: Shelf) -> None:

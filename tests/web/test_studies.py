@@ -90,6 +90,13 @@ def test_seeds_and_missing_columns_are_told(visitor: Visitor, shelf: Shelf) -> N
     assert "With no_information for each round there would be 632+" in page.text
 
 
+def test_the_middle_half_is_said_as_it_was_seen(visitor: Visitor, shelf: Shelf) -> None:
+    rounds = b"accuracy\n.89\n.9\n.91\n.93\n.95\n"
+    sent = upload(visitor, shelf.add_detector(), rounds, kind="seeds")
+    page = visitor.get(sent.headers["Location"])
+    assert "half of them within 90.0\N{EN DASH}93.0\u202f%" in page.html
+
+
 @pytest.mark.parametrize("share", [b"1", b"0", b"0.3", b"0.999999"])
 def test_rounds_that_are_all_equal_are_drawn_too(
     visitor: Visitor, shelf: Shelf, share: bytes

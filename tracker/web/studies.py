@@ -184,9 +184,18 @@ def _build_spread(report: StudyReport, axis: Axis) -> Spread:
     low, first, third, high = np.quantile(rounds, [0, 0.25, 0.75, 1]).tolist()
     return Spread(
         whole=narrow(chart_words.interval(_point(report, None, low, high))),
-        half=narrow(chart_words.interval(_point(report, None, first, third))),
+        half=_between(report, first, third),
         columns=build_histogram(rounds, min(axis.low, low)),
     )
+
+
+def _between(report: StudyReport, low: float, high: float) -> str:
+    """Return two ends that were seen and hold no promise: each to the nearest."""
+    seen = [
+        chart_words.accuracy(_point(report, end, low, high)) or ""
+        for end in (low, high)
+    ]
+    return narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}")
 
 
 def _read(report: StudyReport, interval: StudyInterval, tone: int) -> StudyReading:
