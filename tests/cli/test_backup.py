@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from tests.cli.filled import (
     NewShell,
@@ -54,6 +54,18 @@ def test_everything_comes_back_to_the_byte_in_either_database(
     assert len(exported(first)[0].splitlines()) == 68
     assert all(entry["rows"] for entry in manifest_of(there)["tables"])
     assert differences(second) == differences(third) == []
+
+
+def test_postgresql_knows_at_once_how_much_was_restored(
+    new_shell: NewShell, tmp_path: Path
+) -> None:
+    first, second = new_shell("sqlite"), new_shell("postgresql")
+    fill(first)
+    first("backup", str(tmp_path / "x"))
+    second("restore", str(tmp_path / "x"))
+    with opened(second) as database, database.read() as session:
+        known = session.scalars(text("SELECT DISTINCT tablename FROM pg_stats")).all()
+    assert {"queries", "labels", "snapshots", "versions"} <= set(known)
 
 
 @pytest.mark.parametrize("target", DATABASES)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from tests.cli.filled import fill, opened
 from tests.cli.test_commands import Shell
-from tests.processes import TRACKER, Process, clean_environ, free_port
+from tests.processes import SECONDS, TRACKER, Process, clean_environ, free_port
 from tracker.storage import schema
 
 # Each begins by reaching for the database, in a way of its own.
@@ -128,6 +129,30 @@ def test_a_backup_of_an_empty_database_is_refused(shell: Shell, tmp_path: Path) 
     assert not (tmp_path / "x.zip").exists()
 
 
+def test_a_web_process_that_finds_no_database_answers_until_there_is_one(
+    tmp_path: Path,
+) -> None:
+    ask = (
+        "from werkzeug.test import Client; from tracker.cli.wsgi import build_app; "
+        "client = Client(build_app()); key = {'Authorization': 'Bearer trk_x'}; "
+        "paths = ('/healthz', '/readyz', '/api/v1/detectors'); "
+        "print([client.get(path, headers=key).status_code for path in paths])"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", ask],
+        env=clean_environ(
+            TRACKER_DATABASE_URL="postgresql://127.0.0.1:1/tracker",
+            TRACKER_DATA_DIR=str(tmp_path),
+        ),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    )
+    assert asked.stdout == "[200, 503, 503]\n"
+    assert "Traceback" not in asked.stderr
+
+
 def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     shell: Shell, tmp_path: Path
 ) -> None:
@@ -140,7 +165,9 @@ def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     said = shell("doctor", status=1).stdout
     assert f"the image {damaged.name}, which a query points at, is damaged" in said
     assert f"to {damaged.parent.name}/{damaged.name} where images" in said
-    assert f"{damaged.name} is missing or damaged" in shell("backup", file).stderr
+    said = shell("backup", file, status=1).stderr
+    assert f"{damaged.name} is missing or damaged" in said
+    assert "1 image is missing; whatever else there is was saved" in said
 
     other = Shell(f"sqlite:///{tmp_path}/other.db", tmp_path / "other")
     other("restore", file)

@@ -25,7 +25,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
 
     FILE holds every label that was acknowledged before the command began, and
     all images.  It can be restored into SQLite and into PostgreSQL, whichever of
-    them it is from.
+    them it is from.  The status is 1 if an image is missing or damaged: the rest
+    is in FILE all the same.
     """
     if file.exists() and not overwrite:
         raise click.ClickException(
@@ -49,12 +50,18 @@ def backup(file: Path, *, overwrite: bool) -> None:
         manifest = writer.add_manifest(created_at=begun)
     for name in missing[:_MOST_SHOWN]:
         click.echo(
-            f"The image {name} is missing or damaged, and missing here.", err=True
+            f"The image {name} is missing or damaged, so {file} does not have it.",
+            err=True,
         )
     click.echo(
         f"{file} holds {_described(manifest)}, "
         f"{file.stat().st_size / 1e6:,.1f} MB in all."
     )
+    if missing:
+        raise click.ClickException(
+            f"{_counted(len(missing), 'image is', 'images are')} missing; whatever "
+            "else there is was saved"
+        )
 
 
 @click.command()

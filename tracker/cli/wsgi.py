@@ -6,7 +6,8 @@ from wsgiref.types import WSGIApplication
 
 from tracker.app import create_app
 from tracker.cli.processes import watch_parent
-from tracker.cli.setup import configure_logging, connect, load_settings, process_name
+from tracker.cli.setup import configure_logging, load_settings, process_name
+from tracker.storage.database import open_database
 
 
 def build_app() -> WSGIApplication:
@@ -14,4 +15,7 @@ def build_app() -> WSGIApplication:
     settings = load_settings()
     configure_logging(settings)
     watch_parent(os.getppid(), lambda: os.kill(os.getpid(), signal.SIGTERM))
-    return create_app(settings, connect(settings), worker=process_name())
+    # Whoever started this process has looked at the database.  Should it be away by
+    # now, requests are answered with 503 until it is back.
+    database = open_database(settings.database)
+    return create_app(settings, database, worker=process_name())

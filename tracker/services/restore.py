@@ -80,6 +80,7 @@ class BackupReader:
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
+        storage.gather_statistics(session)
 
     def _iter_chunks(self, table: Table) -> Iterator[list[Sequence[Any]]]:
         instants = [

@@ -39,6 +39,7 @@ def note_progress(
     written = path.with_suffix(".part")
     # It only tells how far the import is, which is no reason to end it.
     with suppress(OSError):
+        written.touch(mode=0o600)
         written.write_text(f"{progress.rows} {progress.bytes}")
         written.replace(path)
     return True
