@@ -93,6 +93,10 @@ def test_a_database_that_is_away_is_an_error_of_its_own_without_the_password() -
     ("url", "right"),
     [
         ("nonsense", "not a URL"),
+        # A password that is not encoded looks like other parts.
+        ("postgresql://tracker:x@pa55word/y@db/x", "/ as %2F, @ as %40"),
+        ("postgresql://tracker:x@pa55word@db/x", "too many @"),
+        ("postgresql://tracker:x@y:pa55word@db/x", "is not a URL such as"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("mysql://root:pa55word@db/x", "must be sqlite:///FILE or postgresql+psycopg"),

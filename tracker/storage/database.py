@@ -128,6 +128,12 @@ class Database:
         self.engine.dispose()
 
 
+_EXAMPLE = "postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+_ENCODING = (
+    "in a password : is written as %3A, / as %2F, @ as %40, # as %23 and % as %25"
+)
+
+
 def open_database(url: str) -> Database:
     """Open the database at *url* without touching its schema.
 
@@ -136,19 +142,24 @@ def open_database(url: str) -> Database:
     """
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
+    except (ArgumentError, ValueError):
+        # What could not be read may be the password.
         raise ConfigurationError(
-            f"TRACKER_DATABASE_URL is not a URL: {error}"
-        ) from error
+            f"TRACKER_DATABASE_URL is not a URL such as {_EXAMPLE}; {_ENCODING}"
+        ) from None
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
         return Database(_open_sqlite(parsed.database, parsed))
     if parsed.drivername == "postgresql+psycopg":
+        if "@" in f"{parsed.host}{parsed.database}":
+            raise ConfigurationError(
+                f"TRACKER_DATABASE_URL has too many @; {_ENCODING}"
+            )
         return Database(_open_postgresql(parsed))
     raise ConfigurationError(
         f"TRACKER_DATABASE_URL begins with {parsed.drivername}: it must be "
-        "sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+        f"sqlite:///FILE or {_EXAMPLE}"
     )
 
 
