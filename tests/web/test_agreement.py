@@ -77,6 +77,8 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
         answer(ben, door, "YES")
     assert shown(people["cleo"], door) is None
 
+    said = "1 disputed: of what several people said the newest counts"
+    assert said in ann.get(f"/detectors/{door}").text
     page = queries(ben, door)
     exact = binomtest(3, 4).proportion_ci(0.95, method="exact")
     assert "3 of 4" in page.text
@@ -92,6 +94,7 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
     settled = {"label": "YES", "settles": "1", "note": "the hinge is visible"}
     assert eve.send(path, settled).status_code == 303
     assert "an editor settled it" in ann.get(path).text
+    assert "disputed" not in ann.get(f"/detectors/{door}").text
     page = queries(ben, door)
     assert "3 of 4" in page.text
     assert "to settle" not in page.text

@@ -329,6 +329,14 @@ def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
     return {str(row[0]): row[1] for row in session.execute(statement)}
 
 
+def count_disputed(session: Session, detector_id: int) -> int:
+    """Count the queries on which labelers disagree and nobody has settled it."""
+    statement = select(func.count()).where(
+        Query.detector_id == detector_id, Query.agreement == "disputed"
+    )
+    return session.scalar(statement) or 0
+
+
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
     """Return the version that queries last arrived with."""
     statement = (

@@ -20,6 +20,7 @@ from tracker.services.estimates import Decision, Estimate, decide, get_estimate
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.leases import Lease, find_failure
+from tracker.storage.queries import count_disputed
 from tracker.web import confusion
 from tracker.web.blueprint import answer_live, cut_page, pages
 from tracker.web.forms import Form, failed_form, parse_new_detector
@@ -67,6 +68,8 @@ class Report:
     versions: Sequence[Version]
     version: Version | None
     queries: int
+    # Of all versions.
+    disputed: int
     failure: Lease | None
 
     @property
@@ -95,6 +98,7 @@ class Report:
             self.estimate.targeted_left_out,
             self.estimate.confusion,
             self.queries,
+            self.disputed,
             self.failure and self.failure.failures,
         )
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
@@ -214,5 +218,6 @@ def build_report(
         versions=list_versions(session, detector.id),
         version=None if version == "*" or not chosen else chosen[0],
         queries=sum(one.queries for one in chosen),
+        disputed=count_disputed(session, detector.id),
         failure=find_failure(session, detector.id),
     )
