@@ -58,7 +58,7 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
             *_target(panel, view, colours),
             _line(panel),
             *_now(panel, colours, rows[-1]),
-            _readings(panel, colours),
+            _readings(panel, view, colours),
         ],
     }
 
@@ -98,12 +98,11 @@ def _place(point: Point, x: Axis) -> int:
 
 
 def _x(panel: Panel, view: View) -> Spec:
-    is_time = view.x == "time"
     return {
         "field": "x",
-        "type": "temporal" if is_time else "quantitative",
+        "type": _type(view),
         "scale": {
-            "type": "utc" if is_time else "log",
+            "type": "utc" if view.x == "time" else "log",
             "domain": list(view.x_domain),
             "range": [1, panel.width - SIDE],
             "nice": False,
@@ -111,6 +110,10 @@ def _x(panel: Panel, view: View) -> Spec:
         "axis": axes.x_axis(view.x, view.x_domain, panel.width),
         "title": panel.x_title,
     }
+
+
+def _type(view: View) -> str:
+    return "temporal" if view.x == "time" else "quantitative"
 
 
 def _y(field: str, panel: Panel) -> Spec:
@@ -213,7 +216,7 @@ def _now(panel: Panel, colours: Colours, row: Spec) -> list[Spec]:
     ]
 
 
-def _readings(panel: Panel, colours: Colours) -> Spec:
+def _readings(panel: Panel, view: View, colours: Colours) -> Spec:
     """Return invisible columns, one per reading, that answer the pointer."""
     name = f"pointed{panel.number}"
     select = {"type": "point", "on": "pointerover", "clear": "pointerout"}
@@ -222,7 +225,8 @@ def _readings(panel: Panel, colours: Colours) -> Spec:
         "params": [{"name": name, "select": select | {"toggle": False}}],
         "mark": {"type": "rect", "color": colours.text},
         "encoding": {
-            "x2": {"field": "until"},
+            # A field has no type here, and its times would be taken for numbers.
+            "x2": {"datum": {"expr": "datum.until"}, "type": _type(view)},
             "opacity": {
                 "condition": {"param": name, "empty": False, "value": 0.14},
                 "value": 0,
