@@ -58,7 +58,7 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
             *_target(panel, view, colours),
             _line(panel),
             *_now(panel, colours, rows[-1]),
-            _readings(panel, view, colours),
+            _readings(panel, colours),
         ],
     }
 
@@ -98,22 +98,21 @@ def _place(point: Point, x: Axis) -> int:
 
 
 def _x(panel: Panel, view: View) -> Spec:
+    is_time = view.x == "time"
     return {
         "field": "x",
-        "type": _type(view),
+        "type": "temporal" if is_time else "quantitative",
         "scale": {
-            "type": "utc" if view.x == "time" else "log",
-            "domain": list(view.x_domain),
+            "type": "utc" if is_time else "log",
+            # A domain of times is told twice where a layer has an x2, and contradicted.
+            "domainMin": view.x_domain[0],
+            "domainMax": view.x_domain[1],
             "range": [1, panel.width - SIDE],
             "nice": False,
         },
         "axis": axes.x_axis(view.x, view.x_domain, panel.width),
         "title": panel.x_title,
     }
-
-
-def _type(view: View) -> str:
-    return "temporal" if view.x == "time" else "quantitative"
 
 
 def _y(field: str, panel: Panel) -> Spec:
@@ -216,7 +215,7 @@ def _now(panel: Panel, colours: Colours, row: Spec) -> list[Spec]:
     ]
 
 
-def _readings(panel: Panel, view: View, colours: Colours) -> Spec:
+def _readings(panel: Panel, colours: Colours) -> Spec:
     """Return invisible columns, one per reading, that answer the pointer."""
     name = f"pointed{panel.number}"
     select = {"type": "point", "on": "pointerover", "clear": "pointerout"}
@@ -225,8 +224,7 @@ def _readings(panel: Panel, view: View, colours: Colours) -> Spec:
         "params": [{"name": name, "select": select | {"toggle": False}}],
         "mark": {"type": "rect", "color": colours.text},
         "encoding": {
-            # A field has no type here, and its times would be taken for numbers.
-            "x2": {"datum": {"expr": "datum.until"}, "type": _type(view)},
+            "x2": {"field": "until"},
             "opacity": {
                 "condition": {"param": name, "empty": False, "value": 0.14},
                 "value": 0,
