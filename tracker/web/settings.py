@@ -55,8 +55,9 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
         change = parse_detector_change(request.form)
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
-            change_detector(session, detector, change)
-            audit(session, "detector changed", detector.name)
+            changed = change_detector(session, detector, change)
+            if changed:
+                audit(session, "detector changed", detector.name, **changed)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             detector = get_detector(session, detector_id)
