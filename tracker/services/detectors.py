@@ -122,6 +122,22 @@ def archive_detector(detector: Detector, *, archived_at: datetime) -> None:
     detector.archived_at = detector.archived_at or archived_at
 
 
+def bring_back_detector(session: Session, detector: Detector) -> None:
+    """Put an archived detector back into the lists, with all that it had.
+
+    Raises ConflictError if another one has its name by now.
+    """
+    name = detector.name
+    detector.archived_at = None
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise ConflictError(
+            f"another detector is named {show(name)} by now; give that one another "
+            "name or archive it first"
+        ) from error
+
+
 def _flush_name(session: Session, name: str) -> None:
     # The constraint decides, not a SELECT beforehand: two requests may both find
     # the name free.
