@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from tests.api.problems import assert_problem
 
 
@@ -9,6 +11,21 @@ def log(api, **values):
     made = api.post("/detectors/door/queries", {"predicted": "YES", **values})
     assert made.status_code == 201
     return made.json["id"]
+
+
+def make_dispute(api):
+    """Where labels of a query go that two people dispute, and its id."""
+    query = api.post("/detectors/gate/queries", {"predicted": "YES"}).json["id"]
+    path = f"/queries/{query}/labels"
+    for role, label in (("labeler", "YES"), ("admin", "NO")):
+        assert api.post(path, {"label": label}, role=role).status_code == 201
+    return path, query
+
+
+@pytest.fixture
+def dispute(api):
+    api.post("/detectors", {"name": "gate", "question": "Is it?", "labels_wanted": 2})
+    return make_dispute(api)
 
 
 def test_a_label_is_given_by_the_name_of_the_key(api, door):
@@ -91,3 +108,39 @@ def test_people_who_label_at_once_replace_each_other(api, door):
     estimate = api.get("/detectors/door/estimate").json
     assert estimate["labels"] == 1
     assert api.post("/detectors/door/recompute").json["labels"] == 1
+
+
+def test_a_settled_label_is_changed_by_editors_alone(api, dispute):
+    path, _ = dispute
+    settles = {"label": "YES", "settles": True}
+    assert api.post(path, settles, role="editor").status_code == 201
+    refused = assert_problem(api.post(path, {"label": "NO"}, role="labeler"), 409)
+    assert "only an editor or an admin" in refused["detail"]
+    assert api.get(path).json["items"][0]["label"] == "YES"
+    for role in ("editor", "admin"):
+        assert api.post(path, {"label": "NO"}, role=role).status_code == 201
+        assert api.get(path).json["items"][0]["label"] == "NO"
+
+
+def test_a_label_that_comes_with_the_settlement_does_not_slip_past(api, dispute):
+    path, query = dispute
+    start = threading.Barrier(5)
+
+    def give(role, body):
+        start.wait()
+        answers.append((role, api.post(path, body, role=role).status_code))
+
+    for _ in range(5):
+        answers = []
+        body = {"label": "YES"}
+        given = [("labeler", body)] * 4 + [("editor", {"label": "NO", "settles": True})]
+        people = [threading.Thread(target=give, args=one) for one in given]
+        for person in people:
+            person.start()
+        for person in people:
+            person.join()
+        assert ("editor", 201) in answers
+        assert {status for role, status in answers if role == "labeler"} <= {201, 409}
+        stored = api.get(f"/queries/{query}").json
+        assert (stored["label"], stored["agreement"]) == ("NO", "settled")
+        path, query = make_dispute(api)

@@ -11,7 +11,13 @@ from tracker import api
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError
 from tracker.services.detectors import NewDetector
-from tracker.services.fields import Input, describe_errors, parse_input
+from tracker.services.fields import (
+    Input,
+    describe_errors,
+    parse_input,
+    show,
+    show_name,
+)
 from tracker.services.labels import NewLabel
 from tracker.services.queries import NewQuery
 from tracker.services.studies import NewStudy
@@ -82,7 +88,7 @@ def _refused(model: type[Input], values: dict[str, Any]) -> list[FieldError]:
             NewDetector,
             {"name": "x" * 201},
             "name",
-            f"'{'x' * 59}… (203 characters) is not right: "
+            f"'{'x' * 60}…' (201 characters) is not right: "
             "it must have at most 200 characters",
         ),
         (
@@ -198,3 +204,28 @@ def test_no_input_is_refused_in_the_words_of_a_library() -> None:
         assert "should" not in message, place
         assert "valid" not in message, place
         assert "something else" not in message, place
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("ä" * 101, f"'{'ä' * 60}…' (101 characters)"),
+        ("q" * 1_001, f"'{'q' * 60}…' (1,001 characters)"),
+        ("ä" * 80, f"'{'ä' * 80}'"),
+        ("Zoë 💡 是 שלום", "'Zoë 💡 是 שלום'"),
+        ("it's", '"it\'s"'),
+        ("a\x00\n\x7fb", "'a\\x00\\n\\x7fb'"),
+        ("a\u202eb\u200b\u2066", "'a\\u202eb\\u200b\\u2066'"),
+        ("\ud800", "'\\ud800'"),
+        (["ä\u202e"], "['ä\\u202e']"),
+        (12, "12"),
+    ],
+)
+def test_a_value_is_shown_as_it_was_typed(value: object, shown: str) -> None:
+    assert show(value) == shown
+    show(value).encode()
+
+
+def test_a_name_is_shown_without_quotes_and_counted_as_it_is() -> None:
+    assert show_name("größe\u202e") == "größe\\u202e"
+    assert show_name("ä" * 101) == f"{'ä' * 60}… (101 characters)"

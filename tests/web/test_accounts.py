@@ -58,7 +58,15 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
         ({"name": ""}, "must not be empty"),
         ({"name": "a" * 101}, "at most 100 characters"),
         ({"name": "a\nb"}, "control characters"),
-        ({"name": "web"}, "there is an account named 'web' already"),
+        ({"name": "web"}, "there is an account named 'web' already; choose another"),
+        ({"name": "WEB"}, "'web' already, which 'WEB' is too much like; choose"),
+        (
+            {"name": "we\u202eb"},
+            "'we\\u202eb' is not right: characters that are unseen",
+        ),
+        ({"name": "we\u200bb"}, "'we\\u200bb' is not right"),
+        ({"name": "we\u00adb"}, "'we\\xadb' is not right"),
+        ({"name": "we\ue000b"}, "'we\\ue000b' is not right"),
         ({"role": "boss"}, "must be one of viewer, labeler, editor, admin"),
     ],
 )
@@ -74,9 +82,15 @@ def test_an_account_that_cannot_be(
 def test_a_name_is_of_an_account_or_of_a_key(visitor: Visitor) -> None:
     visitor.post("/settings/keys", {"name": "camera", "role": "editor"})
     assert "there is an API key named 'camera'" in make(visitor, name="camera").text
-    page = visitor.post("/settings/keys", {"name": "web", "role": "editor"})
-    assert page.status == 422
-    assert "there is an account named 'web'" in page.text
+    assert "there is an API key named 'camera'" in make(visitor, name="Camera").text
+    for name in ("web", "Web"):
+        page = visitor.post("/settings/keys", {"name": name, "role": "editor"})
+        assert page.status == 422
+        assert "there is an account named 'web'" in page.text
+    page = visitor.post("/settings/keys", {"name": "CAMERA", "role": "editor"})
+    assert "'camera' already, which 'CAMERA' is too much like" in page.text
+    page = visitor.post("/settings/keys", {"name": "cam\u2066era", "role": "editor"})
+    assert "unseen" in page.by_id("name-error").text
 
 
 def test_role_and_detectors_change(app: Flask, visitor: Visitor, shelf: Shelf) -> None:
@@ -206,7 +220,9 @@ def test_the_log_says_who_did_what(
     assert {event["address"] for event in logged} == {"127.0.0.1"}
     assert logged[4]["details"] == '{"role": "labeler"}'
     assert logged[0]["happened_at"].startswith(START.isoformat()[:10])
-    page = visitor.get("/settings/audit")
-    assert page.text.index("exported") < page.text.index("detector made")
-    assert visitor.get("/settings/audit?before=3").text.count("detector made") == 1
+    shown = visitor.get("/settings/audit").find("tbody")[0].text
+    assert shown.index("exported") < shown.index("detector made")
+    earlier = visitor.get("/settings/audit?before=3").find("tbody")[0].text
+    assert earlier.count("detector made") == 1
+    assert "exported" not in earlier
     assert visitor.get("/settings/audit.exe").status == 404

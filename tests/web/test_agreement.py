@@ -30,7 +30,7 @@ def door(shelf: Shelf) -> str:
 
 def shown(visitor: Visitor, detector_id: str) -> str | None:
     page = visitor.get(f"/detectors/{detector_id}/label")
-    if "Nothing left" in page.text or "What is left is reserved" in page.text:
+    if "Nothing left" in page.text or "Nothing free" in page.text:
         return None
     return page.form(f"/detectors/{detector_id}/label")["query"]
 
@@ -93,16 +93,37 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
     recompute()
     settled = {"label": "YES", "settles": "1", "note": "the hinge is visible"}
     assert eve.send(path, settled).status_code == 303
-    assert "an editor settled it" in ann.get(path).text
+    assert "An editor has settled this query" in ann.get(path).text
     assert "disputed" not in ann.get(f"/detectors/{door}").text
     page = queries(ben, door)
     assert "3 of 4" in page.text
     assert "to settle" not in page.text
     assert shown(people["cleo"], door) is None
-    # Later words of the others change nothing about that.
-    ben.send(path, {"label": "NO"})
-    assert "an editor settled it" in ann.get(path).text
     assert "Settle it" not in eve.get(path).text
+
+
+def test_who_has_answered_all_is_told_that_others_have_not(
+    people: People, door: str
+) -> None:
+    ann, ben = people["ann"], people["ben"]
+    for _ in range(4):
+        answer(ann, door, "YES")
+    for _ in range(3):
+        answer(ben, door, "YES")
+    assert "1 left in the random sample" in ben.get(f"/detectors/{door}/label").text
+    for page in ("label", "label/grid"):
+        text = ann.get(f"/detectors/{door}/{page}").text
+        assert "You have answered all that you can. What is left waits for" in text
+        assert "1 left in the random sample" in text
+        assert "Every query" not in text
+    # Whoever could answer it may have to wait.
+    reserved = people["cleo"].get(f"/detectors/{door}/label").text
+    assert "What is left is reserved just now: for somebody else" in reserved
+    answer(ben, door, "YES")
+    for name in ("ann", "ben", "cleo"):
+        text = people[name].get(f"/detectors/{door}/label").text
+        assert "Every query of this detector has its label. Thank you." in text
+        assert "0 left in the random sample" in text
 
 
 def test_only_editors_settle_and_only_disputes(people: People, door: str) -> None:

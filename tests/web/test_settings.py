@@ -79,7 +79,7 @@ def test_archiving_asks_first(visitor: Visitor, published: str) -> None:
     assert "door is archived." in page.text
     assert "No detector yet" in page.text
     page = visitor.get(f"/detectors/{published}")
-    assert "was archived" in page.text
+    assert "is archived since" in page.text
     assert "87.7 %" in page.text
     assert visitor.post(f"/detectors/{published}/settings", FIELDS).status == 422
 

@@ -85,8 +85,9 @@ def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
     """Change a detector; its classes stay as they are, and so does its history."""
     with database().write() as session:
         detector = services.get_open_detector(session, path.id)
-        services.change_detector(session, detector, body)
-        audit(session, "detector changed", detector.name)
+        changed = services.change_detector(session, detector, body)
+        if changed:
+            audit(session, "detector changed", detector.name, **changed)
         return dump_detector(session, detector)
 
 

@@ -92,7 +92,8 @@ def import_file(path: DetectorPath, query: ImportChoice) -> Response:
                 skip_bad_rows=query.on_error == "skip",
             )
             if report.has_changed:
-                audit(session, "imported", detector.name, sha256=upload.digest)
+                name, counts = detector.name, report.counts
+                audit(session, "imported", name, sha256=upload.digest, **counts)
             return dump_report(report), 200
 
         return _finish(answer_once(add, content=upload.digest))

@@ -35,15 +35,25 @@ class LabelList(Page):
 )
 @requires("labeler")
 def add_label(path: QueryPath, body: NewLabel) -> Response:
-    """Give a query its label; one given before stays in the label history."""
-    if body.settles and not account().may("editor"):
+    """Give a query its label; one given before stays in the label history.
+
+    What an editor has settled takes the role editor to change; others get a 409.
+    """
+    is_editor = account().may("editor")
+    if body.settles and not is_editor:
         raise ForbiddenError("to settle takes the role editor; leave settles out")
 
     def add(session: Session) -> tuple[dict[str, Any], int]:
         query = get_query(session, path.id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
         label = services.add_label(
-            session, detector, query, body, labeler=account().name, created_at=now()
+            session,
+            detector,
+            query,
+            body,
+            labeler=account().name,
+            created_at=now(),
+            is_editor=is_editor,
         )
         return dump_label(label, is_current=True), 201
 

@@ -26,6 +26,7 @@ from tracker.http import (
     BadParametersError,
     UnsupportedMediaTypeError,
     account,
+    audit,
     database,
     now,
     requires,
@@ -106,13 +107,13 @@ def add_study(path: DetectorPath, query: StudyDescription) -> Response:
     new = _read_new_study(query)
 
     def add(session: Session) -> tuple[dict[str, Any], int]:
+        detector = get_open_detector(session, path.id)
         study, is_new = services.add_study(
-            session,
-            get_open_detector(session, path.id),
-            new,
-            added_by=account().name,
-            created_at=now(),
+            session, detector, new, added_by=account().name, created_at=now()
         )
+        if is_new:
+            name, rounds = study.name, study.rounds
+            audit(session, "study added", detector.name, study=name, rounds=rounds)
         report = build_study_report(session, study)
         return dump_study_report(report), 201 if is_new else 200
 

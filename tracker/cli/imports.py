@@ -99,7 +99,8 @@ def _import(  # noqa: PLR0913 - all that one import needs.
             )
             buffered.detach()
             if report.has_changed:
-                audit_command(session, "imported", found.name, sha256=digest)
+                name, counts = found.name, report.counts
+                audit_command(session, "imported", name, sha256=digest, **counts)
             return report
 
 

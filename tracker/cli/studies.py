@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from tracker.cli.setup import connected, load_settings, now, print_table
+from tracker.cli.setup import audit_command, connected, load_settings, now, print_table
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.services.fields import dump_instant
@@ -58,13 +58,13 @@ def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
     said = {"name": name, "kind": kind, "version": version, "note": note}
     new = parse_study({**said, "rounds": rounds})
     with connected(load_settings()) as database, database.write() as session:
-        study, _ = add_study(
-            session,
-            get_open_detector(session, detector),
-            new,
-            added_by=added_by,
-            created_at=now(),
+        found = get_open_detector(session, detector)
+        study, is_new = add_study(
+            session, found, new, added_by=added_by, created_at=now()
         )
+        if is_new:
+            details = {"study": study.name, "rounds": study.rounds}
+            audit_command(session, "study added", found.name, **details)
         click.echo(dump_id("stu", study.id))
 
 

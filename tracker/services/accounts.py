@@ -3,25 +3,16 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from pydantic import TypeAdapter, ValidationError
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError
+from tracker.errors import ConflictError
 from tracker.services.detectors import get_detector
-from tracker.services.fields import (
-    ROLES,
-    KeyName,
-    describe_errors,
-    missing,
-    refuse,
-    show,
-)
+from tracker.services.fields import ROLES, missing, refuse, show
+from tracker.services.names import check_is_free, check_name
 from tracker.services.passwords import check_password, hash_password
 from tracker.storage import accounts as storage
 from tracker.storage import sign_ins
 from tracker.storage.accounts import Account
-from tracker.storage.api_keys import find_key_by_name
 
 
 def create_account(
@@ -32,14 +23,13 @@ def create_account(
     created_at: datetime,
     has_all_detectors: bool = False,
 ) -> Account:
-    """Add an account that has no password yet; raises ConflictError for a taken name.
+    """Add an account that has no password yet.
 
-    A name that an API key has is taken too: labels say by name who gave them.
+    Raises ConflictError for a name that another account or a key has, or one like it.
     """
     _check_role(role)
     check_name(name)
-    if find_key_by_name(session, name) is not None:
-        raise ConflictError(f"there is an API key named {show(name)}; choose another")
+    check_is_free(session, name)
     account = Account(
         name=name,
         role=role,
@@ -47,22 +37,8 @@ def create_account(
         created_at=created_at,
     )
     session.add(account)
-    try:
-        session.flush()
-    except IntegrityError as error:
-        raise ConflictError(
-            f"there is an account named {show(name)} already; choose another name"
-        ) from error
+    session.flush()
     return account
-
-
-def check_name(name: str) -> None:
-    """Raise InvalidInputError for what cannot be the name of an account or a key."""
-    try:
-        TypeAdapter(KeyName).validate_python(name)
-    except ValidationError as error:
-        messages = [wrong.message for wrong in describe_errors(error)]
-        raise InvalidInputError.of("name", "; ".join(messages)) from error
 
 
 def get_account(session: Session, name: str) -> Account:

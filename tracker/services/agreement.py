@@ -17,6 +17,22 @@ AGREED, DISPUTED, SETTLED = "agreed", "disputed", "settled"
 STATES = (AGREED, DISPUTED, SETTLED)
 
 
+class SettledError(ConflictError):
+    """An editor has settled the query, and whoever labels it now is none."""
+
+    def __init__(self) -> None:
+        """Say who may change it."""
+        super().__init__(
+            "an editor has settled this query; only an editor or an admin may change "
+            "its label"
+        )
+
+
+def is_closed(query: Query, *, is_editor: bool) -> bool:
+    """Return whether the label of *query* stays, whatever this labeler says."""
+    return query.agreement == SETTLED and not is_editor
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the labels of a query come to."""
@@ -48,6 +64,19 @@ def weigh(
     if len(last_words) > 1:
         agreement = AGREED if len(set(last_words.values())) == 1 else DISPUTED
     return Standing(agreement, is_open=len(last_words) < detector.labels_wanted)
+
+
+def choose_sampling(session: Session, query: Query, *, settles: bool) -> str:
+    """Return how a label of *query* was come by that does not say so itself.
+
+    Only words on what chance drew are disputed, so that what settles them counts as
+    they do, though somebody may have picked the query out meanwhile.
+    """
+    if settles and query.sampling == TARGETED:
+        for label in labels_storage.list_labels(session, query):
+            if label.sampling != TARGETED:
+                return label.sampling
+    return query.sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """What was done, by whom, when and from where."""
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -53,6 +52,6 @@ def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
             "actor_kind": event.actor_kind,
             "action": event.action,
             "subject": event.subject,
-            "details": json.dumps(event.details, ensure_ascii=False),
+            "details": event.details,
             "address": event.address,
         }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from tracker.errors import InvalidInputError
-from tracker.services.fields import show
+from tracker.services.fields import show, show_name
 from tracker.services.rows import (
     FIELDS,
     LONGEST_ROW,
@@ -125,7 +125,7 @@ def _read_header(
     for name in header:
         if name not in fields:
             raise InvalidInputError.of(
-                show(name)[1:-1],
+                show_name(name),
                 f"is not a known column; there are: {', '.join(fields)}",
             )
         if header.count(name) > 1:

@@ -1,6 +1,7 @@
 """Making, changing and archiving detectors, and finding them."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
@@ -26,6 +27,9 @@ from tracker.storage import detectors as storage
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.queries import find_newest_version_id
+
+# A question may be longer; the audit log only tells the old one from the new.
+_LONGEST_IN_LOG = 200
 
 
 class UnknownVersionError(NotFoundError):
@@ -91,19 +95,47 @@ def create_detector(
 
 def change_detector(
     session: Session, detector: Detector, change: DetectorChange
-) -> None:
-    """Change the fields that were given; raises ConflictError for a taken name."""
-    for field in change.model_fields_set:
-        value = getattr(change, field)
-        if value is None and field != "target":
+) -> dict[str, Any]:
+    """Change the fields that were given; raises ConflictError for a taken name.
+
+    Returns the old and the new value of each that is another now, for the audit log.
+    """
+    changed: dict[str, Any] = {}
+    for field in sorted(change.model_fields_set):
+        old, new = getattr(detector, field), getattr(change, field)
+        if new is None and field != "target":
             raise InvalidInputError.of(field, "must not be null; leave it out instead")
-        setattr(detector, field, value)
+        if new != old:
+            changed[field] = {"old": _cut(old), "new": _cut(new)}
+            setattr(detector, field, new)
     _flush_name(session, detector.name)
+    return changed
+
+
+def _cut(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > _LONGEST_IN_LOG
+    return f"{value[:_LONGEST_IN_LOG]}…" if is_long else value
 
 
 def archive_detector(detector: Detector, *, archived_at: datetime) -> None:
     """Hide a detector from the lists and free its name; nothing is lost."""
     detector.archived_at = detector.archived_at or archived_at
+
+
+def bring_back_detector(session: Session, detector: Detector) -> None:
+    """Put an archived detector back into the lists, with all that it had.
+
+    Raises ConflictError if another one has its name by now.
+    """
+    name = detector.name
+    detector.archived_at = None
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise ConflictError(
+            f"another detector is named {show(name)} by now; give that one another "
+            "name or archive it first"
+        ) from error
 
 
 def _flush_name(session: Session, name: str) -> None:

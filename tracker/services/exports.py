@@ -60,6 +60,12 @@ def _write_csv(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
     yield buffer.getvalue().encode()
 
 
+def _flat(value: object) -> object:
+    """Return an object as its JSON, for a file that has cells alone."""
+    is_object = isinstance(value, dict)
+    return json.dumps(value, ensure_ascii=False) if is_object else value
+
+
 def _cell(value: object) -> object:
     if value is None:
         return ""
@@ -67,6 +73,7 @@ def _cell(value: object) -> object:
         return "true" if value else "false"
     if isinstance(value, float):
         return repr(value)
+    value = _flat(value)
     if isinstance(value, str) and _FORMULA.match(value):
         return f"'{value}"
     return value
@@ -103,7 +110,8 @@ def _write_parquet(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as file:
         with pq.ParquetWriter(file, schema) as writer:
             for chunk in _chunks(rows):
-                writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+                cells = [{k: _flat(v) for k, v in row.items()} for row in chunk]
+                writer.write_table(pa.Table.from_pylist(cells, schema=schema))
         file.seek(0)
         while piece := file.read(2**16):
             yield piece

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -28,6 +28,8 @@ ROLES = ("viewer", "labeler", "editor", "admin")
 
 # Whoever sends more mistakes than these has not read the first ones yet.
 _MOST_ERRORS = 100
+# A longer value is cut in an error.
+_LONGEST_SHOWN = 80
 _METADATA_BYTES = 16 * 1024
 _METADATA_DEPTH = 20
 # RFC 3339, which is narrower than what datetime.fromisoformat takes.
@@ -84,15 +86,29 @@ def _describe(detail: Any) -> str:
 
 
 def show(value: object) -> str:
-    """Return *value* as it may stand in a message: short, printable, storable."""
+    """Return *value* as it may stand in a message: short, printable, storable.
+
+    Letters stand as they are; what cannot be seen, or turns the direction of what
+    is beside it, is escaped.
+    """
+    if isinstance(value, str):
+        return _shorten(value, repr)
     try:
-        return _shorten(ascii(value))
+        return _shorten(repr(value))
     except RecursionError:
         return "what is nested so deeply"
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
+def show_name(name: str) -> str:
+    """Return *name* as it may stand where a field is named, without quotes."""
+    return _shorten(name, lambda text: repr(text)[1:-1])
+
+
+def _shorten(text: str, write: Callable[[str], str] = str) -> str:
+    # The characters of the text itself are counted, not those it is written with.
+    if len(text) <= _LONGEST_SHOWN:
+        return write(text)
+    return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
 
 
 def parse_instant(value: object) -> datetime:

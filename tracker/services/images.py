@@ -4,6 +4,7 @@ import io
 import warnings
 from typing import NamedTuple
 
+import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from tracker.errors import InvalidInputError
@@ -14,6 +15,13 @@ MAX_BYTES = 10 * 2**20
 MAX_PIXELS = 25_000_000
 # Twice what a list or a grid shows, for screens with two pixels in place of one.
 THUMBNAIL_PIXELS = 320
+# The modes that each format keeps as they are.
+_WRITTEN = {
+    "PNG": {"1", "L", "LA", "P", "RGB", "RGBA"},
+    "JPEG": {"L", "RGB"},
+    "WEBP": {"RGB", "RGBA"},
+}
+_FROM_SIXTEEN_BITS = ((np.arange(2**16) + 128) // 257).astype(np.uint8)
 
 
 class CleanImage(NamedTuple):
@@ -70,23 +78,35 @@ def make_thumbnail(content: bytes, suffix: str) -> CleanImage:
     return CleanImage(output.getvalue(), "webp")
 
 
+def to_eight_bits(image: Image.Image) -> Image.Image:
+    """Return *image* with 8 bits for each value, and in a mode that shows alike.
+
+    Raises InvalidInputError for values of no known range, which cannot be scaled.
+    """
+    if image.mode.startswith("I;16"):
+        # Pillow cuts off what is above 255, and nearly everything would be white.
+        grey = np.asarray(image)
+        transparent = image.info.get("transparency")
+        image = Image.fromarray(_FROM_SIXTEEN_BITS[grey])
+        if transparent is not None:
+            opaque = np.where(grey == transparent, 0, 255).astype(np.uint8)
+            image.putalpha(Image.fromarray(opaque))
+    elif image.mode in {"I", "F"}:
+        raise InvalidInputError.of(
+            "image", "its values have 32 bits each; send 8 or 16 bits"
+        )
+    elif image.mode not in {"LA", "RGBA"} and image.has_transparency_data:
+        # One colour of all may stand for nothing at all.
+        image = image.convert("RGBA")
+    return image
+
+
 def _write_anew(image: Image.Image) -> CleanImage:
     image_format = str(image.format)
-    pixels = ImageOps.exif_transpose(image)
+    pixels = to_eight_bits(ImageOps.exif_transpose(image))
     pixels.info = {}
-    if image_format == "JPEG" and pixels.mode not in ("L", "RGB"):
-        pixels = pixels.convert("RGB")
-    if image_format == "PNG" and pixels.mode not in (
-        "1",
-        "L",
-        "LA",
-        "P",
-        "RGB",
-        "RGBA",
-    ):
-        pixels = pixels.convert("RGBA")
-    if image_format == "WEBP" and pixels.mode not in ("RGB", "RGBA"):
-        pixels = pixels.convert("RGBA")
+    if pixels.mode not in _WRITTEN[image_format]:
+        pixels = pixels.convert("RGB" if image_format == "JPEG" else "RGBA")
     output = io.BytesIO()
     options = {"quality": 90} if image_format != "PNG" else {}
     pixels.save(output, image_format, **options)

@@ -96,12 +96,17 @@ def carry_out(
         on_progress=note,
     )
     if report.has_changed:
-        _record(session, file_import, detector.name, happened_at=created_at)
+        _record(session, file_import, detector.name, report, happened_at=created_at)
     return report
 
 
 def _record(
-    session: Session, file_import: FileImport, subject: str, *, happened_at: datetime
+    session: Session,
+    file_import: FileImport,
+    subject: str,
+    report: ImportReport,
+    *,
+    happened_at: datetime,
 ) -> None:
     record(
         session,
@@ -111,6 +116,7 @@ def _record(
         happened_at=happened_at,
         address=file_import.address,
         sha256=file_import.sha256,
+        **report.counts,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
 
@@ -43,6 +44,15 @@ class ImportReport:
     def has_changed(self) -> bool:
         """Whether anything was added."""
         return bool(self.queries_added or self.labels_added)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """How much it was, for the audit log."""
+        return {
+            "rows": self.rows,
+            "queries_added": self.queries_added,
+            "labels_added": self.labels_added,
+        }
 
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
         """Count a bad row and keep what is wrong with it, up to a thousand."""

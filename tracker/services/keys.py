@@ -6,15 +6,13 @@ import string
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, NotFoundError
-from tracker.services.accounts import check_name
+from tracker.errors import NotFoundError
 from tracker.services.detectors import get_detector
 from tracker.services.fields import ROLES, refuse, show
+from tracker.services.names import check_is_free, check_name
 from tracker.storage import api_keys as storage
-from tracker.storage.accounts import find_account
 from tracker.storage.api_keys import ApiKey
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -36,8 +34,7 @@ def create_key(
     if role not in ROLES:
         refuse("role", role, f"it must be one of {', '.join(ROLES)}")
     check_name(name)
-    if find_account(session, name) is not None:
-        raise ConflictError(f"there is an account named {show(name)}; choose another")
+    check_is_free(session, name)
     text = "trk_" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     key = ApiKey(
         name=name,
@@ -47,10 +44,7 @@ def create_key(
         created_at=created_at,
     )
     session.add(key)
-    try:
-        session.flush()
-    except IntegrityError as error:
-        raise ConflictError(f"there is a key named {show(name)} already") from error
+    session.flush()
     for reference in detectors or ():
         detector_id = get_detector(session, reference).id
         storage.add_key_detector_id(session, key.id, detector_id)

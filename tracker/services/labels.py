@@ -6,7 +6,12 @@ from datetime import datetime
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.agreement import weigh
+from tracker.services.agreement import (
+    SettledError,
+    choose_sampling,
+    is_closed,
+    weigh,
+)
 from tracker.services.detectors import check_class
 from tracker.services.fields import Input, Instant, LabelText, Note, Sampling, missing
 from tracker.services.queries import label_row
@@ -43,11 +48,13 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     *,
     labeler: str,
     created_at: datetime,
+    is_editor: bool = False,
 ) -> Label:
     """Give *query* a label, which becomes the current one.
 
     The one before stays in the query's label history, and so does everything
-    computed from it.
+    computed from it.  Raises SettledError for what an editor has settled, unless
+    *is_editor* says that the labeler is one too.
     """
     check_class(detector, new.label, field="label", may_be_unclear=True)
     # The lock goes first: of two people who label at once, the second waits here
@@ -55,8 +62,10 @@ def add_label(  # noqa: PLR0913 - what is given, to which, by whom and when.
     current = lock_query(session, detector.id, query.id)
     if current is None:
         raise missing("query", dump_id("iq", query.id))
+    if is_closed(current, is_editor=is_editor):
+        raise SettledError
     batch = add_batch(session, detector.id, created_at=created_at)
-    sampling = new.sampling or current.sampling
+    sampling = new.sampling or choose_sampling(session, current, settles=new.settles)
     row = label_row(
         first_id(batch),
         current.id,

@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
-from tracker.services.accounts import change_role, check_name, create_account
+from tracker.services.accounts import change_role, create_account
 from tracker.services.fields import ROLES
-from tracker.storage.accounts import Account, find_account, find_account_by_identity
-from tracker.storage.api_keys import find_key_by_name
+from tracker.services.names import check_name, find_alike
+from tracker.storage.accounts import Account, find_account_by_identity
 
 
 def choose_role(
@@ -53,12 +53,7 @@ def _find_free_name(session: Session, claims: Mapping[str, Any]) -> str:
     otherwise = f"person {str(claims['sub'])[:50]}"
     name = next((found for found in (*said, otherwise) if _is_name(found)), "person")
     tried = chain([name], (f"{name[:90]} {number}" for number in count(2)))
-    return next(
-        free
-        for free in tried
-        if find_account(session, free) is None
-        and find_key_by_name(session, free) is None
-    )
+    return next(free for free in tried if find_alike(session, free) is None)
 
 
 def _is_name(said: object) -> TypeGuard[str]:

@@ -1,5 +1,6 @@
 """The next query to label: drawn at random, and reserved for one labeler."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -8,7 +9,7 @@ from tracker.services.ranks import TARGETED
 from tracker.storage import reservations as storage
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query, list_queries
-from tracker.storage.queues import Queue
+from tracker.storage.queues import Queue, RandomQueue
 
 RESERVED_FOR = timedelta(minutes=5)
 # A page says how many wait; beyond so many the number helps nobody.
@@ -62,6 +63,13 @@ def skip(session: Session, query: Query, *, labeler: str, skipped_at: datetime) 
 def count_waiting(session: Session, queue: Queue) -> int:
     """Count the queries of *queue*, reserved or not; MOST_COUNTED if more."""
     return storage.count_waiting(session, queue, limit=MOST_COUNTED)
+
+
+def count_for_others(session: Session, queue: Queue) -> int:
+    """Count what waits for others alone, where *queue* has nothing for its labeler."""
+    if not isinstance(queue, RandomQueue) or queue.labeler is None:
+        return 0
+    return count_waiting(session, replace(queue, labeler=None))
 
 
 def has_unlabelled(session: Session, detector: Detector) -> bool:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.fields import show
+from tracker.services.fields import show, show_name
 
 FIELDS = (
     "key",
@@ -131,9 +131,8 @@ def _json_row(number: int, line: bytes) -> Row:
     try:
         return _object_row(number, load_json(line))
     except ValueError as error:
-        message = (
-            f"{show(line[:200].decode(errors='replace').strip())} is not right: {error}"
-        )
+        text = line.decode(errors="replace").strip()
+        message = f"{show(text)} is not right: {error}"
         return Row(number, {}).without("row", message)
 
 
@@ -153,7 +152,7 @@ def iter_items(body: Any) -> Iterator[Row]:
     for name in body:
         if name != "items":
             raise InvalidInputError.of(
-                show(name)[1:-1], "is not a known field beside items"
+                show_name(name), "is not a known field beside items"
             )
     for number, item in enumerate(body["items"], start=1):
         yield _object_row(number, item)
@@ -185,7 +184,7 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
         unknown = [name for name in file.schema_arrow.names if name not in fields]
         if unknown:
             raise InvalidInputError.of(
-                show(unknown[0])[1:-1],
+                show_name(unknown[0]),
                 f"is not a known column; there are: {', '.join(fields)}",
             )
         number = 0

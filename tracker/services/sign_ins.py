@@ -32,7 +32,10 @@ class TooManyTriesError(TrackerError):
 
     def __init__(self, wait: timedelta) -> None:
         """Say how long to *wait*."""
-        super().__init__("too many tries; wait some minutes, or ask for a link")
+        minutes = TRIES_WITHIN // timedelta(minutes=1)
+        super().__init__(
+            f"too many tries; wait up to {minutes} minutes, or ask for a link"
+        )
         self.seconds = max(1, int(wait.total_seconds()) + 1)
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, insert, select
+from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
+
+_ADVISORY_LOCK = 7_261_003
 
 
 class Account(Base):
@@ -43,6 +45,13 @@ class AccountDetector(Base):
     detector_id: Mapped[int] = mapped_column(
         ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
+
+
+def lock_names(session: Session) -> None:
+    """Let nobody else look for a free name until this transaction ends."""
+    # SQLite has one writer at a time.
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
 
 
 def find_account(session: Session, name: str) -> Account | None:

@@ -9,6 +9,9 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, stream
 
+# Among so many of the newest a page finds the names to choose from.
+_MOST_LOOKED_AT = 10_000
+
 
 class AuditEvent(Base):
     """One thing that somebody did."""
@@ -28,13 +31,35 @@ class AuditEvent(Base):
 
 
 def list_events(
-    session: Session, *, before: int | None = None, limit: int
+    session: Session,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    before: int | None = None,
+    limit: int,
 ) -> Sequence[AuditEvent]:
-    """Return the newest events, from *before* that one on backwards."""
+    """Return the newest events that pass, from *before* that one on backwards."""
     statement = select(AuditEvent).order_by(AuditEvent.id.desc()).limit(limit)
+    if actor is not None:
+        statement = statement.where(AuditEvent.actor == actor)
+    if action is not None:
+        statement = statement.where(AuditEvent.action == action)
     if before is not None:
         statement = statement.where(AuditEvent.id < before)
     return session.scalars(statement).all()
+
+
+def list_doings(session: Session) -> Sequence[tuple[str, str]]:
+    """Return who did what lately, each pair once."""
+    newest = (
+        select(AuditEvent.actor, AuditEvent.action)
+        .order_by(AuditEvent.id.desc())
+        .limit(_MOST_LOOKED_AT)
+        .subquery()
+    )
+    return [
+        (row.actor, row.action) for row in session.execute(select(newest).distinct())
+    ]
 
 
 def iter_events(session: Session) -> Iterator[AuditEvent]:

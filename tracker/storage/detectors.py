@@ -6,10 +6,12 @@ from datetime import datetime
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    ColumnElement,
     ForeignKey,
     Index,
     Text,
     UniqueConstraint,
+    func,
     select,
     text,
 )
@@ -114,6 +116,33 @@ def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
     if after is not None:
         statement = statement.where(Detector.id > after)
     return session.scalars(statement.limit(limit)).all()
+
+
+def list_archived(
+    session: Session,
+    *,
+    before: int | None = None,
+    limit: int,
+    among: Collection[int] | None = None,
+) -> Sequence[Detector]:
+    """Return the archived detectors, the newest first."""
+    statement = select(Detector).where(*_are_archived(among))
+    if before is not None:
+        statement = statement.where(Detector.id < before)
+    return session.scalars(statement.order_by(Detector.id.desc()).limit(limit)).all()
+
+
+def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
+    """Count the archived detectors."""
+    statement = select(func.count()).select_from(Detector).where(*_are_archived(among))
+    return session.scalars(statement).one()
+
+
+def _are_archived(among: Collection[int] | None) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = [Detector.archived_at.is_not(None)]
+    if among is not None:
+        found.append(Detector.id.in_(among))
+    return found
 
 
 def list_versions(session: Session, detector_id: int) -> Sequence[Version]:

@@ -246,9 +246,11 @@ def set_current_labels(
     """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
 
     And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
-    audit queue unless ``is_open`` says that others are to be asked too.
+    audit queue unless ``is_open`` says that others are to be asked too; once settled
+    it leaves in any case.
     """
     table = Query.__table__
+    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
     statement = (
         update(table)  # type: ignore[arg-type]
         .where(
@@ -262,17 +264,16 @@ def set_current_labels(
             # What was labelled because of what it is would be missing in the random
             # sample, so the audit asks for it all the same.
             audit_rank=case(
+                (agreement == "settled", None),
                 (
                     or_(
                         bindparam("sampling", type_=Text) == "targeted",
                         bindparam("is_open", type_=Boolean),
                     ),
                     table.c.audit_rank,
-                )
+                ),
             ),
-            agreement=func.coalesce(
-                bindparam("agreement", type_=Text), table.c.agreement
-            ),
+            agreement=agreement,
         )
     )
     usual = {"of_detector": detector_id, "is_open": False, "agreement": None}

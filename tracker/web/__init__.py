@@ -6,6 +6,7 @@ from jinja2 import StrictUndefined
 from tracker.settings import Settings
 from tracker.web import (
     accounts,
+    archive,
     audit,
     comparison,
     detectors,
@@ -29,6 +30,7 @@ from tracker.web.sparklines import EXTENSION, Sparklines
 
 __all__ = [
     "accounts",
+    "archive",
     "audit",
     "comparison",
     "detectors",

@@ -18,7 +18,13 @@ from tracker.services.detectors import (
 )
 from tracker.services.estimates import Decision, Estimate, decide, get_estimate
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
+from tracker.storage.detectors import (
+    Detector,
+    Version,
+    count_archived,
+    list_detectors,
+    list_versions,
+)
 from tracker.storage.leases import Lease, find_failure
 from tracker.storage.queries import count_disputed
 from tracker.web import confusion
@@ -121,6 +127,7 @@ def show_detectors() -> ResponseReturnValue:
             axis=_build_common_axis(rows),
             last=last,
             is_first=after is None,
+            archived=count_archived(session, among=account().detectors),
         )
 
 

@@ -159,7 +159,8 @@ def _import(detector_id: str, sent: _Sent) -> ImportReport:
             skip_bad_rows=sent.on_error == "skip",
         )
         if report.has_changed:
-            audit(session, "imported", detector.name, sha256=sent.digest)
+            name, counts = detector.name, report.counts
+            audit(session, "imported", name, sha256=sent.digest, **counts)
         return report
 
     return database().run(work)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import account, database, now, requires
+from tracker.services.agreement import SettledError
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.labels import NewLabel, add_label
@@ -78,7 +79,11 @@ def _store(session: Session, detector: Detector) -> list[tuple[str, str]]:
             continue
         new = parse_input(NewLabel, {"label": answers[name], "sampling": "random"})
         labeler = account().name
-        add_label(session, detector, query, new, labeler=labeler, created_at=now())
+        try:
+            add_label(session, detector, query, new, labeler=labeler, created_at=now())
+        except SettledError:
+            # Just now, since it was found to wait.
+            continue
         stored.append((new.label, query.predicted))
     return stored
 

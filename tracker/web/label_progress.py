@@ -12,7 +12,11 @@ from tracker.services.detectors import choose_versions, get_detector
 from tracker.services.estimates import Estimate, get_estimate
 from tracker.services.labels import Today, count_today
 from tracker.services.planning import choose_next, labels_for_class
-from tracker.services.reservations import MOST_COUNTED, count_waiting
+from tracker.services.reservations import (
+    MOST_COUNTED,
+    count_for_others,
+    count_waiting,
+)
 from tracker.storage.detectors import Detector, list_versions
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.label_queues import Chosen, choose_queue
@@ -33,6 +37,8 @@ class Progress:
     axis: Axis
     labels: int
     waiting: int
+    # Whether all of that waits for other people, because this one has answered it.
+    is_for_others: bool
     today: Today
     classes: Sequence[Reading]
     next_class: str
@@ -90,6 +96,8 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
     classes = read_classes(estimate, limit=_MOST_CLASSES)
     scope = choose_next(estimate).scope
     width = 2 * float(chosen.points) / 100
+    waiting = count_waiting(session, chosen.queue)
+    for_others = 0 if waiting else count_for_others(session, chosen.queue)
     return Progress(
         estimate=estimate,
         reading=reading,
@@ -101,7 +109,8 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         needed=labels_for_class(
             scope.correct, scope.labelled, width, estimate.confidence_level
         ),
-        waiting=count_waiting(session, chosen.queue),
+        waiting=waiting or for_others,
+        is_for_others=for_others > 0,
         versions=len(versions),
         sparkline=draw_sparkline(session, newest[0] if newest else None),
     )

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import Response, flash, redirect, render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import account, database, now, requires
+from tracker.services.agreement import SettledError, is_closed
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input, refuse
 from tracker.services.labels import NewLabel, add_label, list_label_history
@@ -72,11 +73,23 @@ def label_next(detector_id: str) -> ResponseReturnValue:
         except InvalidInputError as error:
             form = failed_form(typed, error)
             return _show(detector_id, asked=typed, form=form), 422
+        except SettledError:
+            return _send_to_settled(str(last))
     with database().read() as session:
         detector = get_detector(session, detector_id)
         address = choose_queue(session, detector, typed).address
     following = dict[str, Any](address, detector_id=detector_id, last=last)
     return redirect(url_for("pages.show_next", **following), 303)
+
+
+def _send_to_settled(query_id: str) -> ResponseReturnValue:
+    """Lead to the page of a query that was settled while it was looked at here."""
+    flash("Your answer was not saved, for an editor has settled this query meanwhile.")
+    address = url_for("pages.show_query", query_id=query_id)
+    if "HX-Request" in request.headers:
+        # What takes the place of the form comes from this page, not from that one.
+        return Response(status=409, headers={"HX-Redirect": address})
+    return redirect(address, 303)
 
 
 def _store(detector_id: str, typed: Mapping[str, str]) -> None:
@@ -96,8 +109,15 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
         if not choose_keys(detector.classes) and "label" in given:
             given["label"] = find_class(detector.classes, given["label"])
         new = parse_input(NewLabel, given)
-        labeler = account().name
-        add_label(session, detector, query, new, labeler=labeler, created_at=now())
+        add_label(
+            session,
+            detector,
+            query,
+            new,
+            labeler=account().name,
+            created_at=now(),
+            is_editor=account().may("editor"),
+        )
 
 
 def find_class(classes: list[str], typed: str) -> str:
@@ -184,7 +204,10 @@ def _find_labelled(
     # A query without a label would tell its prediction before it is answered, and
     # may be reserved for somebody else.
     query = find_query_of(session, detector, query_id)
-    return query if query is not None and query.label is not None else None
+    if query is None or query.label is None:
+        return None
+    # What cannot be changed is not offered to be.
+    return None if is_closed(query, is_editor=account().may("editor")) else query
 
 
 def _render(  # noqa: PLR0913 - what is shown, and what was asked for.

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, context, database, now, requires
-from tracker.services.agreement import DISPUTED, get_agreement
+from tracker.services.agreement import DISPUTED, get_agreement, is_closed
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import UNCLEAR, parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
@@ -88,8 +88,15 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
     with database().write() as session:
         query = get_query(session, query_id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
-        labeler = account().name
-        add_label(session, detector, query, new, labeler=labeler, created_at=now())
+        add_label(
+            session,
+            detector,
+            query,
+            new,
+            labeler=account().name,
+            created_at=now(),
+            is_editor=account().may("editor"),
+        )
 
 
 def _render(session: Session, query: Query, form: Form) -> str:
@@ -104,6 +111,7 @@ def _render(session: Session, query: Query, form: Form) -> str:
         history=list_label_history(session, query),
         labels=[*detector.classes, UNCLEAR],
         settles=query.agreement == DISPUTED and account().may("editor"),
+        is_closed=is_closed(query, is_editor=account().may("editor")),
         form=form,
     )
 

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import audit, context, database, now, requires
 from tracker.services.detectors import (
-    archive_detector,
     change_detector,
     get_detector,
     get_open_detector,
@@ -55,8 +54,9 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
         change = parse_detector_change(request.form)
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
-            change_detector(session, detector, change)
-            audit(session, "detector changed", detector.name)
+            changed = change_detector(session, detector, change)
+            if changed:
+                audit(session, "detector changed", detector.name, **changed)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             detector = get_detector(session, detector_id)
@@ -66,20 +66,6 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
             ), 422
     flash("Saved.")
     return redirect(url_for("pages.edit_detector", detector_id=detector_id), 303)
-
-
-@pages.post("/detectors/<detector_id>/archive")
-@requires("admin")
-def archive(detector_id: str) -> ResponseReturnValue:
-    """Archive a detector, once the visitor has said yes."""
-    if request.form.get("sure") != "yes":
-        raise InvalidInputError.of("sure", "say yes to archive the detector")
-    with database().write() as session:
-        detector = get_open_detector(session, detector_id)
-        archive_detector(detector, archived_at=now())
-        audit(session, "detector archived", detector.name)
-        flash(f"{detector.name} is archived.")
-    return redirect(url_for("pages.show_detectors"), 303)
 
 
 @pages.get("/settings")

@@ -16,7 +16,7 @@ from tracker.charts import words as chart_words
 from tracker.charts.histogram import Column, build_histogram
 from tracker.charts.series import Point
 from tracker.errors import ConflictError, FieldError, InvalidInputError
-from tracker.http import account, database, now, requires
+from tracker.http import account, audit, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.studies import (
     MOST_ROUNDS,
@@ -109,9 +109,12 @@ def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> NewStudy:
 
 def _add(session: Session, detector_id: str, new: NewStudy) -> Study:
     detector = get_open_detector(session, detector_id)
-    study, _ = add_study(
+    study, is_new = add_study(
         session, detector, new, added_by=account().name, created_at=now()
     )
+    if is_new:
+        rounds = study.rounds
+        audit(session, "study added", detector.name, study=study.name, rounds=rounds)
     return study
 
 
