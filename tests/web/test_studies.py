@@ -154,8 +154,9 @@ def test_what_is_wrong_is_said_at_its_field(
 
 def test_an_archived_detector_takes_no_study(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
+    assert visitor.get(f"/detectors/{detector_id}/studies").find("input", id="file")
     visitor.send(f"/detectors/{detector_id}/archive", {"sure": "yes"})
-    assert not visitor.get(f"/detectors/{detector_id}/studies").find("form")
+    assert not visitor.get(f"/detectors/{detector_id}/studies").find("input", id="file")
     assert upload(visitor, detector_id).status == 422
 
 
