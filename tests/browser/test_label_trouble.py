@@ -8,6 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import (
+    open_held,
     query_of,
     wait_for_next_image,
     wait_for_other,
@@ -61,7 +62,7 @@ def _fail(page: Page, pattern: str, status: int | None) -> None:
 def test_an_answer_that_is_not_saved_is_told(
     open_page: Open, site: Site, status: int | None, why: str
 ) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     first = query_of(page)
     page.keyboard.press(site.digits[first])
     second = wait_for_other(page, first)
@@ -87,7 +88,7 @@ def test_an_answer_that_is_not_saved_is_told(
 def test_an_answer_that_is_not_opened_again_is_told(
     open_page: Open, site: Site, status: int | None
 ) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     first = query_of(page)
     page.keyboard.press(site.digits[first])
     second = wait_for_other(page, first)
@@ -104,9 +105,9 @@ def test_an_answer_that_is_not_opened_again_is_told(
 def test_an_answer_that_was_saved_is_not_called_lost(
     open_page: Open, site: Site
 ) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     first = query_of(page)
-    gone = {"Location": "/nowhere"}
+    gone = {"Location": "/nowhere/else"}
     page.route("**/label", lambda route: route.fulfill(status=303, headers=gone))
     page.keyboard.press(site.digits[first])
     expect(page.get_by_role("alert")).to_contain_text("Your answer was saved, but")
@@ -116,7 +117,7 @@ def test_an_answer_that_was_saved_is_not_called_lost(
 def test_what_is_read_in_the_background_raises_no_alarm(
     open_page: Open, status: int | None
 ) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     count = page.locator("#label-count").inner_text()
     _fail(page, "**/progress?*", status)
     ended = "requestfinished" if status else "requestfailed"
@@ -131,7 +132,7 @@ def test_what_is_read_in_the_background_raises_no_alarm(
 def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
     open_page: Open, site: Site
 ) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     first = query_of(page)
     wait_for_next_image(page)
     places = page.evaluate(_PLACES)
@@ -149,7 +150,7 @@ def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
 
 
 def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     wait_for_next_image(page)
     held = _hold(page, "**/label")
     # From here on the next image is seen, and a key is about it.
@@ -171,7 +172,7 @@ def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
 
 
 def test_another_key_is_no_bounce(open_page: Open) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     wait_for_next_image(page)
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
@@ -187,7 +188,7 @@ def test_another_key_is_no_bounce(open_page: Open) -> None:
 
 
 def test_a_key_that_leads_into_a_text_is_not_typed_there(open_page: Open) -> None:
-    page = open_page(MANY).page
+    page = open_held(open_page, MANY)
     page.keyboard.press("n")
     note = page.locator("#note")
     expect(note).to_be_focused()

@@ -1,6 +1,11 @@
 """What the label page shows, and when it takes the next answer."""
 
+from collections.abc import Callable
+from urllib.parse import urljoin
+
 from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watch
 
 _IS_THERE = """() => [...document.querySelectorAll(".label-image img")].every(
   image => image.complete)"""
@@ -11,6 +16,18 @@ _LOAD_NEXT = """() => {
   image.src = document.querySelector("[data-next-image]").dataset.nextImage;
   return image.decode();
 }"""
+
+
+def open_held(open_page: Callable[..., Watch], path: str) -> Page:
+    """Return a page of whose requests no route misses one.
+
+    Where the first route is added to a page that is open, a busy browser may let the
+    next request pass by it.
+    """
+    page = open_page("/account").page
+    page.route("**/nowhere", lambda route: route.continue_())
+    page.goto(urljoin(page.url, path))
+    return page
 
 
 def query_of(page: Page) -> str:
