@@ -1,9 +1,34 @@
-/* A choice that needs no second click: the form is sent when it changes. */
+/* A choice that needs no second click: the form is sent when it changes.  What was used
+   to send it has the focus again on the page that comes. */
 
 (() => {
   "use strict";
 
-  document.addEventListener("change", (event) => {
-    if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+  const USED = "tracker-used";
+
+  function send(event) {
+    const control = event.target;
+    if (!control.matches("[data-submit]")) return;
+    remember(control);
+    control.form.requestSubmit();
+  }
+
+  function remember(control) {
+    const { pathname } = new URL(control.form.action);
+    sessionStorage.setItem(USED, JSON.stringify({ pathname, id: control.id }));
+  }
+
+  function giveBack() {
+    const used = JSON.parse(sessionStorage.getItem(USED));
+    sessionStorage.removeItem(USED);
+    if (used?.pathname === location.pathname) document.getElementById(used.id)?.focus();
+  }
+
+  document.addEventListener("change", send);
+  document.addEventListener("submit", (event) => {
+    const control = document.activeElement;
+    const isChoice = event.target.querySelector("[data-submit]");
+    if (isChoice && event.target.contains(control)) remember(control);
   });
+  giveBack();
 })();

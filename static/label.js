@@ -4,6 +4,11 @@
   "use strict";
 
   const EDITABLE = "input:not([type=hidden]), textarea, select, [contenteditable]";
+  // A worn key goes down twice when it is pressed once.
+  const BOUNCE_MS = 80;
+  const SLOW_MS = 400;
+  // When each key last went down.
+  const downs = new Map();
   let ahead = null;
   // The addresses of images that were there, though a new element may not know it yet.
   const loaded = new Set();
@@ -13,10 +18,21 @@
 
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.target.matches?.(EDITABLE)) {
-      if (event.key === "Escape") event.target.blur();
-      return;
-    }
+    const isBounce = event.timeStamp - downs.get(event.key) < BOUNCE_MS;
+    const isText = event.target.matches?.(EDITABLE);
+    // In a text a letter may come twice, but for the one that led into it.
+    if (isText && !isBounce) downs.clear();
+    else downs.set(event.key, event.timeStamp);
+    if (isBounce) event.preventDefault();
+    else if (isText) leave(event);
+    else act(event);
+  }
+
+  function leave(event) {
+    if (event.key === "Escape") event.target.blur();
+  }
+
+  function act(event) {
     const help = document.getElementById("help");
     if (event.key === "?") {
       if (help.open) help.close();
@@ -74,7 +90,7 @@
       event.stopImmediatePropagation();
       if (underway) keep(event.submitter?.dataset.key);
     } else {
-      underway = { form, key: null, isSeen: false };
+      underway = { form, key: null, isSeen: false, slow: setTimeout(sayWait, SLOW_MS) };
       showAhead();
     }
   }
@@ -107,8 +123,7 @@
   }
 
   function goOn() {
-    const done = underway;
-    underway = null;
+    const done = finish();
     loadAhead();
     tell();
     if (!done?.key) return;
@@ -134,8 +149,46 @@
   }
 
   function goBack() {
-    if (underway.image) underway.image.src = underway.before;
+    const lost = finish();
+    if (lost.image) lost.image.src = lost.before;
+    // The same key again is about the same image.
+    downs.clear();
+    document.querySelector(".label-bar").classList.remove("is-slow");
+  }
+
+  function finish() {
+    const done = underway;
     underway = null;
+    clearTimeout(done?.slow);
+    return done;
+  }
+
+  function sayWait() {
+    document.querySelector(".label-bar").classList.add("is-slow");
+    document.getElementById("said").textContent =
+      document.querySelector(".bar-wait").textContent;
+  }
+
+  /* The words stay until the next answer replaces the bar that holds them. */
+  function sayTrouble({ response }, isAnswer) {
+    const what = isAnswer ? "Your answer was not saved" : "Nothing was changed";
+    const why = response ? "the server answered with an error" : "the server does not answer";
+    const isSaved = isAnswer && response?.raw.redirected;
+    document.getElementById("said").textContent = "";
+    document.querySelector(".label-bar").classList.add("is-troubled");
+    document.querySelector(".bar-trouble").textContent = isSaved
+      ? "Your answer was saved, but the next query did not come. Load the page again."
+      : `${what}: ${why}. Try again.`;
+  }
+
+  /* No answer came, or none that replaced what had asked for it. */
+  function notice(context) {
+    const { sourceElement } = context;
+    const isAnswer = Boolean(underway) && sourceElement === underway.form;
+    if (isAnswer) goBack();
+    // Whoever was signed out is told so by the page that comes.
+    if (context.hx?.redirect) return;
+    if (isAnswer || sourceElement.matches("#undo")) sayTrouble(context, isAnswer);
   }
 
   document.addEventListener("keydown", press);
@@ -147,9 +200,6 @@
     // The panel beside it is renewed on its own.
     if (!underway?.form.isConnected) goOn();
   });
-  document.addEventListener("htmx:finally:request", (event) => {
-    // No answer came, or none that replaced the form.
-    if (underway && event.detail.ctx.sourceElement === underway.form) goBack();
-  });
+  document.addEventListener("htmx:finally:request", (event) => notice(event.detail.ctx));
   loadAhead();
 })();

@@ -6,7 +6,12 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Site, Watch
-from tests.browser.turns import query_of, wait_for_next_image, wait_for_other
+from tests.browser.turns import (
+    open_held,
+    query_of,
+    wait_for_next_image,
+    wait_for_other,
+)
 
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
@@ -83,7 +88,7 @@ def test_the_next_image_is_shown_before_the_server_answers(
 def test_the_image_comes_back_where_the_answer_is_lost(
     open_page: Open, site: Site
 ) -> None:
-    page = open_page("/detectors/det_5/label").page
+    page = open_held(open_page, "/detectors/det_5/label")
     first = query_of(page)
     wait_for_next_image(page)
     page.route("**/label", lambda route: route.abort())
@@ -128,6 +133,7 @@ def test_a_width_is_chosen_and_kept(open_page: Open, width: str) -> None:
     page.get_by_label("within ±").select_option(width)
     page.wait_for_url("**within=*")
     expect(page.get_by_label("within ±")).to_have_value(width)
+    page.keyboard.press("Escape")
     count = page.locator("#label-count").inner_text()
     page.keyboard.press("u")
     expect(page.locator("#label-count")).not_to_have_text(count)

@@ -1,14 +1,33 @@
 """What the label page shows, and when it takes the next answer."""
 
+from collections.abc import Callable
+from urllib.parse import urljoin
+
 from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watch
 
 _IS_THERE = """() => [...document.querySelectorAll(".label-image img")].every(
   image => image.complete)"""
+# The same key again before that is taken for the bounce of a worn one.
+_IS_QUIET = "new Promise(done => setTimeout(done, 80))"
 _LOAD_NEXT = """() => {
   const image = new Image();
   image.src = document.querySelector("[data-next-image]").dataset.nextImage;
   return image.decode();
 }"""
+
+
+def open_held(open_page: Callable[..., Watch], path: str) -> Page:
+    """Return a page of whose requests no route misses one.
+
+    Where the first route is added to a page that is open, a busy browser may let the
+    next request pass by it.
+    """
+    page = open_page("/account").page
+    page.route("**/nowhere", lambda route: route.continue_())
+    page.goto(urljoin(page.url, path))
+    return page
 
 
 def query_of(page: Page) -> str:
@@ -19,6 +38,7 @@ def wait_for_other(page: Page, query: str) -> str:
     """Wait for a query that is not *query* and for its image; return its id."""
     expect(page.locator("input[name=query]")).not_to_have_value(query)
     page.wait_for_function(_IS_THERE)
+    page.evaluate(_IS_QUIET)
     return query_of(page)
 
 

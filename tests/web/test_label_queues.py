@@ -148,3 +148,37 @@ def test_a_queue_that_there_is_not_is_refused(
     visitor: Visitor, sheep: str, asked: str
 ) -> None:
     assert visitor.get(f"/detectors/{sheep}/label?{asked}").status == 400
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong", "said"),
+    [
+        (
+            "min_confidence=0.5&max_confidence=0.25",
+            {"max_confidence"},
+            "0.25 is not right: it must not be less than \N{LEFT DOUBLE QUOTATION MARK}"
+            "Confidence from\N{RIGHT DOUBLE QUOTATION MARK}",
+        ),
+        ("min_confidence=low", {"min_confidence"}, "low"),
+        (
+            "min_confidence=2&max_confidence=nan",
+            {"min_confidence", "max_confidence"},
+            "is not right",
+        ),
+    ],
+)
+def test_wrong_bounds_are_told_in_the_filter_and_show_no_query(
+    visitor: Visitor, sheep: str, asked: str, wrong: set[str], said: str
+) -> None:
+    typed = dict(part.split("=") for part in asked.split("&"))
+    page = visitor.get(f"/detectors/{sheep}/label?queue=targeted&{asked}")
+    assert page.status == 400
+    for name in ("min_confidence", "max_confidence"):
+        assert (f'id="{name}-error"' in page.html) == (name in wrong)
+    assert said in page.text
+    assert "confidence: " not in page.text
+    for name, value in typed.items():
+        assert f'name="{name}" type="number"' in page.html
+        assert f'value="{value}"' in page.html
+    assert "No query is shown" in page.text
+    assert 'name="query"' not in page.html

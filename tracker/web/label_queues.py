@@ -6,16 +6,19 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.errors import FieldError, InvalidInputError
 from tracker.http import account
 from tracker.services.fields import parse_input
 from tracker.services.queues import QueueChoice, build_queue
 from tracker.storage.detectors import Detector
 from tracker.storage.queues import Queue
-from tracker.web.forms import filled_in
+from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.planning import CHOICES, parse_points
 
 _TEXTS = ("queue", "order", "predicted", "version")
 _NUMBERS = ("min_confidence", "max_confidence")
+# What the page calls min_confidence.
+_FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,25 @@ def choose_queue(
         session, detector, parse_input(QueueChoice, given), labeler=account().name
     )
     return Chosen(queue, address)
+
+
+def failed_filter(asked: Mapping[str, str], error: InvalidInputError) -> Form:
+    """Return what was asked for with each error at its field of the filter.
+
+    Raises *error* again where something is wrong that nobody types there.
+    """
+    if any(wrong.field not in _NUMBERS for wrong in error.errors):
+        raise error
+    named = [
+        FieldError(wrong.field, wrong.message.replace("min_confidence", _FROM))
+        for wrong in error.errors
+    ]
+    return failed_form(asked, InvalidInputError(named))
+
+
+def without_bounds(asked: Mapping[str, str]) -> dict[str, str]:
+    """Return what was asked for without the bounds of the confidence."""
+    return {name: value for name, value in asked.items() if name not in _NUMBERS}
 
 
 def _parse_number(text: str) -> float | str:

@@ -25,7 +25,12 @@ from tracker.storage.queries import Query
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.label_progress import build_progress
-from tracker.web.label_queues import Chosen, choose_queue
+from tracker.web.label_queues import (
+    Chosen,
+    choose_queue,
+    failed_filter,
+    without_bounds,
+)
 from tracker.web.pictures import build_picture
 from tracker.web.planning import CHOICES
 from tracker.web.words import number
@@ -56,7 +61,11 @@ class Answered:
 @requires("labeler")
 def show_next(detector_id: str) -> ResponseReturnValue:
     """Show the next query without its prediction, to be labelled."""
-    return _show(detector_id, asked=request.args, form=Form({}))
+    try:
+        return _show(detector_id, asked=request.args, form=Form({}))
+    except InvalidInputError as error:
+        form = failed_filter(request.args, error)
+        return _ask_again(detector_id, form=form), 400
 
 
 @pages.post("/detectors/<detector_id>/label")
@@ -186,6 +195,14 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
         # Somebody who knew its id may have labelled one meanwhile.
         queries = [query for query in found if chosen.queue.holds(query)]
         return _render(session, detector, chosen, queries, asked=asked, form=form)
+
+
+def _ask_again(detector_id: str, *, form: Form) -> str:
+    """Show what is wrong in the filter, and no query that it might not mean."""
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        chosen = choose_queue(session, detector, without_bounds(form.values))
+        return _render(session, detector, chosen, [], asked=form.values, form=form)
 
 
 def find_query_of(

@@ -1,0 +1,87 @@
+"""Filters and choices: when they are sent, what has the focus, what is wrong."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Watch
+from tests.browser.turns import query_of
+
+Open = Callable[..., Watch]
+MANY = "/detectors/det_5/label"
+TARGETED = "/detectors/det_2/label?queue=targeted"
+_MARK = "document.documentElement.dataset.mark = 'not reloaded'"
+_MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
+
+
+def test_a_bound_that_is_typed_waits_for_enter(open_page: Open) -> None:
+    page = open_page(TARGETED).page
+    page.evaluate(_MARK)
+    query = query_of(page)
+    page.get_by_label("Confidence from").click()
+    page.keyboard.type("0.25")
+    page.keyboard.press("Tab")
+    page.keyboard.type("0.995")
+    assert page.evaluate(_MARKED)
+    assert query_of(page) == query
+    expect(page.get_by_label("to", exact=True)).to_have_value("0.995")
+    expect(page.get_by_role("button", name="Show")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**min_confidence=0.25&max_confidence=0.995")
+    # What is typed next is no label either.
+    expect(page.get_by_label("to", exact=True)).to_be_focused()
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("button", name="Show")).to_be_focused()
+    expect(page.locator(".last-answer")).not_to_contain_text("you said")
+
+
+@pytest.mark.parametrize(
+    ("path", "control", "value"),
+    [
+        (TARGETED, "predicted", "3"),
+        (MANY, "within", "10"),
+        ("/detectors/det_5/label/grid", "within", "10"),
+        ("/detectors/det_1/history", "x", "time"),
+        ("/detectors/det_1/history", "order", "oldest"),
+        ("/detectors/det_1/queries", "show", "wrong"),
+    ],
+)
+def test_what_was_chosen_has_the_focus_again(
+    open_page: Open, path: str, control: str, value: str
+) -> None:
+    page = open_page(path).page
+    page.evaluate(_MARK)
+    select = page.locator(f"#{control}")
+    select.focus()
+    select.select_option(value)
+    page.wait_for_url(f"**{control}={value}*")
+    expect(select).to_be_focused()
+    expect(select).to_have_value(value)
+    # Only there, and once.
+    page.reload()
+    expect(page.locator("body")).to_be_focused()
+
+
+def test_bounds_the_wrong_way_round_are_told_beside_them(open_page: Open) -> None:
+    page = open_page(TARGETED).page
+    page.get_by_label("Confidence from").fill("0.5")
+    page.get_by_label("to", exact=True).fill("0.1")
+    with page.expect_navigation() as asked:
+        page.keyboard.press("Enter")
+    assert asked.value is not None
+    assert asked.value.status == 400
+    upper = page.get_by_label("to", exact=True)
+    expect(upper).to_have_accessible_description(
+        re.compile("^0.1 is not right: it must not be less than .Confidence from.$")
+    )
+    expect(upper).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Confidence from")).to_have_value("0.5")
+    expect(page.get_by_role("alert")).to_contain_text("for the confidence")
+    assert "_confidence" not in page.locator("main").inner_text()
+    upper.fill("0.9")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**max_confidence=0.9")
+    expect(page.locator("#label-count")).to_be_visible()
+    expect(page.locator("#max_confidence-error")).to_have_count(0)
