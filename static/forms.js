@@ -8,9 +8,7 @@
 
   function send(event) {
     const control = event.target;
-    if (!control.matches("[data-submit]")) return;
-    remember(control);
-    control.form.requestSubmit();
+    if (control.matches("[data-submit]")) control.form.requestSubmit();
   }
 
   function remember(control) {
@@ -28,7 +26,9 @@
   document.addEventListener("submit", (event) => {
     const control = document.activeElement;
     const isChoice = event.target.querySelector("[data-submit]");
-    if (isChoice && event.target.contains(control)) remember(control);
+    // Who used the mouse goes on with the keys of the page, not with those of a choice.
+    const isByKey = event.target.contains(control) && control.matches(":focus-visible");
+    if (isChoice && isByKey) remember(control);
   });
   giveBack();
 })();

@@ -18,8 +18,10 @@
 
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    const isBounce = event.timeStamp - downs.get(event.key) < BOUNCE_MS;
     const isText = event.target.matches?.(EDITABLE);
+    // Whoever has the next query before them may say the same of it at once.
+    const isHeld = isText || underway;
+    const isBounce = isHeld && event.timeStamp - downs.get(event.key) < BOUNCE_MS;
     // In a text a letter may come twice, but for the one that led into it.
     if (isText && !isBounce) downs.clear();
     else downs.set(event.key, event.timeStamp);

@@ -32,8 +32,9 @@ def test_a_bound_that_is_typed_waits_for_enter(open_page: Open) -> None:
     page.wait_for_url("**min_confidence=0.25&max_confidence=0.995")
     # What is typed next is no label either.
     expect(page.get_by_label("to", exact=True)).to_be_focused()
+    # Who used the mouse goes on with the keys of the page.
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("button", name="Show")).to_be_focused()
+    expect(page.locator("body")).to_be_focused()
     expect(page.locator(".last-answer")).not_to_contain_text("you said")
 
 

@@ -162,9 +162,8 @@ def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
     held[0].continue_()
     second = wait_for_other(page, first)
     assert len(held) == 1
-    page.evaluate(_PRESS_AT, ["u", 1_158])
-    assert page.locator(".label-form.htmx-request").count() == 0
-    page.evaluate(_PRESS_AT, ["u", 1_238])
+    # Whoever has the next query before them may say the same of it at once.
+    page.evaluate(_PRESS_AT, ["u", 1_099])
     page.wait_for_function("document.querySelector('.label-form.htmx-request')")
     held[1].continue_()
     page.unroute("**/label")

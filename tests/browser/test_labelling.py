@@ -133,7 +133,6 @@ def test_a_width_is_chosen_and_kept(open_page: Open, width: str) -> None:
     page.get_by_label("within ±").select_option(width)
     page.wait_for_url("**within=*")
     expect(page.get_by_label("within ±")).to_have_value(width)
-    page.keyboard.press("Escape")
     count = page.locator("#label-count").inner_text()
     page.keyboard.press("u")
     expect(page.locator("#label-count")).not_to_have_text(count)

@@ -9,8 +9,6 @@ from tests.browser.conftest import Watch
 
 _IS_THERE = """() => [...document.querySelectorAll(".label-image img")].every(
   image => image.complete)"""
-# The same key again before that is taken for the bounce of a worn one.
-_IS_QUIET = "new Promise(done => setTimeout(done, 80))"
 _LOAD_NEXT = """() => {
   const image = new Image();
   image.src = document.querySelector("[data-next-image]").dataset.nextImage;
@@ -38,7 +36,6 @@ def wait_for_other(page: Page, query: str) -> str:
     """Wait for a query that is not *query* and for its image; return its id."""
     expect(page.locator("input[name=query]")).not_to_have_value(query)
     page.wait_for_function(_IS_THERE)
-    page.evaluate(_IS_QUIET)
     return query_of(page)
 
 

@@ -222,7 +222,7 @@ def test_an_image_that_is_missing_is_said_and_the_rest_kept(
     gone.unlink()
     other = new_shell("sqlite")
 
-    assert gone.name in shell("backup", str(file), "--overwrite").stderr
+    assert gone.name in shell("backup", str(file), "--overwrite", status=1).stderr
     other("restore", str(file))
 
     assert manifest_of(str(file))["missing_images"] == [gone.name]
