@@ -1,5 +1,6 @@
 """A real browser in front of a real server, with the job running behind it."""
 
+import contextlib
 import io
 import random
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request
@@ -74,7 +76,8 @@ def site(
     database = open_database(settings.database)
     digits = _fill(database, ImageFolder(settings.image_dir))
     digits |= _add_many(database, ImageFolder(settings.image_dir))
-    server = make_server("127.0.0.1", 0, create_app(settings, database), threaded=True)
+    app = whole(create_app(settings, database))
+    server = make_server("127.0.0.1", 0, app, threaded=True)
     stop = threading.Event()
     recomputer = Recomputer(database, "test")
 
@@ -96,6 +99,20 @@ def site(
         thread.join()
     server.server_close()
     database.close()
+
+
+def whole(app: WSGIApplication) -> WSGIApplication:
+    """Return *app* with answers that are closed before they are sent.
+
+    This server does not close the file of one that a browser hangs up on.
+    """
+
+    def run(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        answer = app(environ, start_response)
+        with contextlib.closing(answer):  # type: ignore[type-var]
+            return [b"".join(answer)]
+
+    return run
 
 
 def _fill(database: Database, images: ImageFolder) -> dict[str, str]:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 from sqlalchemy import delete
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import (
+    Held,
     query_of,
     wait_for_next_image,
     wait_for_other,
@@ -84,16 +85,6 @@ def _today(page: Page) -> int:
     said = re.search(r"(\d+) by you", page.locator("#labels-today").inner_text())
     assert said is not None
     return int(said[1])
-
-
-def _hold(page: Page, pattern: str) -> list[Route]:
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route(pattern, hold)
-    return held
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -241,14 +232,14 @@ def test_without_images_a_second_key_does_not_replace_the_answer(
 ) -> None:
     page = open_page("/detectors/no images/label").page
     before, first = _today(page), query_of(page)
-    held = _hold(page, "**/label")
+    held = Held(page, "**/label")
     page.keyboard.press("1")
     page.wait_for_timeout(100)
     page.keyboard.press("2")
     page.locator("#answer-2").click()
     page.wait_for_timeout(100)
-    assert len(held) == 1
-    held[0].continue_()
+    assert len(held.routes) == 1
+    held.let_go()
     page.unroute("**/label")
     expect(page.locator(".last-answer")).to_contain_text("you said YES")
     wait_for_other(page, first)
@@ -262,7 +253,7 @@ def test_nothing_is_said_of_an_image_that_is_not_there_yet(
 ) -> None:
     page = open_page("/detectors/det_5/label").page
     wait_for_next_image(page)
-    held = _hold(page, "**/image")
+    held = Held(page, "**/image")
     for _ in range(2):
         query = query_of(page)
         page.keyboard.press(site.digits[query])
@@ -272,8 +263,7 @@ def test_nothing_is_said_of_an_image_that_is_not_there_yet(
     page.locator("#answer-1").click()
     page.wait_for_timeout(300)
     assert (query_of(page), _count(page)) == (third, before)
-    for route in held:
-        route.continue_()
+    held.let_all_go()
     page.unroute("**/image")
     page.locator(".label-image img").evaluate("image => image.decode()")
     page.keyboard.press(site.digits[third])
@@ -289,14 +279,13 @@ def test_an_image_that_was_seen_is_not_waited_for_again(
     page.keyboard.press(site.digits[first])
     wait_for_other(page, first)
     before = _count(page)
-    held = _hold(page, "**/image")
+    held = Held(page, "**/image")
     page.keyboard.press("z")
     expect(page.locator("input[name=query]")).to_have_value(first)
     page.keyboard.press("u")
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
     assert _count(page) == before
-    for route in held:
-        route.continue_()
+    held.let_all_go()
 
 
 def test_a_click_is_about_the_image_that_is_seen(open_page: Open, site: Site) -> None:
@@ -305,14 +294,14 @@ def test_a_click_is_about_the_image_that_is_seen(open_page: Open, site: Site) ->
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
     assert following
-    held = _hold(page, "**/label")
+    held = Held(page, "**/label")
     page.keyboard.press(site.digits[first])
     expect(page.locator(".label-image img")).to_have_attribute(
         "src", f"{site.url}/queries/{following}/image"
     )
     page.evaluate(_PAINTED)
     page.locator("#answer-unclear").click()
-    held[0].continue_()
+    held.let_go()
     page.unroute("**/label")
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
     for query, label in ((first, site.digits[first]), (following, "Unclear")):

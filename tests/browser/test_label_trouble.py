@@ -8,6 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import (
+    Held,
     open_held,
     query_of,
     wait_for_next_image,
@@ -26,16 +27,6 @@ _PRESS_AT = """([key, at]) => {
   Object.defineProperty(event, "timeStamp", { value: at });
   document.activeElement.dispatchEvent(event);
 }"""
-
-
-def _hold(page: Page, pattern: str) -> list[Route]:
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route(pattern, hold)
-    return held
 
 
 def _fail(page: Page, pattern: str, status: int | None) -> None:
@@ -136,13 +127,13 @@ def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
     first = query_of(page)
     wait_for_next_image(page)
     places = page.evaluate(_PLACES)
-    held = _hold(page, "**/label")
+    held = Held(page, "**/label")
     page.keyboard.press(site.digits[first])
     sign = page.get_by_text("Saving …", exact=True).and_(page.locator(".bar-wait"))
     expect(sign).to_be_visible()
     expect(page.locator("#said")).to_have_text("Saving …")
     assert page.evaluate(_PLACES) == places
-    held[0].continue_()
+    held.let_go()
     page.unroute("**/label")
     wait_for_other(page, first)
     expect(sign).to_be_hidden()
@@ -152,20 +143,20 @@ def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
 def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
     page = open_held(open_page, MANY)
     wait_for_next_image(page)
-    held = _hold(page, "**/label")
+    held = Held(page, "**/label")
     # From here on the next image is seen, and a key is about it.
     page.evaluate(_PRESS_AT, ["u", 1_000])
     page.evaluate(_PAINTED)
     page.evaluate(_PRESS_AT, ["u", 1_020])
     page.evaluate(_PRESS_AT, ["u", 1_079])
     first = query_of(page)
-    held[0].continue_()
+    held.let_go()
     second = wait_for_other(page, first)
-    assert len(held) == 1
+    assert len(held.routes) == 1
     # Whoever has the next query before them may say the same of it at once.
     page.evaluate(_PRESS_AT, ["u", 1_099])
     page.wait_for_function("document.querySelector('.label-form.htmx-request')")
-    held[1].continue_()
+    held.let_go(1)
     page.unroute("**/label")
     wait_for_other(page, second)
 
@@ -176,11 +167,11 @@ def test_another_key_is_no_bounce(open_page: Open) -> None:
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
     assert following
-    held = _hold(page, "**/label")
+    held = Held(page, "**/label")
     page.evaluate(_PRESS_AT, ["3", 1_000])
     page.evaluate(_PAINTED)
     page.evaluate(_PRESS_AT, ["4", 1_020])
-    held[0].continue_()
+    held.let_go()
     page.unroute("**/label")
     expect(page.locator(".last-answer")).to_contain_text("you said 4")
     assert query_of(page) not in {first, following}

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import (
+    Held,
     open_held,
     query_of,
     wait_for_next_image,
@@ -54,15 +55,7 @@ def test_the_next_image_is_shown_before_the_server_answers(
 ) -> None:
     watch = open_page("/detectors/det_5/label")
     page = watch.page
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        if held:
-            route.continue_()
-        else:
-            held.append(route)
-
-    page.route("**/label", hold)
+    held = Held(page, "**/label")
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
     assert following
@@ -77,8 +70,9 @@ def test_the_next_image_is_shown_before_the_server_answers(
     page.keyboard.press("u")
     page.wait_for_timeout(100)
     assert query_of(page) == first
-    assert len(held) == 1
-    held[0].continue_()
+    held.let_go()
+    page.unroute("**/label")
+    assert len(held.routes) == 1
     expect(page.locator(".last-answer")).to_contain_text("you said Unclear")
     link = page.get_by_role("link", name="Last one")
     assert following in (link.get_attribute("href") or "")

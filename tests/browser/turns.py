@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urljoin
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Watch
 
@@ -26,6 +26,28 @@ def open_held(open_page: Callable[..., Watch], path: str) -> Page:
     page.route("**/nowhere", lambda route: route.continue_())
     page.goto(urljoin(page.url, path))
     return page
+
+
+class Held:
+    """The requests of a page that match a pattern, until they are let go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self.page = page
+        self.routes: list[Route] = []
+        page.route(pattern, self._keep)
+
+    def _keep(self, route: Route) -> None:
+        self.routes.append(route)
+
+    def let_go(self, number: int = 0) -> None:
+        """Let one of them go, as soon as it has come."""
+        while len(self.routes) <= number:
+            self.page.wait_for_timeout(20)
+        self.routes[number].continue_()
+
+    def let_all_go(self) -> None:
+        for route in self.routes:
+            route.continue_()
 
 
 def query_of(page: Page) -> str:
