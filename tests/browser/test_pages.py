@@ -17,7 +17,6 @@ PAGES = (
     "/detectors/det_2",
     "/detectors/det_3",
     "/detectors/det_1/history",
-    "/detectors/det_2/history?x=time",
     "/detectors/det_1/methods",
     "/detectors/det_1/methods/coverage",
     "/detectors/det_1/why",

@@ -43,10 +43,6 @@ def scale(panel: Spec, channel: str) -> Spec:
     return chosen
 
 
-def x_ends(panel: Spec) -> list[float]:
-    return [scale(panel, "x")[end] for end in ("domainMin", "domainMax")]
-
-
 def up_to(series: list[Series], labels: int) -> list[Series]:
     return [
         Series(one.scope, [point for point in one.points if point.labels <= labels])
@@ -71,7 +67,7 @@ def test_young_histories_give_valid_specifications(
 ) -> None:
     spec = chart(up_to(two_classes, labels), target=0.9)
     validate(spec)
-    start, end = x_ends(panels(spec)[0])
+    start, end = scale(panels(spec)[0], "x")["domain"]
     assert 0 < start < end <= max(labels, 10)
 
 
@@ -180,14 +176,14 @@ def test_the_vertical_axis_begins_at_the_full_ten_percent_below_the_band(
 def test_the_axis_of_labels_begins_where_the_band_begins_to_tighten(
     two_classes: list[Series],
 ) -> None:
-    assert x_ends(panels(chart(two_classes))[0]) == [10, 2000]
+    assert scale(panels(chart(two_classes))[0], "x")["domain"] == [10, 2000]
     young = chart(up_to(two_classes, 100))
-    assert x_ends(panels(young)[0]) == [1, 100]
+    assert scale(panels(young)[0], "x")["domain"] == [1, 100]
 
 
 def test_the_axis_of_time_shows_the_whole_history(two_classes: list[Series]) -> None:
     points = two_classes[0].points
-    domain = x_ends(panels(chart(two_classes, x="time"))[0])
+    domain = scale(panels(chart(two_classes, x="time"))[0], "x")["domain"]
     ends = [points[0].computed_at, points[-1].computed_at]
     assert domain == [round(1000 * end.timestamp()) for end in ends]
 
@@ -195,7 +191,7 @@ def test_the_axis_of_time_shows_the_whole_history(two_classes: list[Series]) -> 
 def test_snapshots_of_one_instant_still_have_an_axis_of_time(
     published: list[Series],
 ) -> None:
-    start, end = x_ends(panels(chart(published, x="time"))[0])
+    start, end = scale(panels(chart(published, x="time"))[0], "x")["domain"]
     assert start < end
 
 

@@ -104,9 +104,7 @@ def _x(panel: Panel, view: View) -> Spec:
         "type": "temporal" if is_time else "quantitative",
         "scale": {
             "type": "utc" if is_time else "log",
-            # A domain of times is told twice where a layer has an x2, and contradicted.
-            "domainMin": view.x_domain[0],
-            "domainMax": view.x_domain[1],
+            "domain": list(view.x_domain),
             "range": [1, panel.width - SIDE],
             "nice": False,
         },
