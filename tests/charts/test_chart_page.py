@@ -14,6 +14,7 @@ import pytest
 import vl_convert
 from playwright.sync_api import Browser, Page, expect
 
+from tracker.charts.series import Axis
 from tracker.charts.tightening import Series, tightening_chart
 
 STATIC = Path(__file__).parents[2] / "static"
@@ -34,6 +35,12 @@ PAGE = f"""<!doctype html>
 <script defer src="/spy.js"></script>
 <div data-chart-url="/chart.json?version=v3"></div>
 """
+# Of each panel, how much of the width of its grid its band takes.
+_SHARES = """[...document.querySelectorAll(".mark-area path")].map((band) => {
+  const panel = band.closest(".mark-group.role-scope") ?? document;
+  const lines = [...panel.querySelectorAll(".role-axis-grid line")];
+  return band.getBBox().width / Math.max(...lines.map(line => line.getBBox().width));
+})"""
 SPY = """window.broken = [];
 document.addEventListener("securitypolicyviolation",
   (event) => window.broken.push(`${event.violatedDirective} ${event.sourceFile}`));
@@ -46,6 +53,7 @@ class Site:
 
     series: list[Series]
     title: str = "Is the door closed? · v3"
+    x: Axis = "labels"
     status: int = HTTPStatus.OK
     asked: list[dict[str, list[str]]] = field(default_factory=list)
     address: str = ""
@@ -69,6 +77,7 @@ class Site:
             confidence_level=0.95,
             method="exact",
             target=0.9,
+            x=self.x,
             layout="narrow" if wanted.get("layout") == ["narrow"] else "wide",
             theme="dark" if wanted.get("theme") == ["dark"] else "light",
         )
@@ -144,6 +153,20 @@ def test_the_page_and_the_server_compile_to_the_same_drawing(
     compiled = json.loads(window.evaluate(compile_it, spec))
     assert compiled == vl_convert.vegalite_to_vega(spec, vl_version="6.4")
     assert window.evaluate("vegaLite.version").startswith("6.4.")
+
+
+@pytest.mark.parametrize("x", ["labels", "time"])
+def test_the_history_fills_the_width_of_every_panel(
+    chromium: Browser, site: Site, x: Axis
+) -> None:
+    site.x = x
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(site.address)
+    expect(page.locator("svg")).to_be_visible()
+    shares = page.evaluate(_SHARES)
+    page.close()
+    assert len(shares) == 3
+    assert all(share > 0.9 for share in shares), shares
 
 
 def test_the_pointer_finds_the_reading_in_force(window: Page) -> None:
