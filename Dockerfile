@@ -16,7 +16,7 @@ COPY static static
 COPY templates templates
 COPY tracker tracker
 RUN /opt/build/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
-    && /opt/tracker/bin/pip install --no-deps --no-index /wheels/tracker-*.whl
+    && /opt/tracker/bin/pip install --no-deps --no-index /wheels/tracker_server-*.whl
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin tracker \

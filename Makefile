@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
 
+# Without compiled files each process of the tests compiles all of them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help run serve test chaos check lint types contracts lock bench openapi demo-data vendor audit
+.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock bench openapi demo-data vendor audit sbom
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -16,11 +19,18 @@ run: $(VENV)/.installed ## install, and show the demo: real digits, labels arriv
 serve: $(VENV)/.installed ## install, and run Tracker on its embedded database
 	$(BIN)/tracker serve --port $(PORT)
 
-test: $(VENV)/.installed-dev ## install, and run every test on SQLite and PostgreSQL
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(VENV)/.installed-dev ## install, and run the tests on SQLite and PostgreSQL
+	$(TESTS) -m "not chaos" $(PYTEST_ARGS)
 
-chaos: $(VENV)/.installed-dev ## the long tests: kills, mutants, any request, for an hour or two
-	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest tests/chaos tests/api/test_any_request.py $(PYTEST_ARGS)
+quick: $(VENV)/.installed-dev ## the tests on SQLite alone and without a browser
+	$(TESTS) -m "not (chaos or postgresql or browser or processes)" $(PYTEST_ARGS)
+
+chaos: $(VENV)/.installed-dev ## kills, mutants, any request, the largest sums: an hour or two
+	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
+
+short-chaos: $(VENV)/.installed-dev ## the same in a few minutes, as CI does
+	$(TESTS) -m chaos $(PYTEST_ARGS)
 
 check: lint types contracts test ## what CI runs: lint, types, import contracts, tests
 
@@ -37,17 +47,24 @@ contracts: $(VENV)/.installed-dev ## who may import whom
 audit: $(VENV)/.installed-dev ## known vulnerabilities among the pinned packages
 	$(BIN)/python scripts/audit.py
 
+sbom: $(VENV)/.installed-dev ## build the wheel, and the list of its packages beside it
+	$(BIN)/python -m build --wheel --outdir dist
+	$(BIN)/python scripts/sbom.py dist/tracker_server-*.whl
+
 bench: $(VENV)/.installed-dev ## the benchmarks, each a table with ratios
 	@for file in benchmarks/*.py; do echo; $(BIN)/python $$file || exit 1; done
 
-openapi: $(VENV)/.installed-dev ## write docs/openapi.json anew
+openapi: $(VENV)/.installed-dev ## write docs/openapi.json again
 	$(BIN)/python -m tracker.api > docs/openapi.json
 
-demo-data: $(VENV)/.installed-dev ## make the demo's data anew (installs scikit-learn)
+demo-data: $(VENV)/.installed-dev ## rebuild the demo's data (installs scikit-learn)
 	$(BIN)/python -m pip install --quiet scikit-learn
 	$(BIN)/python scripts/make_demo_data.py
 
-vendor: $(VENV)/.installed-dev ## fetch the pinned front-end files anew (needs npm)
+import-fixtures: $(VENV)/.installed-dev ## write tests/files by pandas, MLflow and others (a gigabyte to install)
+	$(BIN)/python scripts/make_import_fixtures.py
+
+vendor: $(VENV)/.installed-dev ## fetch the pinned front-end files (needs npm)
 	$(BIN)/python scripts/vendor_static.py
 
 # uv writes a lock that holds on every system and names no address.
@@ -63,11 +80,12 @@ $(VENV)/bin/python:
 		{ echo "Tracker needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.installed: requirements.txt pyproject.toml client/pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . --editable client
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.txt client/pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable client
 	@touch $@

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from tracker.stats import balanced_union, clopper_pearson
 from tracker.stats.anytime import anytime
-from tracker.stats.anytime_balanced import balanced_anytime
+from tracker.stats.anytime.balanced import balanced_anytime
 from tracker.stats.coverage import IntervalFunction, chance_of_ever_missing
 
 LEVEL = 0.95
@@ -57,7 +57,7 @@ def balanced_widths() -> Iterator[str]:
     yield f"{'labels of each class':>32}{'to class bounds':>17}{'to fixed n':>12}"
     for n, accuracies in COUNTS:
         k = np.rint(np.multiply(n, accuracies)).astype(int)
-        low, high = balanced_anytime(k, n, LEVEL, shares=n)
+        low, high = balanced_anytime(k, n, LEVEL)
         bounds = anytime(k, n, 1 - (1 - LEVEL) / len(n))
         fixed = balanced_union(k, n, LEVEL)
         averaged = float(np.mean(bounds.high - bounds.low))

@@ -7,6 +7,7 @@ the sizes; nothing of it was measured.
 """
 
 import argparse
+import secrets
 import tempfile
 import time
 from pathlib import Path
@@ -91,7 +92,7 @@ def time_page(client: FlaskClient) -> float:
 def grow(database: Database, folder: Path, sizes: list[int]) -> list[tuple[Row, Row]]:
     """Return MB and milliseconds at each size."""
     add_detector(database)
-    settings = Settings(data_dir=folder, secret_key="k" * 40)
+    settings = Settings(data_dir=folder, secret_key=secrets.token_hex())
     client = create_app(settings, database).test_client()
     sign_in(client, database)
     found = []

@@ -22,6 +22,7 @@ from rig import (
     DETECTOR,
     START,
     add_detector,
+    by,
     describe,
     describe_machine,
     fresh_databases,
@@ -31,7 +32,7 @@ from rig import (
 )
 from rig.servers import call, environment, served
 
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 
 TABLES = ("versions", "pending_batches", "queries", "labels")
 COLUMNS = tuple(next(random_rows(0, 1)))
@@ -107,7 +108,7 @@ class Course:
         """Send the rows to a web server that has just started."""
         url = self.make_with_detector()
         with opened(url) as database, database.write() as session:
-            key = create_key(session, "benchmark", "editor", created_at=START)
+            key = create_key(session, "benchmark", "editor", by(at=START))
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "text/csv"}
         with served(url, self.folder) as port, self.file.open("rb") as body:
             headers["Content-Length"] = str(self.file.stat().st_size)

@@ -20,6 +20,7 @@ from rig import (
     DETECTOR,
     START,
     add_detector,
+    by,
     describe,
     describe_machine,
     fresh_databases,
@@ -27,10 +28,17 @@ from rig import (
     parse_options,
     random_rows,
 )
-from rig.servers import MLFLOW, Client, seconds_of, served, served_mlflow
+from rig.servers import (
+    MLFLOW,
+    Client,
+    has_mlflow,
+    seconds_of,
+    served,
+    served_mlflow,
+)
 
 from tracker.services.detectors import get_detector
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 from tracker.storage.detectors import add_versions
 
@@ -196,7 +204,7 @@ def measured(kind: str, labels: int, imports: int) -> Iterator[tuple[str, Any]]:
         with opened(url) as database:
             add_detector(database)
             with database.write() as session:
-                key = create_key(session, "benchmark", "editor", created_at=START)
+                key = create_key(session, "benchmark", "editor", by(at=START))
             yield "bare statements, one by one", bare(database, labels)
             batches = bare(database, imports, each=BATCH)
             yield f"bare statements, {BATCH:,} by {BATCH:,}", batches
@@ -246,7 +254,7 @@ def main() -> None:
         f"{describe_machine()}"
     )
     theirs: list[dict[int, float]] = []
-    if not options.without_mlflow:
+    if not options.without_mlflow and has_mlflow():
         with (
             tempfile.TemporaryDirectory(prefix="tracker-bench-") as name,
             served_mlflow(Path(name)) as port,

@@ -18,6 +18,7 @@ from rig import (
     DETECTOR,
     START,
     add_detector,
+    by,
     describe,
     describe_machine,
     fill,
@@ -29,7 +30,7 @@ from rig import (
 )
 from rig.servers import Client, served
 
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 
 BATCH = 100
@@ -83,7 +84,7 @@ def measured(kind: str, rate: int, seconds: int) -> Iterator[str]:
             fill(database, THERE)
             fold(database)
             with database.write() as session:
-                key = create_key(session, "benchmark", "editor", created_at=START)
+                key = create_key(session, "benchmark", "editor", by(at=START))
             reader = Reader(database)
             watching = threading.Thread(
                 target=reader.run_until, args=(THERE + rate * seconds,), daemon=True

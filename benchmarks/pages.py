@@ -8,6 +8,7 @@ wait to be labelled; a dozen other detectors share the list.
 
 import argparse
 import resource
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from rig import (
     DETECTOR,
     START,
     add_detector,
+    by,
     class_names,
     describe,
     describe_machine,
@@ -33,7 +35,7 @@ from rig import (
 
 from tracker.app import create_app
 from tracker.services.detectors import get_open_detector
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 from tracker.services.queries import NewQuery, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -74,8 +76,8 @@ def build(database: Database, labels: int, classes: int) -> str:
     with database.write() as session:
         detector = get_open_detector(session, DETECTOR)
         for _ in range(WAITING):
-            log_query(session, detector, new, labeler="", created_at=START)
-        key = create_key(session, "benchmark", "admin", created_at=START)
+            log_query(session, detector, new, by("", START))
+        key = create_key(session, "benchmark", "admin", by(at=START))
     fold(database)
     return key
 
@@ -133,7 +135,9 @@ def main() -> None:
             url = make()
             with opened(url) as database:
                 key = build(database, labels, options.classes)
-                settings = Settings(data_dir=Path(folder), secret_key="k" * 40)
+                settings = Settings(
+                    data_dir=Path(folder), secret_key=secrets.token_hex()
+                )
                 client = create_app(settings, database).test_client()
                 sign_in(client, database)
                 print(f"\n{describe(url)}")

@@ -23,8 +23,8 @@ from rig import (
 
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import get_detector
-from tracker.storage.counts import count_window
 from tracker.storage.database import Database
+from tracker.storage.estimates.counts import count_window
 
 SIZES = (10**3, 10**5, 10**6)
 QUICK_SIZES = (10**3, 10**4)

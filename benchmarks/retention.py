@@ -24,9 +24,9 @@ from rig import (
     random_rows,
 )
 
-from tracker.services.retention import delete_unlabelled
+from tracker.services.operations.retention import delete_unlabelled
 from tracker.storage.database import Database
-from tracker.storage.retention import Place, list_unlabelled
+from tracker.storage.operations.retention import Place, list_unlabelled
 
 FILE = 100_000
 PIECE = 1_000

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from rig import (
     START,
+    by,
     describe,
     describe_machine,
     fresh_databases,
@@ -28,8 +29,8 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
-from tracker.storage.job_runs import Heartbeat, JobRun
-from tracker.storage.pending import PendingBatch
+from tracker.storage.estimates.pending import PendingBatch
+from tracker.storage.operations.job_runs import Heartbeat, JobRun
 
 WORKERS = (1, 2, 4, 8)
 _LABELS = ("YES", "NO")
@@ -39,7 +40,7 @@ def add_detectors(database: Database, number: int) -> None:
     with database.write() as session:
         for place in range(number):
             new = NewDetector(name=f"d{place}", question="Is it?")
-            create_detector(session, new, created_at=START)
+            create_detector(session, new, by(at=START))
 
 
 def add_labels(database: Database) -> None:
@@ -48,7 +49,7 @@ def add_labels(database: Database) -> None:
         for detector in list_detectors(session):
             for label in _LABELS:
                 query = NewQuery(predicted="YES", label=label)
-                log_query(session, detector, query, labeler="b", created_at=START)
+                log_query(session, detector, query, by("b", START))
 
 
 def count(database: Database, table: type) -> int:

@@ -3,7 +3,8 @@
 from alembic import context
 from sqlalchemy import Connection, Engine, text
 
-from tracker.storage.schema import metadata
+from tracker.storage.hiding import SEES_STAGED
+from tracker.storage.operations.schema import metadata
 
 # Any number: it only keeps two migrating processes apart.
 _ADVISORY_LOCK = 7_261_001
@@ -34,7 +35,8 @@ def _migrate(connection: Connection) -> None:
 
 
 def _run(engine: Engine) -> None:
-    with engine.connect() as connection:
+    # A migration changes tables, and not what is shown of them.
+    with engine.execution_options(**{SEES_STAGED: True}).connect() as connection:
         if connection.dialect.name == "sqlite":
             # A batch migration drops and renames tables; with foreign keys on,
             # the drop deletes every child row without a word.  The pragma does

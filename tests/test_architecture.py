@@ -163,7 +163,7 @@ BAD = [
         "tracker/app.py",
         "def f():\n    try:\n        import json  # noqa: PLC0415\n    except E: ...\n",
     ),
-    (commits, "tracker/services/labels.py", "def f(session):\n    session.commit()\n"),
+    (commits, "tracker/services/queries.py", "def f(session):\n    session.commit()\n"),
 ]  # fmt: skip
 GOOD = [
     (environment_readers, "tracker/cli/setup.py", "import os\nos.environ['A']\n"),
@@ -204,19 +204,59 @@ def test_every_rule_has_been_seen_to_fail_and_to_pass() -> None:
     assert {rule for rule, _, _ in GOOD} == rules
 
 
-def test_a_noun_has_the_same_name_in_every_room() -> None:
-    """A page's templates stand in a folder that is named as its module."""
-    modules = {path.stem for path in (ROOT / "tracker" / "web").glob("*.py")}
+_DOORS = ("api", "cli", "services", "storage", "web")
+_LARGEST_ROOM = 17
+
+
+def _modules(room: Path) -> list[Path]:
+    return [path for path in room.glob("*.py") if not path.stem.startswith("_")]
+
+
+def test_a_page_has_its_templates_in_a_folder_of_its_name() -> None:
+    modules = {path.stem for path in (ROOT / "tracker" / "web").rglob("*.py")}
     folders = {path.name for path in (ROOT / "templates").iterdir() if path.is_dir()}
     assert folders <= modules
 
 
-def test_the_tree_in_the_architecture_document_is_the_tree() -> None:
+def test_a_noun_lives_in_the_same_room_behind_every_door() -> None:
+    """Where api/telling/webhooks.py is, no services/people/webhooks.py is."""
+    rooms: dict[str, set[str]] = {}
+    for door in _DOORS:
+        folder = ROOT / "tracker" / door
+        for path in folder.rglob("*.py"):
+            place = path.relative_to(folder).parts
+            if len(place) > 1 and place[0] != "drawing" and path.stem != "__init__":
+                rooms.setdefault(path.stem, set()).add(place[0])
+    assert {noun: found for noun, found in rooms.items() if len(found) > 1} == {}
+
+
+def test_no_room_has_outgrown_what_one_sees_at_a_glance() -> None:
+    folders = [path for path in (ROOT / "tracker").rglob("*") if path.is_dir()]
+    large = {str(path.relative_to(ROOT)): len(_modules(path)) for path in folders}
+    assert {room: n for room, n in large.items() if n > _LARGEST_ROOM} == {}
+
+
+def _rows_of_table(header: str) -> set[str]:
+    """The names in the first column of the table of that header."""
     document = (ROOT / "docs" / "architecture.md").read_text()
+    table = document.partition(f"\n| {header} |")[2].partition("\n\n")[0]
+    return set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", table, re.MULTILINE))
+
+
+def test_the_tree_in_the_architecture_document_is_the_tree() -> None:
     rooms = {
         path.name + ("/" if path.is_dir() else "")
         for path in (ROOT / "tracker").iterdir()
         if not path.name.startswith("_")
     }
-    said = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", document, re.MULTILINE))
-    assert said == rooms
+    assert _rows_of_table("in `tracker/`") == rooms
+
+
+def test_the_rooms_in_the_architecture_document_are_those_of_the_services() -> None:
+    rooms = {
+        path.name + "/"
+        for path in (ROOT / "tracker" / "services").iterdir()
+        if path.is_dir() and not path.name.startswith("_")
+    }
+    header = "in `services/`, `storage/`, `api/`, `web/` and `cli/`"
+    assert _rows_of_table(header) == rooms

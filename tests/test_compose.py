@@ -73,7 +73,7 @@ def test_compose_takes_the_file_and_fills_in_the_name(
     services = configured(compose, tmp_path)["services"]
 
     assert services.keys() == SERVICES.keys()
-    assert "tracker.example.org" in services["proxy"]["command"]
+    assert services["proxy"]["environment"] == {"DOMAIN": "tracker.example.org"}
     for name in OURS:
         public_url = services[name]["environment"]["TRACKER_PUBLIC_URL"]
         assert public_url == "https://tracker.example.org"

@@ -21,7 +21,9 @@ from sqlalchemy import create_engine, make_url, text
 from tests.processes import ROOT, Process, fetch, free_port, wait_until
 from tracker.settings import Settings
 from tracker.storage.database import open_database
-from tracker.storage.schema import head_revision
+from tracker.storage.operations.schema import head_revision
+
+pytestmark = pytest.mark.processes
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -46,7 +48,10 @@ class Deployment:
         self.folder = folder
         self.port = free_port()
         self.running: dict[str, Process] = {}
-        contents = {"database_url": database_url + "\n", "secret_key": "5ecret" * 8}
+        contents = {
+            "database_url": database_url + "\n",
+            "secret_key": "9f86d081884c7d659a2feaa0c55ad015",
+        }
         for name, content in contents.items():
             (folder / name).write_text(content)
 
@@ -266,7 +271,7 @@ def test_every_variable_is_a_setting(service: str, tmp_path: Path) -> None:
     settings = Settings.from_env(environ)
 
     assert settings.database == "sqlite:////data/tracker.db"
-    assert settings.load_secret_key() == "5ecret" * 8
+    assert settings.load_secret_key() == "9f86d081884c7d659a2feaa0c55ad015"
     assert settings.data_dir == tmp_path / "data"
     assert settings.public_url == "https://localhost"
     assert settings.proxies == 1
@@ -288,7 +293,7 @@ def test_what_must_last_lies_on_a_volume() -> None:
     assert mounts == {
         "database": ["database:/var/lib/postgresql/data"],
         "migrate": [],
-        "proxy": ["certificates:/data"],
+        "proxy": ["./Caddyfile:/etc/caddy/Caddyfile:ro", "certificates:/data"],
         "web": ["data:/data"],
         "worker": [],
     }

@@ -11,12 +11,12 @@ import pytest
 from flask import Flask
 from PIL import Image
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.app import create_app
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 from tracker.settings import Settings
-from tracker.storage import schema
 from tracker.storage.database import open_database
+from tracker.storage.operations import schema
 
 Post = Callable[..., Any]
 
@@ -54,7 +54,7 @@ def test_an_image_that_finds_no_room_is_refused_and_leaves_nothing(
 
     assert refused.status_code == 503
     assert refused.headers["Retry-After"]
-    assert refused.json["title"] == "The disk is full"
+    assert refused.json["title"] == "Disk full"
     assert [path for path in settings.image_dir.rglob("*") if path.is_file()] == []
     assert post("/detectors/door/queries", data=picture()).status_code == 201
 
@@ -65,7 +65,7 @@ def test_an_embedded_database_that_finds_no_room_refuses_and_goes_on(
     database = open_database(f"sqlite:///{tmp_path / 'small.db'}")
     schema.upgrade(database)
     with database.write() as session:
-        key = create_key(session, "k", "editor", created_at=START)
+        key = create_key(session, "k", "editor", by(at=START))
     app = create_app(settings, database)
     post = poster(app, key)
     post("/detectors", json={"name": "door", "question": "Closed?"})

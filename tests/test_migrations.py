@@ -9,9 +9,9 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from tracker.services.ranks import rank_query
-from tracker.storage import schema
+from tracker.services.labelling.ranks import rank_query
 from tracker.storage.database import Database
+from tracker.storage.operations import schema
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).isoformat(sep=" ")
 ROWS = (
@@ -21,6 +21,9 @@ ROWS = (
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
     " corrections, next_checkpoint, next_joint, sequence)"
     f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 0, 1)",
+    "INSERT INTO versions (id, detector_id, name, created_at, queries,"
+    " corrections, next_checkpoint, next_joint, sequence)"
+    f" VALUES (2, 1, 'staged', '{NOW}', 0, 0, 0, 0, 0)",
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
@@ -67,7 +70,86 @@ ROWS = (
     " actor_kind, address, created_at, state, attempts, rows_read, bytes_read)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
     f" '{NOW}', 'waiting', 0, 0, 0)",
+    "INSERT INTO slice_keys (version_id, name, correct, labelled)"
+    " VALUES (1, 'camera', 1, 1)",
+    "INSERT INTO slices (version_id, name, value, queries, counts, worse, better,"
+    " worse_peak, better_peak, state, is_told)"
+    " VALUES (1, 'camera', 'north', 1, '{\"YES\": [1, 1]}', 0, 0, 0, 0, '[]', '0')",
     "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
+    "INSERT INTO staged_batches (id, owner_id, detector_id, since, until, is_given_up)"
+    f" VALUES (99, 99, 1, '{NOW}', '{NOW}', '0')",
+    "INSERT INTO staged_versions (version_id, owner_id) VALUES (2, 99)",
+    "INSERT INTO counts (version_id, label, predicted, is_targeted, number)"
+    " VALUES (1, 'YES', 'YES', '0', 1)",
+    f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",
+    f"INSERT INTO heartbeats (worker, seen_at) VALUES ('w', '{NOW}')",
+    "INSERT INTO events (id, detector_id, version_id, type, happened_at, data)"
+    f" VALUES (1, 1, 1, 'drift.detected', '{NOW}', '{{}}')",
+    "INSERT INTO webhooks (id, url, events, format, has_all_detectors, secret,"
+    " created_by, created_at)"
+    " VALUES (1, 'https://x.example', '[]', 'standard', '0', 's', 'carol',"
+    f" '{NOW}')",
+    "INSERT INTO webhook_detectors (webhook_id, detector_id) VALUES (1, 1)",
+    "INSERT INTO deliveries (id, webhook_id, event_id, type, body, created_at,"
+    " state, attempts, since, until)"
+    f" VALUES (1, 1, 1, 'drift.detected', '{{}}', '{NOW}', 'waiting', 0, '{NOW}',"
+    f" '{NOW}')",
+    "INSERT INTO badges (id, detector_id, digest, created_by, created_at)"
+    f" VALUES (1, 1, 'mno', 'carol', '{NOW}')",
+    'INSERT INTO audits (id, detector_id, version_id, name, "where",'
+    " confidence_level, classes, secret, strata, queries, labels_expected,"
+    " labels_at_random, created_by, created_at)"
+    " VALUES (1, 1, 1, 'spring', '[]', 0.95, '[\"YES\", \"NO\"]', 's', '[]', 1, 1,"
+    f" 1, 'carol', '{NOW}')",
+    "INSERT INTO audit_items (audit_id, stratum, rank, query_id, detector_id)"
+    " VALUES (1, 0, 0, 1, 1)",
+    "INSERT INTO audit_draws (audit_id, number, query_id, detector_id, stratum, rank,"
+    " labeler, drawn_at, until)"
+    f" VALUES (1, 1, 1, 1, 0, 0, 'alice', '{NOW}', '{NOW}')",
+    "INSERT INTO audit_rounds (audit_id, number, frozen, began_at)"
+    f" VALUES (1, 1, '{{}}', '{NOW}')",
+    "INSERT INTO audit_extensions (audit_id, number, half_width_before, half_width,"
+    " labels, extended_by, extended_at)"
+    f" VALUES (1, 1, 0.05, 0.03, 1, 'carol', '{NOW}')",
+    "INSERT INTO draws (query_id, other_version_id, detector_id, drawn_at)"
+    f" VALUES (1, 1, 1, '{NOW}')",
+    f"INSERT INTO detector_groups (id, name, created_at) VALUES (1, 'garden', '{NOW}')",
+    "INSERT INTO device_settings (detector_id, group_name, confidence_threshold,"
+    " patience_time, status, escalation_type, mode)"
+    " VALUES (1, 'garden', 0.9, 30, 'ON', 'STANDARD', 'BINARY')",
+    "INSERT INTO waiting_queries (id, detector_id, created_at, labels)"
+    f" VALUES (1, 1, '{NOW}', '[]')",
+    "INSERT INTO input_locks (detector_id, number) VALUES (1, 1)",
+    "INSERT INTO totps (account_id, secret, last_step) VALUES (1, 's', 0)",
+    "INSERT INTO passkeys (id, account_id, credential, public_key, uses, name,"
+    " created_at)"
+    f" VALUES (1, 1, 'c', 'p', 0, 'laptop', '{NOW}')",
+    "INSERT INTO recovery_codes (digest, account_id) VALUES ('pqr', 1)",
+    "INSERT INTO sign_in_steps (digest, account_id, how, expires_at)"
+    f" VALUES ('stu', 1, 'password', '{NOW}')",
+    "INSERT INTO drift_watches (version_id, state) VALUES (1, '{}')",
+    "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
+    "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
+    "INSERT INTO digests (account_id, detector_id, last_notice_id, attempts, since,"
+    " until)"
+    f" VALUES (1, 1, 1, 0, '{NOW}', '{NOW}')",
+    "INSERT INTO address_checks (account_id, email, asked_at, is_waiting, attempts,"
+    " since, until)"
+    f" VALUES (1, 'a@example.org', '{NOW}', TRUE, 0, '{NOW}', '{NOW}')",
+    "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
+    "INSERT INTO rechecks (query_id, detector_id, version_id, place, drawn_at,"
+    " label_id, label)"
+    f" VALUES (1, 1, 1, 1, '{NOW}', 1, 'YES')",
+    "INSERT INTO assignments (detector_id, labeler, labels, done, made_by, made_at)"
+    f" VALUES (1, 'bob', 200, 1, 'carol', '{NOW}')",
+    "INSERT INTO golds (query_id, detector_id, label, marked_by, marked_at)"
+    f" VALUES (1, 1, 'YES', 'carol', '{NOW}')",
+    "INSERT INTO gold_answers (label_id, query_id, detector_id, labeler, label,"
+    " sampling, labelled_at, answered_at)"
+    f" VALUES (9, 1, 1, 'bob', 'NO', 'random', '{NOW}', '{NOW}')",
+    "INSERT INTO judgements (query_id, judge, detector_id, kind, judged, judged_at,"
+    " received_at)"
+    f" VALUES (1, 'gpt', 1, 'model', 'YES', '{NOW}', '{NOW}')",
 )
 
 
@@ -102,6 +184,7 @@ def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
     database: Database,
 ) -> None:
     fill(database)
+    assert [name for name in table_names(database) if not count(database, name)] == []
     for revision in sorted(revisions(), reverse=True)[1:]:
         schema.downgrade(database, revision)
         assert count(database, "labels") == 1
@@ -152,8 +235,49 @@ def test_queries_that_wait_are_ranked_when_an_old_database_is_upgraded(
     }
 
 
+# The id, the version, the input, the label and the agreement before and after.
+CONTRADICTING = (
+    (4, 1, "a", "YES", None, "disputed"),
+    (5, 2, "a", "NO", "agreed", "disputed"),
+    (6, 1, "b", "YES", None, None),
+    (7, 2, "b", "YES", None, None),
+    (8, 1, "c", "YES", "settled", "settled"),
+    (9, 2, "c", "UNCLEAR", None, "disputed"),
+    (10, 1, "d", "YES", None, None),
+    (11, 2, "d", None, None, None),
+    (12, 1, None, "YES", None, None),
+    (13, 2, None, "NO", None, None),
+)
+
+
+def test_old_labels_of_one_input_that_contradict_each_other_are_disputed(
+    database: Database,
+) -> None:
+    fill(database)
+    schema.downgrade(database, "0034")
+    with database.write() as session:
+        for number, version, name, label, agreement, _ in CONTRADICTING:
+            session.execute(
+                text(
+                    "INSERT INTO queries (id, detector_id, version_id, predicted,"
+                    " asked_at, created_at, input, label_id, label, agreement,"
+                    " sampling)"
+                    f" VALUES (:id, 1, :version, 'YES', '{NOW}', '{NOW}', :input,"
+                    " :label_id, :label, :agreement, 'random')"
+                ),
+                {"id": number, "version": version, "input": name, "label": label}
+                | {"label_id": number if label else None, "agreement": agreement},
+            )
+    schema.upgrade(database)
+    with database.read() as session:
+        found = session.execute(text("SELECT id, agreement FROM queries")).all()
+    stood = {row.id: row.agreement for row in found}
+    for number, *_, after in CONTRADICTING:
+        assert stood[number] == after, number
+
+
 COLUMNS = {
-    "labels": "note",
+    "labels": "label",
     "snapshots": "labels",
     "snapshot_intervals": "low",
     "studies": "note",

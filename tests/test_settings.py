@@ -10,7 +10,7 @@ import pytest
 from tracker.errors import ConfigurationError
 from tracker.settings import Settings
 
-KEY = "0123456789abcdef0123456789abcdef"
+KEY = "9f86d081884c7d659a2feaa0c55ad015"
 
 
 def refused(environ: dict[str, str]) -> str:
@@ -29,7 +29,12 @@ def test_an_unknown_variable_is_an_error_that_names_it_and_the_known_ones() -> N
 
 def test_variables_of_others_and_of_the_tests_are_left_alone() -> None:
     environ = {"HOME": "/root", "TRACKER_TEST_POSTGRES_URL": "x", "XTRACKER_A": "y"}
+    environ |= {"TRACKER_URL": "x", "TRACKER_KEY": "y", "TRACKER_SPOOL": "z"}
     assert Settings.from_env(environ) == Settings.from_env({})
+
+
+def test_what_only_begins_like_a_variable_of_the_client_is_unknown() -> None:
+    assert "TRACKER_KEYS is not a setting" in refused({"TRACKER_KEYS": "x"})
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,31 @@ def test_variables_of_others_and_of_the_tests_are_left_alone() -> None:
         ("TRACKER_KEEP_UNLABELLED_DAYS", "365", "keep_unlabelled_days", 365),
         ("TRACKER_REQUESTS_PER_MINUTE", "600", "requests_per_minute", 600),
         ("TRACKER_WEB_THREADS", "256", "web_threads", 256),
+        ("TRACKER_WEB_CONNECTIONS", "4096", "web_connections", 4096),
+        ("TRACKER_WEBHOOK_HOSTS", "a.example", "webhook_hosts", ("a.example",)),
+        ("TRACKER_PREDICTOR_HOSTS", "b:8080", "predictor_hosts", ("b:8080",)),
+        (
+            "TRACKER_SECURITY_CONTACT",
+            "mailto:a@b.example",
+            "security_contact",
+            "mailto:a@b.example",
+        ),
+        (
+            "TRACKER_SECOND_FACTOR_ROLES",
+            "admin, editor",
+            "second_factor_roles",
+            ("admin", "editor"),
+        ),
+        ("TRACKER_OTLP_ENDPOINT", "http://c:4318", "otlp_endpoint", "http://c:4318"),
+        ("TRACKER_OTLP_HEADERS", "a=b,c=d", "otlp_headers", "a=b,c=d"),
+        ("TRACKER_SMTP_HOST", "smtp.example.org", "smtp_host", "smtp.example.org"),
+        ("TRACKER_SMTP_PORT", "465", "smtp_port", 465),
+        ("TRACKER_SMTP_SECURITY", "tls", "smtp_security", "tls"),
+        ("TRACKER_SMTP_USER", "tracker", "smtp_user", "tracker"),
+        ("TRACKER_SMTP_PASSWORD", "word", "smtp_password", "word"),
+        ("TRACKER_MAIL_FROM", "t@example.org", "mail_from", "t@example.org"),
         ("TRACKER_WEB_PROCESSES", "64", "web_processes", 64),
+        ("TRACKER_BACKUP_KEY", "k" * 32, "backup_key", "k" * 32),
         ("TRACKER_LOG_LEVEL", "warning", "log_level", "warning"),
     ],
 )
@@ -121,6 +150,8 @@ def test_every_setting_is_among_those_read() -> None:
         ("TRACKER_OIDC_ISSUER", "http://a.example", "must begin with https://"),
         ("TRACKER_OIDC_ISSUER", "http://localhost.example", "begin with https://"),
         ("TRACKER_OIDC_ISSUER", "https://", "begin with https://"),
+        ("TRACKER_SECOND_FACTOR_ROLES", "boss", "must be like admin,editor"),
+        ("TRACKER_SECURITY_CONTACT", "me", "be like mailto:security@example.org"),
         ("TRACKER_OIDC_ROLES", "boss:staff", "must be like admin:staff"),
         ("TRACKER_PUBLIC_URL", "tracker.example.org", "like https://"),
         ("TRACKER_PUBLIC_URL", "https://a.example/x", "without a path"),
@@ -215,8 +246,43 @@ def test_a_setting_cannot_be_changed_afterwards() -> None:
         Settings().web_threads = 4  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("key", ["x", "changeme", "k" * 31])
-def test_a_short_secret_key_is_refused_without_being_shown(key: str) -> None:
+def test_an_empty_file_of_a_secret_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("\n")
+
+    message = refused({"TRACKER_SECRET_KEY_FILE": str(file)})
+
+    assert message == f"TRACKER_SECRET_KEY_FILE: the file {file} is empty"
+
+
+def test_an_emptied_secret_key_in_the_data_folder_is_refused(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    assert settings.load_secret_key() == settings.load_secret_key()
+    (tmp_path / "secret_key").write_text("")
+
+    with pytest.raises(ConfigurationError, match="is empty or easy to guess"):
+        settings.load_secret_key()
+
+
+def test_a_short_backup_key_is_refused_without_being_shown() -> None:
+    message = refused({"TRACKER_BACKUP_KEY": "tiny"})
+
+    assert message.startswith("TRACKER_BACKUP_KEY=…: it has 4 characters")
+    assert "it must have at least 32" in message
+    assert "tiny" not in message
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("x", "changeme", KEY[:31]),
+        *("k" * 40, "0123456789abcdef" * 2, "changeme" * 4),
+        *("abcdefghijklmnopqrstuvwxyz012345", "password" * 5),
+    ],
+)
+def test_a_secret_key_that_can_be_guessed_is_refused_without_being_shown(
+    key: str,
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Settings(secret_key=key).load_secret_key()
 

@@ -8,26 +8,27 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
-from tests.processes import ROOT, Process, clean_environ, fetch, free_port
+from tests.links import fields_of
+from tests.processes import (
+    ROOT,
+    Process,
+    build_wheel,
+    clean_environ,
+    fetch,
+    free_port,
+)
+
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    done = subprocess.run(
-        [sys.executable, *command, str(ROOT)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    [built] = folder.glob("*.whl")
-    return built
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_the_imported_package_is_that_of_the_wheel(
 
 
 class Installed:
-    """``tracker serve`` from the wheel, in a folder with nothing of ours."""
+    """``tracker serve`` from the wheel, in a folder without the repository."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.port = free_port()
@@ -172,7 +173,9 @@ def test_the_wheel_serves_pages_files_and_the_api(installed: Installed) -> None:
 
     assert json.loads(made)["id"] == "det_1"
     keeps_cookies = build_opener(HTTPCookieProcessor())
-    with keeps_cookies.open(installed.link) as page:
+    with keeps_cookies.open(installed.link) as opened:
+        fields = urlencode(fields_of(opened.read().decode())).encode()
+    with keeps_cookies.open(f"{installed.url}/sign-in/link", fields) as page:
         assert page.url == f"{installed.url}/"
         assert b"door" in page.read()
     assert (installed.folder / "data" / "tracker.db").is_file()

@@ -1,15 +1,15 @@
-"""Where the parts meet: ``create_app`` makes one web application of them."""
+"""Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-import gzip
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -24,23 +24,27 @@ from werkzeug.exceptions import (
 )
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from tracker import api, web
+from tracker import api, groundlight, web
 from tracker.errors import (
     ConflictError,
+    ForbiddenError,
+    GoneError,
     InvalidInputError,
     NotFoundError,
+    TooManyError,
     TrackerError,
     UnavailableError,
 )
-from tracker.files import shipped_folder
+from tracker.files import shipped_folder, zipped
 from tracker.http import (
     BadParametersError,
     BadRequestError,
     Context,
-    ForbiddenError,
+    SecondFactorError,
     StrictJSONProvider,
     UnauthorizedError,
     UnsupportedMediaTypeError,
+    UploadRequest,
     authorize,
     context,
     database,
@@ -49,32 +53,39 @@ from tracker.http import (
     problem,
 )
 from tracker.jobs.recompute import recompute_detector, utc_now
-from tracker.services.sign_ins import LONGEST
+from tracker.services.people.sign_ins import LONGEST
+from tracker.services.wording import show
 from tracker.settings import Settings
-from tracker.storage import schema
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
+from tracker.storage.operations import schema
 
 # The largest body of everything but an import, which has a setting.
 _MAX_BODY_BYTES = 12 * 2**20
 _TITLES = {
-    BadRequestError: (400, "The request cannot be read"),
-    UnauthorizedError: (401, "An API key is needed"),
-    ForbiddenError: (403, "Not allowed"),
+    BadRequestError: (400, "Bad request"),
+    UnauthorizedError: (401, "API key required"),
+    ForbiddenError: (403, "Forbidden"),
     NotFoundError: (404, "Not found"),
-    ConflictError: (409, "It contradicts what is stored"),
-    UnsupportedMediaTypeError: (415, "The media type is not read here"),
-    UnavailableError: (503, "What is needed does not answer"),
+    GoneError: (410, "Gone"),
+    ConflictError: (409, "Conflict"),
+    UnsupportedMediaTypeError: (415, "Unsupported media type"),
+    TooManyError: (429, "Too many requests"),
+    UnavailableError: (503, "Service unavailable"),
 }
-# Files that are the same for everybody. Pages hold tokens, and the length of a
-# compressed one tells of its secrets to whoever can add to it (BREACH).
+# Files that are the same for everybody.  Pages hold tokens, and the length of a
+# compressed page reveals its secrets to anyone who can insert text into it (BREACH).
 _COMPRESSED = {"text/css", "text/javascript"}
 _STRANGE_HOST = (
-    "This host is not trusted. Whoever runs the server can name it in "
+    "This host is not trusted. The operator of the server can add it to "
     "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS."
 )
 _SIGN_IN = "pages.show_sign_in"
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {"Retry-After": "10"},
+    503: {"Retry-After": "2"},
+}
 
 
 def create_app(
@@ -92,6 +103,7 @@ def create_app(
         static_folder=str(shipped_folder("static")),
     )
     app.json = StrictJSONProvider(app)
+    app.request_class = UploadRequest
     app.config.update(
         SECRET_KEY=settings.load_secret_key(),
         MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
@@ -114,23 +126,40 @@ def create_app(
         clock=clock,
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
-    if settings.proxies:
-        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
-        proxied = ProxyFix(app.wsgi_app, **believed)
-        app.wsgi_app = proxied  # type: ignore[method-assign]
+    application = _behind_proxies(app.wsgi_app, settings)
+    app.wsgi_app = application  # type: ignore[method-assign,assignment]
     app.before_request(authorize)
     app.after_request(partial(_add_headers, _private_headers(settings)))
     app.after_request(_compress)
     app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
     csrf = CSRFProtect(app)
     api.register(app, csrf)
-    web.register(app, settings)
+    groundlight.register(app, csrf)
+    web.register(app, csrf, settings)
     _register_error_handlers(app)
     return app
 
 
+def _behind_proxies(
+    application: WSGIApplication, settings: Settings
+) -> WSGIApplication:
+    if settings.proxies:
+        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
+        application = ProxyFix(application, **believed)
+    return partial(_with_small_host, application)
+
+
+def _with_small_host(
+    application: WSGIApplication, environ: WSGIEnvironment, start: StartResponse
+) -> Iterable[bytes]:
+    # A name is the same in any case (RFC 9110, 4.2.3), and the list compares letters.
+    if "HTTP_HOST" in environ:
+        environ["HTTP_HOST"] = environ["HTTP_HOST"].lower()
+    return application(environ, start)
+
+
 def content_security_policy(settings: Settings) -> str:
-    """Return what a page may load: our own files, and images of the named hosts."""
+    """Return what a page may load: files of this server, and images of named hosts."""
     hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -161,14 +190,14 @@ def _add_headers(headers: dict[str, str], response: Response) -> Response:
 
 
 def _compress(response: Response) -> Response:
-    """Send a style sheet or a script as gzip to whoever takes that."""
+    """Compress a style sheet or a script for clients that accept gzip."""
     if response.mimetype not in _COMPRESSED:
         return response
     response.vary.add("Accept-Encoding")
-    # A part of a file stays the part of it that was asked for.
+    # A range of a file stays the range that was requested.
     if response.status_code == 200 and request.accept_encodings["gzip"]:
         response.direct_passthrough = False
-        response.set_data(gzip.compress(response.get_data(), 6, mtime=0))
+        response.set_data(zipped(response.get_data()))
         response.headers["Content-Encoding"] = "gzip"
         etag, _ = response.get_etag()
         if etag is not None:
@@ -178,7 +207,7 @@ def _compress(response: Response) -> Response:
 
 
 def _add_static_hash(folder: Path, endpoint: str, values: dict[str, Any]) -> None:
-    # Browsers keep a static file for a year; another content has another address.
+    # Browsers cache a static file for a year, so new content needs a new address.
     if endpoint == "static" and "filename" in values:
         values.setdefault("v", _file_hash(folder / values["filename"]))
 
@@ -199,17 +228,27 @@ def _register_error_handlers(app: Flask) -> None:
 def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
     if isinstance(error, UnauthorizedError) and not is_api_request():
         return _send_to_sign_in()
+    if isinstance(error, SecondFactorError):
+        address = url_for("pages.show_second_factor")
+        if "HX-Request" in request.headers:
+            return Response(status=401, headers={"HX-Redirect": address})
+        return redirect(address, 303)
     if isinstance(error, InvalidInputError):
-        # What is wrong in an address is a 400, what is wrong in a body a 422.
+        # A mistake in the address is a 400, a mistake in the body a 422.
         is_read = request.method in {"GET", "HEAD"}
         status = 400 if is_read or isinstance(error, BadParametersError) else 422
-        return _answer(
-            status, "The input is wrong", str(error), dump_errors(error.errors)
-        )
+        return _answer(status, "Invalid input", str(error), dump_errors(error.errors))
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
-            return _answer(status, title, str(error))
+            return _answer(status, title, f"{error}{_unknown_path(error)}")
     return _on_bug(error)
+
+
+def _unknown_path(error: TrackerError) -> str:
+    """Add that the path is unknown, where a name with a slash was read out of it."""
+    names = (request.view_args or {}).values()
+    is_odd = isinstance(error, NotFoundError) and any("/" in str(x) for x in names)
+    return f", and no path {show(request.path)}" if is_odd and is_api_request() else ""
 
 
 def _send_to_sign_in() -> ResponseReturnValue:
@@ -217,7 +256,7 @@ def _send_to_sign_in() -> ResponseReturnValue:
         return Response("Sign in, or send an API key.\n", 401, _HEADERS[401])
     is_read = request.method in {"GET", "HEAD"}
     is_part = "HX-Request" in request.headers
-    # Whoever has signed in goes on with the page, not with a part or a form of it.
+    # After signing in, people return to the page, not to a part or a form of it.
     is_page = is_read and not is_part
     path = request.full_path.rstrip("?") if is_page else _page_before()
     is_first_page = path == url_for("pages.show_detectors")
@@ -250,7 +289,7 @@ def _on_http_error(error: HTTPException) -> Response:
         assert isinstance(response, Response)
         return response
     if isinstance(error, SecurityError) and not is_api_request():
-        # A page has links, and under a host that is not trusted none can be made.
+        # An error page has links, and none can be built for a host that is not trusted.
         return Response(f"{_STRANGE_HOST}\n", 400, mimetype="text/plain")
     title = _TITLES[NotFoundError][1] if isinstance(error, NotFound) else error.name
     answer = _answer(error.code or 500, title, _describe(error))
@@ -262,11 +301,11 @@ def _on_http_error(error: HTTPException) -> Response:
 
 def _describe(error: HTTPException) -> str:
     if isinstance(error, NotFound):
-        return "there is nothing at this address"
+        return f"there is no path {show(request.path)}"
     if isinstance(error, SecurityError):
         return _STRANGE_HOST
     most = request.max_content_length or 0
-    # A form may have too many fields, or too long ones, and be within that.
+    # A form within that limit may still have too many fields, or fields too long.
     is_within = request.content_length is not None and request.content_length <= most
     if isinstance(error, RequestEntityTooLarge) and not is_within:
         is_set = most == context().settings.max_body_bytes
@@ -277,18 +316,18 @@ def _describe(error: HTTPException) -> str:
 
 def _on_database_error(error: DBAPIError) -> Response:
     if error.connection_invalidated:
-        return _answer(503, "The database does not answer", "the connection was lost")
+        return _answer(503, "Database unavailable", "the connection was lost")
     with suppress(UnavailableError):
-        # Somebody may have upgraded it while this process was running.
+        # It may have been upgraded while this process was running.
         wrong = schema.find_mismatch(database())
         if wrong is not None:
-            return _answer(503, "The database is of another version", wrong)
+            return _answer(503, "Database version mismatch", wrong)
     return _on_bug(error)
 
 
 def _on_system_error(error: OSError) -> Response:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return _answer(503, "The disk is full", "nothing was written; make room first")
+        return _answer(503, "Disk full", "nothing was written; free some space first")
     return _on_bug(error)
 
 
@@ -296,7 +335,7 @@ def _on_bug(error: Exception) -> Response:
     api.log.exception(
         "unexpected error", path=request.path, method=request.method, exc_info=error
     )
-    return _answer(500, "A mistake of ours", "it has been logged; nothing was written")
+    return _answer(500, "Internal error", "it has been logged; nothing was written")
 
 
 def _answer(

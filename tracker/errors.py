@@ -1,23 +1,35 @@
-"""What can go wrong in our own words; nothing here knows of HTTP."""
+"""The errors that Tracker raises on purpose; none of them knows about HTTP."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 class TrackerError(Exception):
-    """Base of every error that we raise on purpose."""
+    """Base of every error that Tracker raises on purpose."""
 
 
 class NotFoundError(TrackerError):
-    """What was asked for does not exist, or is not for the one who asked."""
+    """The object does not exist, or the caller may not see it."""
+
+
+class GoneError(TrackerError):
+    """What was asked for was there, and was erased."""
+
+
+class ForbiddenError(TrackerError):
+    """The caller's role does not allow it."""
 
 
 class ConflictError(TrackerError):
-    """What was asked for contradicts what is already stored."""
+    """The request conflicts with stored data."""
+
+
+class TooManyError(TrackerError):
+    """Too many of these run at once; the same request may succeed later."""
 
 
 class UnavailableError(TrackerError):
-    """What is needed is away or busy; the same request may succeed later."""
+    """What Tracker needs is away or busy; the same request may succeed later."""
 
 
 class ConfigurationError(TrackerError):
@@ -26,14 +38,14 @@ class ConfigurationError(TrackerError):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field of the input."""
+    """One mistake in one field of the input."""
 
     field: str
     message: str
 
 
 class InvalidInputError(TrackerError):
-    """The input is wrong; *errors* say in which fields and what would be right."""
+    """The input is invalid; *errors* name the fields and what would be right."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         """Keep *errors* and make a one-line message of them."""

@@ -2,32 +2,45 @@
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 # This module alone keeps things for the length of a request.
-from flask import Flask, Response, current_app, g, request  # noqa: TID251
+from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251
 from flask import session as cookie
 from flask.json.provider import JSONProvider
 from sqlalchemy.orm import Session
 
-from tracker.errors import FieldError, InvalidInputError, TrackerError
-from tracker.services.access import Actor, actor_of_account, actor_of_key, check_sees
-from tracker.services.audit import NOBODY, record
-from tracker.services.fields import ROLES
-from tracker.services.keys import find_valid_key
-from tracker.services.rows import load_json
-from tracker.services.sign_ins import Origin, find_signed_in, is_to_be_noted
+from tracker.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidInputError,
+    TrackerError,
+    UnavailableError,
+)
+from tracker.files import Parts
+from tracker.services.by import NOBODY, Actor, By
+from tracker.services.people.access import check_sees
+from tracker.services.people.actors import actor_of_account, actor_of_key
+from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
+from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
+from tracker.services.strict_json import load_json
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
-from tracker.storage.sign_ins import touch_sign_in
+from tracker.storage.people.api_keys import touch_key
+from tracker.storage.people.second_factors import has_second_factor
+from tracker.storage.people.sign_ins import touch_sign_in
+from tracker.words import ROLES
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
+DEVICE_API = "/device-api"
 # Where a signed cookie keeps what shows that its browser is signed in.
 SIGN_IN = "sign_in"
+_MAX_PUBLIC_BYTES = 64 * 2**10
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -35,16 +48,16 @@ class UnauthorizedError(TrackerError):
     """Nobody is signed in, or there is no valid API key."""
 
 
-class ForbiddenError(TrackerError):
-    """Whoever asks may not do this."""
+class SecondFactorError(TrackerError):
+    """The account needs a second step to sign in, and has none yet."""
 
 
 class BadRequestError(TrackerError):
-    """The request cannot be read at all."""
+    """The request cannot be parsed."""
 
 
 class BadParametersError(InvalidInputError):
-    """What stands behind the question mark of an address is wrong."""
+    """A query parameter is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +92,11 @@ def now() -> datetime:
     return instant
 
 
-def requires(role: str) -> Callable[[_View], _View]:
+def requires(role: str, *, is_for_setup: bool = False) -> Callable[[_View], _View]:
     """Declare who may use a view: a role, or PUBLIC for everybody.
+
+    A view *is_for_setup* if it is open before the second step to sign in is set up,
+    where the settings ask for one.
 
     A view without a declaration is refused to all, and a test over the route
     table fails where one is missing.
@@ -90,6 +106,7 @@ def requires(role: str) -> Callable[[_View], _View]:
 
     def declare(view: _View) -> _View:
         view.required_role = role  # type: ignore[attr-defined]
+        view.is_for_setup = is_for_setup  # type: ignore[attr-defined]
         return view
 
     return declare
@@ -117,37 +134,24 @@ def find_visitor() -> Actor | None:
     return found
 
 
-def origin() -> Origin:
-    """Return where this request came from."""
-    return Origin(request.remote_addr or "", request.headers.get("User-Agent", ""))
+def by() -> By:
+    """Return who asks, when and from where, for every service that writes."""
+    return By(find_visitor() or NOBODY, now(), request.remote_addr or "")
 
 
-def audit(
-    session: Session,
-    action: str,
-    subject: str,
-    *,
-    actor: Actor | None = None,
-    **details: Any,
-) -> None:
-    """Log what is being done by whoever asks, in the same transaction.
-
-    *actor* is who turned out to be asking, where they have only just signed in.
-    """
-    record(
-        session,
-        actor or find_visitor() or NOBODY,
-        action,
-        subject,
-        happened_at=now(),
-        address=origin().address,
-        **details,
-    )
+def browser() -> str:
+    """Return what the browser says that it is."""
+    return request.headers.get("User-Agent", "")
 
 
 def is_api_request() -> bool:
     """Return whether this request is for the API, which answers in JSON."""
-    return request.path.startswith("/api/")
+    return request.path.startswith("/api/") or is_device_request()
+
+
+def is_device_request() -> bool:
+    """Return whether it comes from the Groundlight SDK, or what speaks as it does."""
+    return request.path.startswith(f"{DEVICE_API}/")
 
 
 def authorize() -> None:
@@ -156,13 +160,15 @@ def authorize() -> None:
         return
     role = required_role(current_app, request.endpoint)
     if role == PUBLIC:
+        # Nobody has been asked who they are yet: forms to sign in are small.
+        request.max_content_length = _MAX_PUBLIC_BYTES
         return
     g.account = _find_key() if _shows_a_key() else _find_signed_in()
     if role is None:
         raise ForbiddenError("this address declares nobody who may use it")
     if not g.account.may(role):
         with database().write() as session:
-            audit(session, "refused", f"{request.method} {request.path}"[:200])
+            by().record(session, "refused", f"{request.method} {request.path}"[:200])
         raise ForbiddenError(
             f"the role {g.account.role} may not do this; it takes {role}"
         )
@@ -177,15 +183,30 @@ def _shows_a_key() -> bool:
     return is_api_request() or is_collected
 
 
-def _find_key() -> Actor:
+def _read_key() -> str:
+    if is_device_request():
+        text = request.headers.get("x-api-token", "").strip()
+        if not text:
+            raise UnauthorizedError("send the key in the header x-api-token")
+        return text
     scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise UnauthorizedError("send the header Authorization: Bearer KEY")
+    return text.strip()
+
+
+def _find_key() -> Actor:
+    text = _read_key()
     with database().read() as session:
-        key = find_valid_key(session, text.strip())
+        key = find_valid_key(session, text, at=now())
         if key is None:
-            raise UnauthorizedError("the API key is unknown or revoked")
-        return actor_of_key(session, key)
+            raise UnauthorizedError("the API key is unknown, revoked or expired")
+        actor = actor_of_key(session, key)
+    if is_use_to_be_noted(key, at=now()):
+        # What cannot be noted now is noted by the next request.
+        with suppress(UnavailableError), database().write_if_free() as session:
+            touch_key(session, key.id, used_at=now())
+    return actor
 
 
 def _find_signed_in() -> Actor:
@@ -198,10 +219,25 @@ def _find_signed_in() -> Actor:
             raise UnauthorizedError("sign in again")
         browser, signed_in = found
         actor = actor_of_account(session, signed_in)
+        is_wanted = signed_in.role in context().settings.second_factor_roles
+        # People of a provider do their second step there.
+        if is_wanted and signed_in.identity is None and not _is_for_setup():
+            check_second_factor(session, signed_in.id)
     if is_to_be_noted(browser, at=now()):
-        with database().write() as session:
+        with suppress(UnavailableError), database().write_if_free() as session:
             touch_sign_in(session, browser.id, seen_at=now())
     return actor
+
+
+def _is_for_setup() -> bool:
+    view = current_app.view_functions.get(str(request.endpoint))
+    return bool(getattr(view, "is_for_setup", False))
+
+
+def check_second_factor(session: Session, account_id: int) -> None:
+    """Raise SecondFactorError unless an account has a second step to sign in."""
+    if not has_second_factor(session, account_id):
+        raise SecondFactorError("set up a second step to sign in first")
 
 
 def _first_of_path() -> tuple[str, str]:
@@ -211,6 +247,22 @@ def _first_of_path() -> tuple[str, str]:
     assert request.view_args
     noun = rule.rule.partition("<")[0].rstrip("/").rpartition("/")[2]
     return noun, str(next(iter(request.view_args.values())))
+
+
+class UploadRequest(Request):
+    """A request whose files lie on the disk together, however many there are."""
+
+    _parts: Parts | None = None
+
+    def _get_file_stream(self, *_: Any, **__: Any) -> IO[bytes]:
+        self._parts = self._parts or Parts()
+        return self._parts.add()
+
+    def close(self) -> None:
+        """Delete the files."""
+        super().close()
+        if self._parts is not None:
+            self._parts.close()
 
 
 class StrictJSONProvider(JSONProvider):
@@ -249,6 +301,13 @@ class UnsupportedMediaTypeError(TrackerError):
     """The body is of a media type that this address does not read."""
 
 
+def no_content() -> Response:
+    """Return the answer 204, which has no body and so no type of one."""
+    response = Response(status=204)
+    del response.headers["Content-Type"]
+    return response
+
+
 def problem(
     status: int,
     title: str,
@@ -283,6 +342,9 @@ def dump_errors(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
             ),
             "field": error.field,
             "message": error.message,
+            # Of several rows in which it is wrong the first one is named.
+            **({"rows": rows} if (rows := getattr(error, "rows", 1)) > 1 else {}),
+            **({"also": also} if (also := getattr(error, "also", ())) else {}),
         }
         for error in errors
     ]

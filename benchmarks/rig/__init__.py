@@ -5,6 +5,7 @@ import logging
 import os
 import platform
 import random
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -21,17 +22,18 @@ from flask.testing import FlaskClient
 from sqlalchemy import create_engine, make_url
 
 from tracker.jobs.recompute import Recomputer
-from tracker.services.accounts import create_account
+from tracker.services.by import Actor, By
 from tracker.services.detectors import (
     NewDetector,
     create_detector,
     get_open_detector,
 )
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
-from tracker.services.sign_ins import create_link
-from tracker.storage import schema
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.people.accounts import create_account
+from tracker.services.people.sign_ins import create_link
 from tracker.storage.database import Database, open_database
+from tracker.storage.operations import schema
 
 DETECTOR = "x"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -129,11 +131,16 @@ def class_names(number: int) -> list[str]:
     return ["YES", "NO"] if number == 2 else [f"kind {i + 1}" for i in range(number)]
 
 
+def by(name: str = "benchmark", at: datetime = START) -> By:
+    """Return who does something in a benchmark."""
+    return By(Actor(name, "admin", "command"), at)
+
+
 def add_detector(database: Database, name: str = DETECTOR, *, classes: int = 2) -> None:
     """Add a detector."""
     new = NewDetector(name=name, question="Is it?", classes=class_names(classes))
     with database.write() as session:
-        create_detector(session, new, created_at=START)
+        create_detector(session, new, by(at=START))
 
 
 def random_rows(
@@ -177,9 +184,8 @@ def import_all(
             session,
             get_open_detector(session, detector),
             (Row(place, row) for place, row in enumerate(rows, start=1)),
+            by("benchmark", datetime.now(UTC)),
             digest=uuid.uuid4().hex,
-            labeler="benchmark",
-            created_at=datetime.now(UTC),
         )
 
 
@@ -193,7 +199,9 @@ def sign_in(client: FlaskClient, database: Database) -> None:
     at = datetime.now(UTC)
     with database.write() as session:
         account = create_account(
-            session, "onlooker", "admin", created_at=at, has_all_detectors=True
+            session, "onlooker", "admin", by(at=at), has_all_detectors=True
         )
-        link = create_link(session, account, created_at=at)
-    client.get("/sign-in", query_string={"token": link})
+        link = create_link(session, account, by(at=at))
+    opened = client.get("/sign-in", query_string={"token": link}).text
+    fields = dict(re.findall(r'name="(csrf_token|token)" value="([^"]*)"', opened))
+    assert client.post("/sign-in/link", data=fields).status_code == 303

@@ -47,7 +47,7 @@ def served_mlflow(folder: Path) -> Iterator[int]:
     """Run MLflow's tracking server on a new SQLite, and give its port."""
     port = _free_port()
     words = [
-        str(_install_mlflow()),
+        str(install_mlflow()),
         "server",
         *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
         *("--default-artifact-root", str(folder / "artifacts")),
@@ -58,7 +58,17 @@ def served_mlflow(folder: Path) -> Iterator[int]:
         yield port
 
 
-def _install_mlflow() -> Path:
+def has_mlflow() -> bool:
+    """Return whether MLflow is installed or can be; says so where it cannot."""
+    try:
+        install_mlflow()
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"MLflow {MLFLOW} cannot be installed here and is left out: {error}")
+        return False
+    return True
+
+
+def install_mlflow() -> Path:
     """Return MLflow's command, installed on its own, for we do not depend on it."""
     base = _inherited().get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "tracker-bench" / f"mlflow-{MLFLOW}"

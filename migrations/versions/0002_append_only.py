@@ -1,7 +1,7 @@
 """Labels and snapshots can only be added, even by hand.
 
-The program never changes or deletes one; the triggers keep it so for whoever
-opens the database with another tool, and for a future mistake of ours.
+The program never changes or deletes one.  The triggers also stop other tools that
+open the database, and future mistakes in the program.
 """
 
 from alembic import op

@@ -1,4 +1,4 @@
-"""Answers that are kept for whoever asks again.
+"""Store answers, so that a repeated request gets the same one.
 
 A program that got no answer cannot know whether its request was carried out.  It
 sends the same again under the same idempotency key and gets the answer that was

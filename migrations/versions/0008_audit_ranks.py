@@ -2,7 +2,7 @@
 
 The first unlabelled query after an id drawn at random is the likelier drawn the
 wider the gap before it.  Now each query that waits has a rank from 0 up to 1, a
-hash of its id and of the detector's seed, and whoever labels goes by the ranks.
+hash of its id and of the detector's seed, and labelling follows the ranks.
 A query leaves the queue, and its rank is gone, once its label counts.  What came
 in as picked on purpose is no part of what is drawn from, and has none.
 A reservation says which queue gave its query, as that decides how its label is

@@ -243,7 +243,7 @@ def _guard_partition(number: int) -> None:
     """Give a pair of partitions what only each of them can have.
 
     A primary key over both would have to hold the detector too, which takes more room
-    and says less.  A foreign key from all labels to all queries would be planned anew
+    and says less.  A foreign key from all labels to all queries would be planned again
     for every label and take several times as long; both are divided alike, so the
     query of a label lies in the partition of the same number.  And a trigger on the
     whole does not notice who changes a part of it.

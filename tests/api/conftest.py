@@ -46,6 +46,9 @@ class Api:
     def patch(self, path: str, body: Any, **options: Any) -> TestResponse:
         return self.call("PATCH", path, json=body, **options)
 
+    def put(self, path: str, body: Any, **options: Any) -> TestResponse:
+        return self.call("PUT", path, json=body, **options)
+
     def delete(self, path: str, **options: Any) -> TestResponse:
         return self.call("DELETE", path, **options)
 

@@ -6,6 +6,9 @@ import pytest
 
 from tests.api.problems import assert_problem
 
+# What is refused here is refused before the database is asked.
+pytestmark = pytest.mark.chaos_on("postgresql")
+
 LIMITS = [
     "0",
     "-1",
@@ -118,7 +121,7 @@ CALLS = {
     },
     "/detectors/door/history": {
         "method": ["", "wald"],
-        "format": ["", "JSON", "xlsx"],
+        "format": ["", "JSON", "xls"],
         "since": INSTANTS,
         "until": INSTANTS,
         "limit": ["0", "-1", "10001", "abc", ""],

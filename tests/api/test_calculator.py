@@ -6,7 +6,11 @@ import pytest
 
 from tests.api.problems import assert_problem
 from tests.api.published import INTERVALS
+from tracker.errors import TooManyError
 from tracker.stats import METHODS, get_method, upper_bound
+
+# All of this is computed from the address alone.
+pytestmark = pytest.mark.chaos_on("postgresql")
 
 COUNTS = "/interval?correct=23,41&labelled=28,44"
 
@@ -156,10 +160,10 @@ def test_what_would_take_long_is_refused_with_the_limit(api):
     ],
 )
 def test_what_is_taken_does_not_take_long(api, query):
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert api.get(f"/{query}").status_code == 200
-    # A second or two where nothing else runs.
-    assert time.perf_counter() - begun < 20
+    # Of the processor, whatever else it does; it is a second or two.
+    assert time.process_time() - begun < 20
 
 
 def test_truths_that_cannot_be_are_refused(api):
@@ -173,3 +177,23 @@ def test_truths_that_cannot_be_are_refused(api):
         ("labelled=5", "accuracy"),
     ):
         assert_problem(api.get(f"/coverage?{query}"), 400, field=field)
+
+
+def test_few_sums_over_all_outcomes_are_done_at_once(app, api):
+    path = "/coverage?labelled=5,5&accuracy=0.9,0.9"
+    assert api.get(path).status_code == 200
+    places = app.extensions["tracker-sums"]
+    with places.take("ann"):
+        with (
+            pytest.raises(TooManyError, match="in progress as you may, which is 1"),
+            places.take("ann"),
+        ):
+            raise AssertionError
+        # Of two places one is left for the others.
+        assert api.get(path).status_code == 200
+        with places.take("ben"):
+            problem = assert_problem(api.get(path), 429)
+            assert "2 sums over all outcomes are in progress" in problem["detail"]
+            # What is quick needs no place.
+            assert api.get("/interval?correct=4&labelled=5").status_code == 200
+    assert api.get(path).status_code == 200

@@ -1,10 +1,12 @@
 """However labels arrive, the history is the same, to the last bit."""
 
 import random
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.api.published import published_rows
+from tracker.services.wording import dump_instant
 
 
 def without_instants(rows):
@@ -38,11 +40,16 @@ def mixed_rows():
 )
 def test_one_by_one_or_in_one_file(api, twins, recompute, rows):
     slowly, at_once = twins
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    rows = [
+        {**row, "asked_at": dump_instant(noon + timedelta(minutes=number))}
+        for number, row in enumerate(rows)
+    ]
     for row in rows:
         label = {"label": row["label"]}
         if "sampling" in row:
             label["sampling"] = row["sampling"]
-        query = {"predicted": row["predicted"], "key": row["key"]}
+        query = {name: row[name] for name in ("predicted", "key", "asked_at")}
         made = api.post(f"{slowly}/queries", query)
         assert made.status_code == 201
         given = api.post(f"/queries/{made.json['id']}/labels", label)
@@ -55,11 +62,19 @@ def test_one_by_one_or_in_one_file(api, twins, recompute, rows):
     assert len(histories[0]) > 100
     estimates = [api.get(f"{path}/estimate").json for path in twins]
     for estimate in estimates:
-        for name in ("detector", "name", "computed_at"):
+        for name in ("detector", "name", "computed_at", "last_label_at"):
             estimate.pop(name)
     assert estimates[0] == estimates[1]
+    counted = [
+        row["asked_at"]
+        for row in rows
+        if row["label"] != "UNCLEAR" and row.get("sampling") != "targeted"
+    ]
+    assert estimates[0]["asked_from"] == counted[0]
+    assert estimates[0]["asked_to"] == counted[-1]
 
 
+@pytest.mark.chaos_on("postgresql")
 def test_corrections_one_by_one_or_in_one_file(api, twins, recompute):
     slowly, at_once = twins
     rows = mixed_rows()

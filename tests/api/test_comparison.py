@@ -38,11 +38,7 @@ def test_the_published_intervals_come_out(api, versions):
     assert found["confidence_level"] == 0.95
     assert found["computed_at"].endswith("Z")
     paired = found["paired"]
-    assert (paired["method"], paired["pairs"], paired["disagreeing"]) == (
-        "exact",
-        211,
-        0,
-    )
+    assert (paired["method"], paired["pairs"]) == ("exact", 211)
     yes, no = paired["classes"]
     for row, name in ((yes, "YES"), (no, "NO")):
         assert row["class"] == name
@@ -53,8 +49,39 @@ def test_the_published_intervals_come_out(api, versions):
     assert [round(row["p_value"], 6) for row in (yes, no)] == [0.039062, 0.052479]
     balanced = paired["balanced"]
     assert balanced["difference"] == pytest.approx((7 / 50 + 10 / 161) / 2)
-    assert 0 < balanced["low"] < 0.002
+    # The average of class intervals, each at half of the error, began below 0.002.
+    assert 0.01 < balanced["low"] < 0.02
+    assert balanced["high"] < 0.2
+    overall, decision = paired["overall"], paired["decision"]
+    counts = [overall[key] for key in ("pairs", "gained", "lost")]
+    assert counts == [211, 24, 7]
+    assert overall["difference"] == pytest.approx(17 / 211)
+    assert 0 < overall["low"] < overall["difference"] < overall["high"]
+    assert (decision["won"], decision["lost"]) == (24, 7)
+    assert (decision["verdict"], decision["method"]) == ("better", "anytime")
+    assert 0.5 < decision["low"] < 24 / 31 < decision["high"] < 1
     assert (found["verdict"], found["verdict_from"]) == ("better", "paired")
+
+
+def test_disagreements_wait_in_a_queue_of_their_own(api, door):
+    rows = [
+        {"input": f"input-{number}", "version": version, "predicted": said}
+        for number in range(3)
+        for version, said in (("v1", "NO"), ("v2", "YES" if number else "NO"))
+    ]
+    api.post("/detectors/door/import", {"items": rows})
+    address = "/detectors/door/next?queue=disagreements&old=v1&new=v2"
+    for _ in range(2):
+        wanted = api.get(address).json
+        assert wanted["sampling"] == "targeted"
+        label = {"label": "YES", "sampling": wanted["sampling"]}
+        api.post(f"/queries/{wanted['id']}/labels", label)
+    assert api.get(address).status_code == 204
+    decision = api.get(PATH).json["paired"]["decision"]
+    assert (decision["won"], decision["lost"]) == (2, 0)
+    assert api.get("/detectors/door/estimate").json["classes"][0]["labelled"] == 0
+    problem = api.get("/detectors/door/next?queue=random&old=v1")
+    assert problem.status_code == 400
 
 
 def test_each_version_by_its_own_labels(api, versions):
@@ -82,8 +109,8 @@ def test_queries_that_differ_leave_the_unpaired_comparison(api, door):
     assert yes["difference"] == 0
     assert no == {
         "class": "NO",
-        "old": {"correct": 0, "labelled": 0, "accuracy": None},
-        "new": {"correct": 0, "labelled": 0, "accuracy": None},
+        "old": {"correct": 0, "labelled": 0, "accuracy": None, "low": 0, "high": 1},
+        "new": {"correct": 0, "labelled": 0, "accuracy": None, "low": 0, "high": 1},
         "difference": None,
         "low": -1,
         "high": 1,

@@ -154,8 +154,14 @@ def test_ids_that_are_none_are_not_found(api, door):
 
 
 def test_unknown_paths_and_methods_are_problems_too(api, door):
-    assert_problem(api.get("/nothing"), 404)
-    assert_problem(api.get("/detectors/door/nothing"), 404)
+    unknown = assert_problem(api.get("/nothing"), 404)
+    assert unknown["detail"] == "there is no path '/api/v1/nothing'"
+    # It could be a detector with a slash in its name.
+    unknown = assert_problem(api.get("/detectors/door/nothing"), 404)
+    assert unknown["detail"] == (
+        "there is no detector 'door/nothing', and no path "
+        "'/api/v1/detectors/door/nothing'"
+    )
     assert_problem(api.get("/api/nothing"), 404)
     wrong = api.call("PUT", "/detectors")
     assert_problem(wrong, 405)
@@ -163,3 +169,16 @@ def test_unknown_paths_and_methods_are_problems_too(api, door):
     wrong = api.call("PATCH", "/detectors/door/queries")
     assert_problem(wrong, 405)
     assert {"GET", "POST"} <= set(wrong.headers["Allow"].split(", "))
+
+
+def test_a_guideline_keeps_its_line_breaks_and_has_a_limit(api):
+    body = {"name": "gate", "question": "Open?", "guideline": "a\n\nb "}
+    assert api.post("/detectors", body).json["guideline"] == "a\n\nb "
+    assert api.patch("/detectors/gate", {"guideline": ""}).json["guideline"] == ""
+    for wrong, message in (
+        ("x" * 5001, "at most 5,000 characters"),
+        ("\x00", "NUL"),
+        (None, "must not be null"),
+    ):
+        answer = api.patch("/detectors/gate", {"guideline": wrong})
+        assert message in assert_problem(answer, 422)["errors"][0]["message"]

@@ -61,11 +61,15 @@ def test_the_job_runs_at_once_when_it_is_asked_for(api, published, tables):
     ("target", "verdict"), [(0.5, "met"), (0.99, "missed"), (0.75, "undecided")]
 )
 def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict):
-    assert api.get(PATH).json["decision"] is None
+    without = api.get(PATH).json
+    assert (without["decision"], without["target"]) == (None, None)
+    assert without["no_decision_because"] == "the detector has no target"
     api.patch("/detectors/door", {"target": target})
     decision = api.get(PATH).json["decision"]
     wider = api.get(f"{PATH}?method=anytime").json["balanced"]
     exact = api.get(PATH).json["balanced"]
+    more = decision.pop("labels_to_decide")
+    assert more > 0 if verdict == "undecided" else more == 0
     assert decision == {
         "verdict": verdict,
         "target": target,
@@ -77,6 +81,68 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
     window = api.get(f"{PATH}?since=2020-01-01T00:00:00Z").json
     assert window["labels"] == 72
     assert window["decision"] is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "because"),
+    [
+        ("version=*", "the versions are pooled"),
+        ("include_targeted=true", "targeted labels are included"),
+        ("since=2020-01-01T00:00:00Z", "the span of time was chosen"),
+    ],
+)
+def test_what_is_no_random_sample_decides_nothing(api, published, choice, because):
+    api.patch("/detectors/door", {"target": 0.5})
+    assert api.get(PATH).json["no_decision_because"] is None
+    estimate = api.get(f"{PATH}?{choice}").json
+    assert estimate["labels"] == 72
+    assert estimate["decision"] is None
+    assert estimate["no_decision_because"].startswith(because)
+
+
+def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, door):
+    api.patch("/detectors/door", {"target": 0.9})
+    assert api.get(PATH).json["decision"] == {
+        "verdict": "undecided",
+        "target": 0.9,
+        "method": "anytime",
+        "low": 0.0,
+        "high": 1.0,
+        "labels_to_decide": None,
+    }
+
+
+def test_corrections_and_unstated_labels_count_before_the_job_and_after(
+    api, door, recompute
+):
+    query = {"predicted": "YES", "label": "YES"}
+    ids = [
+        api.post("/detectors/door/queries", query | more).json["id"]
+        for more in ({}, {"sampling": "random"}, {"label": "UNCLEAR"}, {})
+    ]
+    folded = []
+    for when in ("before", "after"):
+        if when == "after":
+            recompute()
+        stated = {"label": "NO", "sampling": "random"}
+        assert api.post(f"/queries/{ids.pop()}/labels", stated).status_code == 201
+        waiting = api.get(PATH).json
+        recompute()
+        folded = api.get(PATH).json
+        for field in ("unstated", "corrections", "last_label_at", "labels"):
+            assert waiting[field] == folded[field]
+    # The last query, then the unclear one: both were given a random label instead.
+    assert (folded["unstated"], folded["corrections"], folded["labels"]) == (1, 2, 4)
+
+
+def test_pages_show_joint_intervals_and_the_api_exact_ones(api, door):
+    assert door["method"] == "joint"
+    changed = api.patch("/detectors/door", {"method": "anytime"})
+    assert changed.json["method"] == "anytime"
+    assert api.get(PATH).json["method"] == "exact"
+    refused = api.patch("/detectors/door", {"method": "normal"})
+    assert refused.status_code == 422
+    assert refused.json["errors"][0]["field"] == "method"
 
 
 def test_without_labels_nothing_is_known(api, door):

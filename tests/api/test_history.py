@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.problems import assert_problem
 from tests.api.published import INTERVALS, published_rows
-from tracker.services.history import HISTORY_COLUMNS
+from tracker.services.estimates.history import HISTORY_COLUMNS
 from tracker.stats import METHODS, class_intervals
 
 PATH = "/detectors/door/history"
@@ -26,7 +26,8 @@ def test_the_last_snapshot_is_the_published_check(history):
     assert len(history) == 72 * 3
     assert [row["labels"] for row in history[::3]] == list(range(1, 73))
     for row in history[-3:]:
-        assert list(row) == list(HISTORY_COLUMNS)
+        assert list(row) == [*HISTORY_COLUMNS, "formula"]
+        assert row["formula"] == 1
         correct, labelled, *bounds = INTERVALS[row["scope"]]
         assert (row["correct"], row["labelled"]) == (correct, labelled)
         assert [round(row[key], 4) for key in ("accuracy", "low", "high")] == bounds
@@ -51,6 +52,7 @@ def test_every_method_is_there_stored_or_computed(api, history):
             assert row["method"] == method
             for key in ("accuracy", "low", "high"):
                 assert row[key] == scope[key]
+        assert {row["formula"] for row in rows} == {2 if method == "anytime" else 1}
         if method in {"exact", "joint", "anytime"}:
             assert rows == [row for row in stored if row["method"] == method]
 
@@ -114,6 +116,12 @@ def test_a_window_is_of_the_instants_of_computing(api, history, clock, recompute
     assert api.walk(f"{PATH}?method=exact") == api.walk(PATH)
 
 
+def in_columns(rows):
+    """What tables have of rows: the formula is told in JSON alone."""
+    assert set(rows[0]) - set(HISTORY_COLUMNS) == {"formula"}
+    return [{name: row[name] for name in HISTORY_COLUMNS} for row in rows]
+
+
 def as_text(row):
     return {
         name: ""
@@ -133,7 +141,7 @@ def test_csv_holds_the_same_rows(api, history):
     )
     reader = csv.DictReader(io.StringIO(got.text, newline=""))
     assert reader.fieldnames == list(HISTORY_COLUMNS)
-    assert list(reader) == [as_text(row) for row in history]
+    assert list(reader) == [as_text(row) for row in in_columns(history)]
 
 
 def test_json_lines_hold_the_same_rows(api, history):
@@ -150,7 +158,7 @@ def test_parquet_holds_the_same_rows(api, history):
     assert got.headers["Content-Disposition"].endswith('"door-history.parquet"')
     table = pq.read_table(io.BytesIO(got.data))
     assert table.column_names == list(HISTORY_COLUMNS)
-    assert table.to_pylist() == history
+    assert table.to_pylist() == in_columns(history)
 
 
 def test_an_empty_history_is_an_empty_file(api, door):

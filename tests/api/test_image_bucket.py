@@ -35,7 +35,7 @@ def test_an_image_goes_into_the_bucket_and_is_shown_by_us(
     path = f"/queries/{made.json['id']}"
     page = client.get(path)
     assert f'src="{path}/image"' in page.text
-    # A browser is never sent to the bucket, nor told of it.
+    # A browser is never redirected to the bucket, and never learns of it.
     assert settings.s3_endpoint not in made.text + page.text
     assert settings.s3_endpoint not in page.headers["Content-Security-Policy"]
     assert client.get(f"{path}/image").data == stored

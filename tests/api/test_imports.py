@@ -98,7 +98,7 @@ def test_one_bad_row_and_nothing_is_written(api, door, tables):
     before = tables()
     lines = [f"k{number},YES,YES" for number in range(5_000)]
     lines[2_499] = "k2499,MAYBE,YES"
-    lines[4_000] = "k4000,YES,yes"
+    lines[4_000] = "k4000,YES,yep"
     text = "\n".join(["key,predicted,label", *lines])
     problem = assert_problem(
         api.send_file(PATH, text), 422, field="predicted", row=2_500
@@ -247,3 +247,49 @@ def test_the_same_key_from_two_files_at_once_is_kept_once(api, door):
     assert sum(answer.json["queries_added"] for answer in answers) == 54
     assert len(api.walk("/detectors/door/queries")) == 54
     assert len(api.get("/detectors/door").json["versions"]) == 4
+
+
+def test_a_file_is_read_as_the_address_says(api, door):
+    address = (
+        f"{PATH}?map=predicted%3Dsaid&map=key%3Dn&class=yep%3DYES&extra=metadata"
+        "&time_zone=Europe/Berlin&labeler=ann"
+    )
+    text = "n,said,truth,time,shade\n1,yep,NaN,2026-01-31 13:00,red\n2,No,yes,,\n"
+    sent = api.send_file(address, text, role="editor")
+    assert sent.status_code == 200, sent.text
+    assert sent.json["columns"] == {
+        "key": "n",
+        "predicted": "said",
+        "label": "truth",
+        "asked_at": "time",
+    }
+    readings = {(one["field"], one["value"]): one for one in sent.json["values"]}
+    assert readings["predicted", "yep"]["read_as"] == "YES"
+    assert readings["label", "NaN"]["read_as"] == "no label"
+    second, first = api.walk("/detectors/door/queries")
+    assert first["asked_at"] == "2026-01-31T12:00:00Z"
+    assert first["metadata"] == {"shade": "red"}
+    assert (first["label"], second["predicted"], second["label"]) == (None, "NO", "YES")
+    [label] = api.walk(f"/queries/{second['id']}/labels")
+    assert label["labeler"] == "ann"
+
+
+def test_wrong_choices_are_named(api, door, tables):
+    before = tables()
+    for choice, field in (
+        ("map=colour%3Dx", "map"),
+        ("map=key", "map"),
+        ("extra=keep", "extra"),
+        ("time_zone=Nowhere", "time_zone"),
+    ):
+        assert_problem(api.send_file(f"{PATH}?{choice}", CSV), 400, field=field)
+    assert_problem(api.send_file(f"{PATH}?map=key%3Dx", CSV), 422, field="map")
+    assert tables() == before
+
+
+def test_an_editor_names_the_labeler_of_a_label(api, door):
+    query = api.post("/detectors/door/queries", {"predicted": "YES"}).json
+    path = f"/queries/{query['id']}/labels"
+    body = {"label": "YES", "labeler": "ann"}
+    assert_problem(api.post(path, body, role="labeler"), 403)
+    assert api.post(path, body, role="editor").json["labeler"] == "ann"

@@ -4,9 +4,9 @@ import pytest
 
 from tests.api.problems import assert_problem
 from tests.api.test_imports import CSV, FILES, PATH, report
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.jobs.imports import Importer
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 
 LATER = {"Prefer": "respond-async"}
 
@@ -178,7 +178,7 @@ def test_an_import_into_a_detector_that_one_does_not_see_is_not_there(
     sent = api.send_file(PATH, CSV, headers=LATER)
     with database.write() as session:
         key = create_key(
-            session, "gate only", "editor", created_at=START, detectors=["gate"]
+            session, "gate only", "editor", by(at=START), detectors=["gate"]
         )
     mine = {"Authorization": f"Bearer {key}"}
     hidden = api.get(sent.headers["Location"], role=None, headers=mine)

@@ -5,7 +5,7 @@ import pytest
 from tests.api.problems import assert_problem
 from tests.api.published import published_rows
 from tracker.stats import labels_to_reach_balanced_width, labels_to_reach_width
-from tracker.stats.certification import chance_to_certify, labels_to_certify
+from tracker.stats.planning.certification import chance_to_certify, labels_to_certify
 
 PATH = "/detectors/door/plan"
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.api.problems import assert_problem
-from tracker.api.rates import Counter
+from tracker.rates import Counter
 
 PATH = "/detectors"
 

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from tests.api.problems import assert_problem
-from tracker.services.keys import create_key
+from tests.conftest import by
+from tracker.services.people.keys import create_key
 
 FIELDS = {
     "id",
@@ -21,6 +22,7 @@ FIELDS = {
     "image_url",
     "image",
     "sampling",
+    "recheck",
     "reserved_until",
 }
 NEXT = "/detectors/door/next"
@@ -138,7 +140,7 @@ def test_an_archived_detector_gives_nothing_to_label(api, door, three):
 
 def test_a_key_named_by_any_letters_reserves(api, three, database, clock):
     with database.write() as session:
-        text = create_key(session, "Zoë 💡", "labeler", created_at=clock())
+        text = create_key(session, "Zoë 💡", "labeler", by(at=clock()))
     headers = {"Authorization": f"Bearer {text}"}
     first = api.get(NEXT, role=None, headers=headers)
     assert first.status_code == 200
@@ -209,3 +211,23 @@ def test_several_labelers_and_a_dispute_by_api(api, database):
 def test_labels_wanted_is_from_one_to_nine(api, door, wanted):
     wrong = api.patch("/detectors/door", {"labels_wanted": wanted})
     assert_problem(wrong, 422, field="labels_wanted")
+
+
+def test_the_targeted_queue_can_be_narrowed_by_metadata(api, door):
+    for camera in ("north", "south", "south"):
+        row = {"predicted": "YES", "metadata": {"camera": camera}}
+        assert api.post("/detectors/door/queries", row).status_code == 201
+    asked = {"queue": "targeted", "where": "metadata.camera:north"}
+
+    found = api.get("/detectors/door/next", query_string=asked)
+    assert found.status_code == 200
+    again = {**asked, "skip": found.json["id"]}
+    assert api.get("/detectors/door/next", query_string=again).status_code in {200, 204}
+    labelled = f"/queries/{found.json['id']}/labels"
+    assert api.post(labelled, {"label": "YES"}).status_code == 201
+    assert api.get("/detectors/door/next", query_string=asked).status_code == 204
+    refused = api.get("/detectors/door/next", query_string={**asked, "queue": "random"})
+    assert refused.status_code == 400
+    assert "targeted only" in refused.json["errors"][0]["message"]
+    wrong = {**asked, "where": "camera:north"}
+    assert api.get("/detectors/door/next", query_string=wrong).status_code == 400

@@ -229,7 +229,7 @@ def test_json_says_everything_in_its_body(api, door):
         (PATH, "version", ["v1"]),
         ("/studies/STUDY", "confidence_level", ["0", "1", "nan", "95", ""]),
         ("/studies/STUDY", "method", ["632"]),
-        ("/studies/STUDY/rounds", "format", ["", "CSV", "xlsx"]),
+        ("/studies/STUDY/rounds", "format", ["", "CSV", "xls"]),
         ("/studies/STUDY/rounds", "limit", ["5"]),
     ],
 )

@@ -9,34 +9,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request
-from werkzeug.serving import make_server
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
+from tests.applications import answering
+from tests.conftest import SECRET_KEY, by
+from tests.databases import SqliteDatabases
+from tests.links import sign_in_by
 from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
 from tracker.jobs.recompute import Recomputer, utc_now
-from tracker.services.accounts import create_account
-from tracker.services.background_imports import NewImport, add_import
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
-from tracker.services.imports import import_rows
+from tracker.services.imports.background import add_import
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.labelling.studies import add_study, parse_study
+from tracker.services.people.accounts import create_account
+from tracker.services.people.sign_ins import create_link
 from tracker.services.queries import NewQuery, log_query
-from tracker.services.rows import Row
-from tracker.services.sign_ins import create_link
-from tracker.services.studies import add_study, parse_study
 from tracker.settings import Settings
-from tracker.storage.accounts import find_account
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageFolder
+from tracker.storage.people.accounts import find_account
 
 _DIGITS = 60
 _LABELLED = 30
 _MANY = 150
+# A state is waited for as long as a machine that does other work may take to reach it.
+_PATIENCE_MS = 60_000
+expect.set_options(timeout=_PATIENCE_MS)
 
 # What a page violates is told to nobody but a listener.
 _LISTEN = """
@@ -54,65 +60,70 @@ class Site:
     url: str
     database: Database
     digits: dict[str, str] = field(default_factory=dict)
+    # Its holder is alone with the database: the job waits for it.
+    job: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def without_job(self) -> Iterator[None]:
+        """Keep the job from running, with every label folded in before."""
+        with self.job:
+            Recomputer(self.database, "test").run()
+            yield
 
     def link(self, name: str = "web", role: str = "admin") -> str:
         """Return the address of a link that signs in once as *name*."""
         with self.database.write() as session:
             account = find_account(session, name) or create_account(
-                session, name, role, created_at=utc_now(), has_all_detectors=True
+                session, name, role, by(at=utc_now()), has_all_detectors=True
             )
-            token = create_link(session, account, created_at=utc_now())
+            token = create_link(session, account, by(at=utc_now()))
         return f"{self.url}/sign-in?token={token}"
+
+
+@pytest.fixture(scope="session")
+def filled_folder(
+    worker_folder: Path, sqlite_databases: SqliteDatabases
+) -> tuple[Path, dict[str, str]]:
+    """A folder with the digits of the demonstration, and the digit of each query."""
+    folder = worker_folder / "site"
+    folder.mkdir()
+    shutil.copy(sqlite_databases.template, folder / "tracker.db")
+    settings = Settings(data_dir=folder)
+    database = open_database(settings.database)
+    digits = _fill(database, ImageFolder(settings.image_dir))
+    digits |= _add_many(database, ImageFolder(settings.image_dir))
+    Recomputer(database, "test").run()
+    database.close()
+    return folder, digits
 
 
 @pytest.fixture(scope="module")
 def site(
-    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path
+    tmp_path_factory: pytest.TempPathFactory, filled_folder: tuple[Path, dict[str, str]]
 ) -> Iterator[Site]:
-    """A server with the digits of the demonstration, and one empty detector."""
+    """A server with a copy of those digits, and one empty detector."""
+    template, digits = filled_folder
     folder = tmp_path_factory.mktemp("site")
-    shutil.copy(sqlite_template, folder / "tracker.db")
-    settings = Settings(data_dir=folder, secret_key="k" * 40, recompute_seconds=0.5)
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    settings = Settings(data_dir=folder, secret_key=SECRET_KEY, recompute_seconds=0.5)
     database = open_database(settings.database)
-    digits = _fill(database, ImageFolder(settings.image_dir))
-    digits |= _add_many(database, ImageFolder(settings.image_dir))
-    app = whole(create_app(settings, database))
-    server = make_server("127.0.0.1", 0, app, threaded=True)
     stop = threading.Event()
     recomputer = Recomputer(database, "test")
 
     def work() -> None:
         while not stop.is_set():
-            recomputer.run()
+            with made.job:
+                recomputer.run()
             stop.wait(0.5)
 
-    threads = [
-        threading.Thread(target=work),
-        threading.Thread(target=server.serve_forever),
-    ]
-    for thread in threads:
+    with answering(create_app(settings, database)) as url:
+        made = Site(url, database, dict(digits))
+        thread = threading.Thread(target=work)
         thread.start()
-    yield Site(f"http://127.0.0.1:{server.port}", database, digits)
-    stop.set()
-    server.shutdown()
-    for thread in threads:
+        yield made
+        stop.set()
         thread.join()
-    server.server_close()
     database.close()
-
-
-def whole(app: WSGIApplication) -> WSGIApplication:
-    """Return *app* with answers that are closed before they are sent.
-
-    This server does not close the file of one that a browser hangs up on.
-    """
-
-    def run(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        answer = app(environ, start_response)
-        with contextlib.closing(answer):  # type: ignore[type-var]
-            return [b"".join(answer)]
-
-    return run
 
 
 def _fill(database: Database, images: ImageFolder) -> dict[str, str]:
@@ -127,7 +138,7 @@ def _fill(database: Database, images: ImageFolder) -> dict[str, str]:
                 classes=list(described.classes),
                 target=described.target,
             )
-            detector = create_detector(session, new, created_at=utc_now())
+            detector = create_detector(session, new, by(at=utc_now()))
             for number, digit in enumerate(digits):
                 said = digit.predictions[described.name, "v2"]
                 truth = described.label_of(digit.digit)
@@ -143,14 +154,13 @@ def _fill(database: Database, images: ImageFolder) -> dict[str, str]:
                         label=truth if number < _LABELLED else None,
                         sampling="random",
                     ),
-                    labeler="demo",
-                    created_at=utc_now(),
+                    by("demo", utc_now()),
                     image=images.put(image.content, image.suffix),
                 )
                 truths[f"iq_{query.id}"] = truth
     with database.write() as session:
         new = NewDetector(name="empty", question="Is it?", classes=["YES", "NO"])
-        create_detector(session, new, created_at=utc_now())
+        create_detector(session, new, by(at=utc_now()))
     _add_studies(database)
     _add_versions(database)
     _add_import(database)
@@ -167,7 +177,7 @@ def _add_many(database: Database, images: ImageFolder) -> dict[str, str]:
             question=described.question,
             classes=list(described.classes),
         )
-        detector = create_detector(session, new, created_at=utc_now())
+        detector = create_detector(session, new, by(at=utc_now()))
         for digit in load_digits()[:_MANY]:
             image = clean_image(digit_png(digit.index))
             said = digit.predictions[described.name, "v2"]
@@ -175,8 +185,7 @@ def _add_many(database: Database, images: ImageFolder) -> dict[str, str]:
                 session,
                 detector,
                 NewQuery(predicted=said.predicted, confidence=said.confidence),
-                labeler="demo",
-                created_at=utc_now(),
+                by("demo", utc_now()),
                 image=images.put(image.content, image.suffix),
             )
             truths[f"iq_{query.id}"] = described.label_of(digit.digit)
@@ -193,7 +202,7 @@ def _add_studies(database: Database) -> None:
         new = parse_study({**said, "rounds": rounds})
         with database.write() as session:
             detector = session.get_one(Detector, 1)
-            add_study(session, detector, new, added_by="demo", created_at=utc_now())
+            add_study(session, detector, new, by("demo", utc_now()))
 
 
 def _add_versions(database: Database) -> None:
@@ -217,20 +226,23 @@ def _add_versions(database: Database) -> None:
         )
         import_rows(
             session,
-            create_detector(session, new, created_at=utc_now()),
+            create_detector(session, new, by(at=utc_now())),
             [Row(number, row) for number, row in enumerate(rows, start=1)],
+            by("demo", utc_now()),
             digest="two versions",
-            labeler="demo",
-            created_at=utc_now(),
         )
 
 
 def _add_import(database: Database) -> None:
     """Leave a file to a worker, who does not come."""
-    new = NewImport("csv", "reject", "0", "demo", "account", "::1")
     with database.write() as session:
         detector = session.get_one(Detector, 1)
-        add_import(session, detector, io.BytesIO(b"key\n"), new, created_at=utc_now())
+        add_import(
+            session,
+            detector,
+            RowFile("csv", "0", io.BytesIO(b"key\n")),
+            by("demo", utc_now()),
+        )
 
 
 @dataclass
@@ -268,10 +280,10 @@ def open_page(chromium: Browser, site: Site) -> Iterator[Any]:
             **{"viewport": {"width": 1280, "height": 900}, **options}
         )
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(_PATIENCE_MS)
         context.add_init_script(_LISTEN)
         # The second page takes the greeting of a first visit away.
-        assert context.request.get(site.link()).ok
+        sign_in_by(context.request, site.link())
         assert context.request.get(f"{site.url}/account").ok
         watch = Watch(context.new_page(), site.url)
         watch.page.goto(site.url + path)

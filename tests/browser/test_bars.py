@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Site, Watch
+from tests.conftest import by
 from tracker.jobs.recompute import utc_now
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
 from tracker.storage.base import dump_id
 
 Open = Callable[..., Watch]
@@ -82,19 +83,20 @@ def test_names_without_a_break_leave_room_for_the_numbers(
 ) -> None:
     detector_id = _add_long_names(site)
     page = open_page(f"/detectors/{detector_id}").page
-    page.locator("#plan td").first.wait_for()
+    page.locator("#more td").first.wait_for()
     for viewport in ({"width": 1280, "height": 900}, _PHONE):
         page.set_viewport_size(viewport)  # type: ignore[arg-type]
         assert _height(page, ".matrix") < 400
         names = page.locator(".reading-name [aria-hidden]").all_inner_texts()
         assert len(set(names)) == 3
     page.set_viewport_size({"width": 1280, "height": 900})
-    (edge,) = page.locator("#plan .table-scroll").all()
-    assert edge.evaluate("part => part.scrollWidth <= part.clientWidth")
     for name in page.locator(".matrix th .named").all():
         box = name.bounding_box()
         assert box is not None
         assert box["height"] < 30
+    page.goto(f"{site.url}/detectors/{detector_id}/plan")
+    (edge,) = page.locator("#plan .table-scroll").all()
+    assert edge.evaluate("part => part.scrollWidth <= part.clientWidth")
 
 
 def _height(page: Page, selector: str) -> float:
@@ -107,13 +109,12 @@ def _add_long_names(site: Site) -> str:
     rows = [{"predicted": name, "label": name} for name in _LONG * 4]
     with site.database.write() as session:
         new = NewDetector(name="long names", question="Which?", classes=_LONG)
-        detector = create_detector(session, new, created_at=utc_now())
+        detector = create_detector(session, new, by(at=utc_now()))
         import_rows(
             session,
             detector,
             [Row(number, row) for number, row in enumerate(rows, start=1)],
+            by("demo", utc_now()),
             digest="long names",
-            labeler="demo",
-            created_at=utc_now(),
         )
         return dump_id("det", detector.id)

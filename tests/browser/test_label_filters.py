@@ -79,7 +79,9 @@ def test_bounds_the_wrong_way_round_are_told_beside_them(open_page: Open) -> Non
     )
     expect(upper).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("Confidence from")).to_have_value("0.5")
-    expect(page.get_by_role("alert")).to_contain_text("for the confidence")
+    expect(page.get_by_role("alert")).to_have_text(
+        "See the message below the confidence field."
+    )
     assert "_confidence" not in page.locator("main").inner_text()
     upper.fill("0.9")
     page.keyboard.press("Enter")

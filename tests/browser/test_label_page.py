@@ -16,12 +16,13 @@ from tests.browser.turns import (
     wait_for_other,
     wait_for_query,
 )
+from tests.conftest import by
 from tracker.jobs.recompute import utc_now
-from tracker.services.accounts import create_account, set_password
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
-from tracker.storage.sign_ins import SignIn
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.people.accounts import create_account, set_password
+from tracker.storage.people.sign_ins import SignIn
 
 Open = Callable[..., Watch]
 SIZES = [(1280, 900), (390, 844)]
@@ -52,11 +53,10 @@ def add_detector(
         new = NewDetector(name=name, question="Which one?", classes=classes)
         import_rows(
             session,
-            create_detector(session, new, created_at=utc_now()),
+            create_detector(session, new, by(at=utc_now())),
             [Row(number, row) for number, row in enumerate(rows, start=1)],
+            by("demo", utc_now()),
             digest=name,
-            labeler="demo",
-            created_at=utc_now(),
         )
 
 
@@ -104,8 +104,8 @@ def test_the_last_answer_and_its_change_are_in_sight_and_move_nothing(
     wait_for_query(page, first)
     hint = page.locator(".last-answer")
     expect(hint).to_contain_text(
-        f"Changing your last answer. You said {site.digits[first]}. Answer anew, or "
-        "skip to leave it so."
+        f"Changing your last answer. You said {site.digits[first]}. Answer again, or "
+        "skip to keep it."
     )
     expect(hint).to_be_in_viewport(ratio=1)
     assert page.evaluate(_PLACES) == places
@@ -122,9 +122,9 @@ def test_whoever_was_signed_out_is_told_and_comes_back(
 ) -> None:
     with site.database.write() as session:
         lena = create_account(
-            session, "lena", "labeler", created_at=utc_now(), has_all_detectors=True
+            session, "lena", "labeler", by(at=utc_now()), has_all_detectors=True
         )
-        set_password(session, lena, PASSWORD)
+        set_password(session, lena, PASSWORD, by())
     page = open_page("/detectors/det_1/label").page
     with site.database.write() as session:
         session.execute(delete(SignIn))

@@ -109,7 +109,7 @@ def test_no_image_is_too_slender_to_be_seen(open_page: Open, site: Site) -> None
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        (MANY, "Keys and the next image ahead need JavaScript; the buttons work"),
+        (MANY, "Keyboard shortcuts and loading images ahead need JavaScript"),
         ("/detectors/det_1", "The chart needs JavaScript; the history has its numbers"),
         (
             "/detectors/det_1/history",

@@ -45,7 +45,7 @@ def _fail(page: Page, pattern: str, status: int | None) -> None:
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        (None, "the server does not answer"),
+        (None, "the server did not answer"),
         (500, "the server answered with an error"),
         (503, "the server answered with an error"),
     ],
@@ -153,7 +153,7 @@ def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
     held.let_go()
     second = wait_for_other(page, first)
     assert len(held.routes) == 1
-    # Whoever has the next query before them may say the same of it at once.
+    # Once the next query is shown, the same key may answer it at once.
     page.evaluate(_PRESS_AT, ["u", 1_099])
     page.wait_for_function("document.querySelector('.label-form.htmx-request')")
     held.let_go(1)

@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Site, Watch
+from tests.conftest import IS_LONG
 
 Open = Callable[..., Watch]
 PAGES = (
@@ -51,7 +52,7 @@ _CALM = """() => !document.querySelector("[aria-busy]")
   && [...document.querySelectorAll("[data-chart-url]")].every((host) =>
        host.querySelector(`.tracker-chart[data-layout="${
          host.clientWidth < 640 ? "narrow" : "wide"}"]`))"""
-_AXE = {
+AXE = {
     "runOnly": [
         "wcag2a",
         "wcag2aa",
@@ -64,6 +65,11 @@ _AXE = {
 }
 
 
+# Both widths and both themes; `make chaos` judges all four together.
+_JUDGED = {(1280, "light"), (360, "dark")}
+
+
+@pytest.mark.longer
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_in_order(open_page: Open, site: Site, path: str) -> None:
     watch = open_page(path.replace("QUERY", next(iter(site.digits))))
@@ -75,8 +81,9 @@ def test_a_page_is_in_order(open_page: Open, site: Site, path: str) -> None:
             page.wait_for_function(_THEME, arg=theme)
             page.wait_for_function(_CALM)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            found = Axe().run(page, options=_AXE)
-            assert found.violations_count == 0, found.generate_report()
+            if IS_LONG or (width, theme) in _JUDGED:
+                found = Axe().run(page, options=AXE)
+                assert found.violations_count == 0, found.generate_report()
     complaints = [c for c in watch.read() if not (path == "/nowhere" and "404" in c)]
     assert complaints == []
 
@@ -117,10 +124,10 @@ def test_pages_work_without_scripts(open_page: Open, site: Site) -> None:
     assert int(page.locator("#label-count").inner_text()) == before + 1
     page.goto(f"{site.url}/detectors/det_1")
     assert "With 95" in page.locator("#estimate-title").inner_text()
-    page.get_by_role("link", name="Work it out").click()
-    assert "more labels" in page.locator("#plan").inner_text()
+    page.get_by_role("link", name="Calculate").click()
+    assert "more labels" in page.locator("#more").inner_text()
     page.get_by_label("To know it within").select_option("10")
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Calculate").click()
     assert "within=10" in page.url
 
 
@@ -131,6 +138,7 @@ def test_signing_in_by_the_link_and_out_again(chromium: Browser, site: Site) -> 
     assert page.url.endswith("/sign-in?next=/detectors/det_1")
     link = site.link("newcomer", "labeler")
     page.goto(link)
+    page.get_by_role("button", name="Sign in as").click()
     assert page.url == f"{site.url}/"
     assert "You are signed in as newcomer" in page.locator("main").inner_text()
     assert page.get_by_role("link", name="Settings", exact=True).count() == 0

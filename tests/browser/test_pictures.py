@@ -10,15 +10,19 @@ import requests
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from tests.applications import answering
 from tests.browser.conftest import Site
-from tests.processes import SECONDS, serving
+from tests.conftest import SECRET_KEY, by
+from tests.processes import SECONDS
 from tests.s3 import S3Server
+from tracker.app import create_app
 from tracker.jobs.recompute import utc_now
-from tracker.services.accounts import create_account
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.keys import create_key
-from tracker.services.sign_ins import create_link
-from tracker.storage.database import open_database
+from tracker.services.people.accounts import create_account
+from tracker.services.people.keys import create_key
+from tracker.services.people.sign_ins import create_link
+from tracker.settings import Settings
+from tracker.storage.database import Database
 
 _IS_SEEN = "image => image.complete && image.naturalWidth > 0"
 
@@ -40,18 +44,16 @@ def log_image(url: str, key: str) -> str:
     return str(logged.json()["id"])
 
 
-def prepare(database_url: str) -> tuple[str, str]:
+def prepare(database: Database) -> tuple[str, str]:
     """Make a detector; return an API key, and what a link shows that signs in."""
-    database = open_database(database_url)
     with database.write() as session:
         new = NewDetector(name="door", question="Is it closed?", classes=["YES", "NO"])
-        create_detector(session, new, created_at=utc_now())
-        key = create_key(session, "camera", "editor", created_at=utc_now())
+        create_detector(session, new, by(at=utc_now()))
+        key = create_key(session, "camera", "editor", by(at=utc_now()))
         rosa = create_account(
-            session, "rosa", "labeler", created_at=utc_now(), has_all_detectors=True
+            session, "rosa", "labeler", by(at=utc_now()), has_all_detectors=True
         )
-        link = create_link(session, rosa, created_at=utc_now())
-    database.close()
+        link = create_link(session, rosa, by(at=utc_now()))
     return key, link
 
 
@@ -71,19 +73,18 @@ def page(chromium: Browser) -> Iterator[Page]:
 def test_images_in_a_bucket_are_seen_and_missed_in_words(
     page: Page,
     s3_server: S3Server,
-    new_database_url: Callable[[str], str],
+    new_database: Callable[[str], Database],
     tmp_path: Path,
 ) -> None:
-    database_url = new_database_url("sqlite")
-    key, link = prepare(database_url)
-    with serving(
-        TRACKER_DATABASE_URL=database_url,
-        TRACKER_DATA_DIR=str(tmp_path / "data"),
-        **s3_server.environ(),
-    ) as url:
+    database = new_database("sqlite")
+    key, link = prepare(database)
+    settings = Settings(data_dir=tmp_path / "data", secret_key=SECRET_KEY)
+    settings = settings.model_copy(update=s3_server.settings())
+    with answering(create_app(settings, database)) as url:
         query = log_image(url, key)
         assert len(s3_server.objects()) == 1
         page.goto(f"{url}/sign-in?token={link}")
+        page.get_by_role("button", name="Sign in as").click()
         for path, source in (
             (f"/queries/{query}", "/image"),
             ("/detectors/door/queries", "/thumbnail"),
@@ -134,6 +135,7 @@ def test_after_signing_out_no_picture_comes_from_the_cache(
     page: Page, site: Site
 ) -> None:
     page.goto(site.link("viewer of pictures", "viewer"))
+    page.get_by_role("button", name="Sign in as").click()
     page.goto(f"{site.url}/detectors/det_1/queries")
     address = page.locator(".query-card img").first.get_attribute("src")
     assert address is not None

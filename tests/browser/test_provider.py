@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.processes import serving
+from tests.applications import answering
+from tests.conftest import SECRET_KEY
 from tests.web.openid import CLIENT_ID, CLIENT_SECRET, Provider, started
+from tracker.app import create_app
+from tracker.settings import Settings
+from tracker.storage.database import Database
 
 
 @pytest.fixture
@@ -22,17 +26,18 @@ def provider() -> Iterator[Provider]:
 def page(
     chromium: Browser,
     provider: Provider,
-    new_database_url: Callable[[str], str],
+    new_database: Callable[[str], Database],
     tmp_path: Path,
 ) -> Iterator[Page]:
     """A browser at a real server, whose people sign in at the provider."""
-    with serving(
-        TRACKER_DATABASE_URL=new_database_url("sqlite"),
-        TRACKER_DATA_DIR=str(tmp_path / "data"),
-        TRACKER_OIDC_ISSUER=provider.issuer,
-        TRACKER_OIDC_CLIENT_ID=CLIENT_ID,
-        TRACKER_OIDC_CLIENT_SECRET=CLIENT_SECRET,
-    ) as url:
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        secret_key=SECRET_KEY,
+        oidc_issuer=provider.issuer,
+        oidc_client_id=CLIENT_ID,
+        oidc_client_secret=CLIENT_SECRET,
+    )
+    with answering(create_app(settings, new_database("sqlite"))) as url:
         # By this name it is another site than the provider, as it is in use.
         context = chromium.new_context(base_url=url.replace("127.0.0.1", "localhost"))
         yield context.new_page()
@@ -66,9 +71,9 @@ def test_who_has_no_role_reads_why_and_whom_to_ask(
     provider.claims["roles"] = ["boss"]
     page.goto("/")
     go_through(page, provider)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not allowed")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Forbidden")
     expect(page.locator("main")).to_contain_text(
-        "The provider gives you no role here; ask whoever runs this server."
+        "The provider gives you no role here; ask the operator of this server."
     )
     page.get_by_role("link", name="Back to signing in").click()
     expect(page).to_have_url("/sign-in")

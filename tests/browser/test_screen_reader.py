@@ -50,10 +50,11 @@ def test_progress_is_heard_in_words(open_page: Open) -> None:
     page = open_page("/detectors/det_1/label").page
     said = heard(page, "#progress")
     assert re.search(r"paragraph: \d+ labelled quer(y|ies)\n", said)
-    assert re.search(r'paragraph: "today \d+ by you, \d+ by all: every answer', said)
+    today = r"today \d+ by you, \d+ by everyone, including imports and corrections"
+    assert re.search(rf"paragraph: {today}\n", said)
     assert re.search(r"paragraph: \d+ left in the random sample\n", said)
     between = r"[\d.]+ %, between [\d.]+ and [\d.]+ %"
-    mean = r"mean of 2 classes, \d+ of \d+ labels right"
+    mean = r"mean of 2 classes, \d+ of \d+ predictions correct"
     assert re.search(rf"text: {between}, {mean}\n", said)
     counted = rf"{between}, \d+ of \d+ correct"
     assert re.search(rf"YES {counted} NO {counted}", said)
@@ -74,10 +75,13 @@ def test_what_came_of_an_answer_is_announced(
     page.keyboard.press(said if is_agreed else other)
     wait_for_other(page, query)
     word = "agreed" if is_agreed else "disagreed"
-    count = page.locator("#label-count").inner_text()
-    expect(region).to_have_text(
-        re.compile(rf"you said \d, the detector {word}.* {count} labelled queries\.$")
+    announced = re.compile(
+        rf"you said \d, the detector {word}.* (\d+) labelled queries\.$"
     )
+    expect(region).to_have_text(announced)
+    told = announced.search(region.inner_text())
+    assert told is not None
+    expect(page.locator("#label-count")).to_have_text(told[1])
     # Only what changes within a region that was there before is announced.
     expect(region).to_have_attribute("data-mark", "the same")
 
@@ -112,7 +116,10 @@ def test_a_detector_is_heard_in_words(open_page: Open) -> None:
         said,
     )
     between = r"[\d.]+ %, between [\d.]+ and [\d.]+ %"
-    balanced = rf"{between}, mean of 2 classes, \d+ of \d+ labels right"
+    balanced = (
+        rf"{between}, mean of 2 classes, \d+ of \d+ predictions correct "
+        r"published method \S+ %"
+    )
     counted = rf"{between}, \d+ of \d+ correct"
     assert re.search(rf"Balanced {balanced} YES {counted} NO {counted}", said)
     described = re.search(r'- img "How the intervals of digit-is-8, .*"', said)

@@ -1,22 +1,15 @@
-"""A long profile and a short one, and databases that are as durable as in use."""
+"""Databases that are as durable as in use."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chaos.postgres import Postgres
-from tests.conftest import DATABASES, IS_LONG
-from tracker.storage import schema
+from tests.conftest import DATABASES
 from tracker.storage.database import open_database
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if IS_LONG:
-        for item in items:
-            if "/chaos/" in item.nodeid:
-                item.add_marker(pytest.mark.timeout(3600))
+from tracker.storage.operations import schema
 
 
 @pytest.fixture(scope="session")
@@ -40,18 +33,3 @@ def new_durable_url(request: Any, tmp_path: Path, kind: str) -> str:
     schema.upgrade(database)
     database.close()
     return url
-
-
-_FIGURES = pytest.StashKey[list[str]]()
-
-
-@pytest.fixture
-def record_figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Keep a line that is shown when all tests have ended."""
-    figures = request.config.stash.setdefault(_FIGURES, [])
-    return lambda line: figures.append(f"{request.node.name}: {line}")
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    for line in config.stash.get(_FIGURES, []):
-        terminalreporter.write_line(line)

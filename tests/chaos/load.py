@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ from tests.chaos.service import ANSWERING, WEB, Answer, Service
 from tests.processes import wait_until
 
 # Labels are never replaced in the one, and in the other some are.
-PLAIN, MENDED = "plain", "mended"
+PLAIN, CORRECTED = "plain", "corrected"
 CLASSES = ["YES", "NO"]
 _PAUSE_SECONDS = 0.05
 
@@ -31,12 +31,48 @@ class Profile:
     batch: int
 
 
-def make_row(number: int, *, is_mended: bool = False) -> dict[str, Any]:
+def make_row(number: int, *, is_corrected: bool = False) -> dict[str, Any]:
     """The labelled query of that number; another label once it was corrected."""
-    draw = random.Random(f"{number} {is_mended}")
-    truth = draw.choice(["YES", "YES", "NO", "UNCLEAR"] if is_mended else CLASSES)
+    draw = random.Random(f"{number} {is_corrected}")
+    truth = draw.choice(["YES", "YES", "NO", "UNCLEAR"] if is_corrected else CLASSES)
     predicted = random.Random(number).choice(CLASSES)
     return {"key": f"k{number}", "predicted": predicted, "label": truth}
+
+
+class Gate:
+    """Where clients wait for the next kill once so many labels are acknowledged."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._most = float("inf")
+        self._standing = 0
+
+    def move(self, most: float) -> None:
+        """Let the clients go on until *most* labels are acknowledged."""
+        with self._changed:
+            self._most = most
+            self._changed.notify_all()
+
+    def pass_through(self, labels: Sized) -> None:
+        """Wait as long as there are too many *labels*."""
+        with self._changed:
+            self._stand(1)
+            self._changed.wait_for(lambda: len(labels) < self._most)
+            self._standing -= 1
+
+    def leave(self) -> None:
+        """Stand aside for good: all is sent."""
+        with self._changed:
+            self._stand(1)
+
+    def wait_for_silence(self, clients: int) -> None:
+        """Wait until each of the *clients* stands here, and no request is under way."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._standing == clients, 600)
+
+    def _stand(self, number: int) -> None:
+        self._standing += number
+        self._changed.notify_all()
 
 
 @dataclass
@@ -47,8 +83,7 @@ class Ledger:
     problems: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
-    # Clients wait for the next kill once so much is acknowledged.
-    gate: float = float("inf")
+    gate: Gate = field(default_factory=Gate)
 
     def acknowledge(self, detector: str, rows: list[dict[str, Any]]) -> None:
         for row in rows:
@@ -99,15 +134,15 @@ class Client:
         """Send every so many-th request from the *first* on."""
         step = self._profile.batch * self._profile.clients
         for start in range(first * self._profile.batch, self._profile.labels, step):
-            while len(self._ledger.labels) >= self._ledger.gate:
-                time.sleep(_PAUSE_SECONDS)
+            self._ledger.gate.pass_through(self._ledger.labels)
             numbers = range(start, start + self._profile.batch)
             if self._profile.batch == 1:
                 self._send_one(start, is_repeated=start // step % 100 == 7)
             elif start // self._profile.batch % 5 == 3:
-                self._send_and_mend(numbers)
+                self._send_and_correct(numbers)
             else:
                 self._send_batch(numbers, repeated=start - step)
+        self._ledger.gate.leave()
 
     def _send_one(self, number: int, *, is_repeated: bool) -> None:
         row = make_row(number)
@@ -128,12 +163,12 @@ class Client:
     def _known(self) -> dict[tuple[str, str], dict[str, Any]]:
         return self._ledger.labels
 
-    def _send_and_mend(self, numbers: range) -> None:
-        self._import(MENDED, [make_row(number) for number in numbers])
-        mended = [make_row(number, is_mended=True) for number in numbers]
-        self._import(MENDED, mended)
-        report = self.send(f"/detectors/{MENDED}/import", {"items": mended}).json
-        if report.get("unchanged") != len(mended):
+    def _send_and_correct(self, numbers: range) -> None:
+        self._import(CORRECTED, [make_row(number) for number in numbers])
+        corrected = [make_row(number, is_corrected=True) for number in numbers]
+        self._import(CORRECTED, corrected)
+        report = self.send(f"/detectors/{CORRECTED}/import", {"items": corrected}).json
+        if report.get("unchanged") != len(corrected):
             self._ledger.problems.append(f"lost: a repeated file said {report}")
 
     def _import(self, detector: str, rows: list[dict[str, Any]]) -> None:
@@ -149,43 +184,49 @@ def run(
     *,
     kill: Callable[[], None] | None = None,
     after_kill: Callable[[], None] = lambda: None,
+    is_silent: bool = False,
 ) -> None:
-    """Send the whole load while one process after the other is killed."""
-    for name in (PLAIN, MENDED):
+    """Send the whole load while one process after the other is killed.
+
+    With *is_silent* only once all that was sent is acknowledged, and nothing is under
+    way; else in the middle of it.
+    """
+    for name in (PLAIN, CORRECTED):
         service.ask("POST", "/detectors", {"name": name, "question": "Closed?"})
     client = Client(service, ledger, profile)
     with ThreadPoolExecutor(profile.clients) as pool:
-        ledger.gate = 0.0 if profile.kills else float("inf")
+        ledger.gate.move(0.0 if profile.kills else float("inf"))
         senders = [pool.submit(client.work, n) for n in range(profile.clients)]
         try:
-            _kill_again_and_again(service, ledger, profile, kill, after_kill)
+            for victim in _moments(service, ledger, profile, is_silent=is_silent):
+                if kill is None:
+                    service.kill(victim)
+                else:
+                    kill()
+                after_kill()
         finally:
-            ledger.gate = float("inf")
+            ledger.gate.move(float("inf"))
         for sender in senders:
             sender.result()
 
 
-def _kill_again_and_again(
-    service: Service,
-    ledger: Ledger,
-    profile: Profile,
-    kill: Callable[[], None] | None,
-    after_kill: Callable[[], None],
-) -> None:
+def _moments(
+    service: Service, ledger: Ledger, profile: Profile, *, is_silent: bool
+) -> Iterator[str]:
+    """Give each process that is to be killed, at the moment when it is."""
     share = profile.labels / (profile.kills + 1)
     victims = _victims(service)
     for number in range(profile.kills):
         victim = next(victims)
         # Not one that is still on its way up: that would prove little.
         service.wait_for(victim)
-        ledger.gate = share * (number + 1.5)
+        ledger.gate.move(share * (number + 1.5))
         wait_until(partial(_has_acknowledged, ledger, share * (number + 1)), 600)
-        ledger.gate = share * (number + 1.9)
-        if kill is None:
-            service.kill(victim)
+        if is_silent:
+            ledger.gate.wait_for_silence(profile.clients)
         else:
-            kill()
-        after_kill()
+            ledger.gate.move(share * (number + 1.9))
+        yield victim
 
 
 def _has_acknowledged(ledger: Ledger, number: float) -> bool:

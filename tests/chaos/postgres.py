@@ -13,8 +13,8 @@ import psutil
 import pytest
 from sqlalchemy import create_engine, make_url
 
-from tracker.storage import schema
 from tracker.storage.database import open_database
+from tracker.storage.operations import schema
 
 _TRIES = 6
 
@@ -43,9 +43,10 @@ class Postgres:
         postmaster.wait(30)
 
     def start(self) -> None:
-        # It reads its log first, and the library waits for ten seconds only.
+        # It reads its log first.  The library waits for ten seconds only, and says of a
+        # server that is still starting then that it is not there.
         for _ in range(_TRIES):
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(subprocess.TimeoutExpired, AssertionError):
                 self._server.ensure_postgres_running()
                 return
         pytest.fail("PostgreSQL does not start any more")

@@ -1,4 +1,4 @@
-"""Web server and workers as processes that are killed, and started anew each time."""
+"""Web server and workers as processes that are killed, and restarted each time."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import psutil
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.processes import (
     ROOT,
     TRACKER,
@@ -20,7 +20,7 @@ from tests.processes import (
     wait_until,
 )
 from tracker.cli.setup import now
-from tracker.services.keys import create_key
+from tracker.services.people.keys import create_key
 from tracker.storage.database import open_database
 
 MUTATION = Path(__file__).parent / "mutation"
@@ -77,7 +77,7 @@ class Service:
         self._lock = threading.Lock()
         database = open_database(database_url)
         with database.write() as session:
-            key = create_key(session, f"chaos {now()}", "editor", created_at=START)
+            key = create_key(session, f"chaos {now()}", "editor", by(at=START))
         database.close()
         self.headers = {
             "Authorization": f"Bearer {key}",
@@ -118,9 +118,9 @@ class Service:
         wait_until(has_started, _START_SECONDS)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, and start it anew as any supervisor would."""
+        """SIGKILL, and restart it as any supervisor would."""
         if name == ANSWERING:
-            # The web server itself starts this one anew.
+            # The web server itself restarts this one.
             for child in psutil.Process(self.running[WEB].popen.pid).children():
                 child.kill()
             return
@@ -148,7 +148,7 @@ class Service:
         return Answer(response.status, headers, content)
 
     def mistakes(self) -> list[str]:
-        """Lines of the logs that tell of a mistake of ours."""
+        """Lines of the logs that report an internal error."""
         return [
             line[:2000]
             for name in [WEB, *self.workers]

@@ -18,17 +18,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.conftest import DATABASES, IS_LONG, START
+from tests.conftest import DATABASES, IS_LONG, START, by
 from tracker.app import create_app
 from tracker.errors import ConflictError
 from tracker.jobs.recompute import Recomputer
-from tracker.services.keys import create_key
-from tracker.services.recompute import Fold, compute_fold, store_fold
-from tracker.services.recount import compare_with_recount
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.operations.recompute import Fold, compute_fold, store_fold
+from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database
 from tracker.storage.detectors import find_detector_by_name
-from tracker.storage.leases import take_leases
+from tracker.storage.operations.leases import take_leases
 
 PROFILE = settings(
     max_examples=100 if IS_LONG else 5,
@@ -106,7 +106,7 @@ class Side:
         self._url, self._settings, self._clock = url, chosen, clock
         self.database = open_database(url)
         with self.database.write() as session:
-            self._key = create_key(session, "k", "editor", created_at=START)
+            self._key = create_key(session, "k", "editor", by(at=START))
         self.late: list[Fold] = []
         self.ids: dict[str, str] = {}
         self.restart()

@@ -11,7 +11,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 from scipy import stats
 
-from tests.chaos.load import CLASSES, MENDED, PLAIN, Ledger
+from tests.chaos.load import CLASSES, CORRECTED, PLAIN, Ledger
 from tests.chaos.service import Service
 from tracker.cli import main
 
@@ -28,7 +28,7 @@ class Watcher:
         self.looks = 0
 
     def look(self) -> None:
-        for detector in (PLAIN, MENDED):
+        for detector in (PLAIN, CORRECTED):
             now = command(self._service, "export", detector, "--method", "*")
             before = self._seen.get(detector, b"")
             if not now.stdout_bytes.startswith(before):
@@ -46,7 +46,7 @@ def command(service: Service, *words: str) -> Result:
 def find_problems(service: Service, ledger: Ledger, watcher: Watcher) -> list[str]:
     """Everything that should not be so, each with a leading word for its kind."""
     problems = [*ledger.problems]
-    for detector in (PLAIN, MENDED):
+    for detector in (PLAIN, CORRECTED):
         expected = Counter(_cells(ledger.of(detector)))
         _wait_for_history(service, detector, expected)
         problems += _compare_labels(service, detector, ledger.of(detector))

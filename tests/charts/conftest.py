@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-import altair
 import numpy as np
 import pytest
 from scipy.stats import beta
 
-from tracker.charts.series import Point, Series
+from tracker.charts.series import Series
+from tracker.shapes import Moment
 
 MakeHistory = Callable[..., list[Series]]
 Validate = Callable[[dict[str, Any]], None]
@@ -26,7 +26,7 @@ def clopper_pearson(k: int, n: int, tail: float) -> tuple[float, float]:
     return low, high
 
 
-def snapshot(labels: int, k: Sequence[int], n: Sequence[int]) -> list[Point]:
+def snapshot(labels: int, k: Sequence[int], n: Sequence[int]) -> list[Moment]:
     """Return the points of all series after *labels*, the balanced one first."""
     at = START + timedelta(seconds=40 * labels)
     bounds = [clopper_pearson(i, j, 0.025 / len(n)) for i, j in zip(k, n, strict=True)]
@@ -34,10 +34,29 @@ def snapshot(labels: int, k: Sequence[int], n: Sequence[int]) -> list[Point]:
     shares = [i / j if j else None for i, j in zip(k, n, strict=True)]
     known = [share for share in shares if share is not None]
     mean = float(np.mean(known)) if len(known) == len(shares) else None
-    points = [Point(labels, at, None, None, mean, float(low), float(high))]
+    points = [moment(labels, at, sum(k), sum(n), mean, (float(low), float(high)))]
     for i, j, share in zip(k, n, shares, strict=True):
-        points.append(Point(labels, at, i, j, share, *clopper_pearson(i, j, 0.025)))
+        points.append(moment(labels, at, i, j, share, clopper_pearson(i, j, 0.025)))
     return points
+
+
+def moment(
+    labels: int,
+    at: datetime,
+    correct: int,
+    labelled: int,
+    accuracy: float | None,
+    bounds: tuple[float, float],
+) -> Moment:
+    return Moment(
+        labels=labels,
+        computed_at=at,
+        correct=correct,
+        labelled=labelled,
+        accuracy=accuracy,
+        low=bounds[0],
+        high=bounds[1],
+    )
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +66,7 @@ def make_history() -> MakeHistory:
     ) -> list[Series]:
         random = np.random.default_rng(20260302)
         k, n = [0] * len(names), [0] * len(names)
-        rows: list[list[Point]] = []
+        rows: list[list[Moment]] = []
         checkpoint = 1
         for label in range(1, labels + 1):
             this = int(random.integers(len(names)))
@@ -91,6 +110,7 @@ def published() -> list[Series]:
 @pytest.fixture(scope="session")
 def validate() -> Validate:
     """Check a specification against the schema of Vega-Lite."""
+    import altair  # Not where tests are collected: it takes a second.
 
     def shorten(node: Any) -> Any:
         if isinstance(node, list):

@@ -9,16 +9,24 @@ from hypothesis import strategies as st
 
 from tracker.charts import words
 from tracker.charts.rounding import outward
-from tracker.charts.series import Point
+from tracker.shapes import Moment
 
 shares = st.floats(0, 1)
 
 
-def point(low: float, high: float, accuracy: float | None = 0.5) -> Point:
-    return Point(72, datetime(2026, 3, 2, tzinfo=UTC), 23, 28, accuracy, low, high)
+def point(low: float, high: float, accuracy: float | None = 0.5) -> Moment:
+    return Moment(
+        labels=72,
+        computed_at=datetime(2026, 3, 2, tzinfo=UTC),
+        correct=23,
+        labelled=28,
+        accuracy=accuracy,
+        low=low,
+        high=high,
+    )
 
 
-def printed_bounds(one: Point) -> tuple[Decimal, Decimal]:
+def printed_bounds(one: Moment) -> tuple[Decimal, Decimal]:
     low, high = words.interval(one).removesuffix(" %").split("–")
     return Decimal(low) / 100, Decimal(high) / 100
 
@@ -74,7 +82,7 @@ def test_only_a_perfect_record_prints_as_100_percent() -> None:
 
 
 def test_a_class_without_labels_says_so() -> None:
-    nothing = Point(3, datetime(2026, 3, 2, tzinfo=UTC), 0, 0, None, 0.0, 1.0)
+    nothing = point(0.0, 1.0, None).model_copy(update={"correct": 0, "labelled": 0})
     assert words.class_reading(nothing) == ("not labelled yet", "0–100 %")
     assert words.balanced_reading(nothing).startswith("no estimate yet (0–100 %)")
 

@@ -1,4 +1,4 @@
-"""The histogram of rounds: columns upon an axis."""
+"""The histogram of rounds: columns on an axis."""
 
 import pytest
 

@@ -5,14 +5,23 @@ from itertools import pairwise
 
 import pytest
 
-from tracker.charts.series import Axis, Point, in_order, thin, widest
+from tracker.charts.series import Axis, in_order, thin, widest
+from tracker.shapes import Moment
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def at(labels: int, *, minutes: float | None = None, width: float = 0.5) -> Point:
+def at(labels: int, *, minutes: float | None = None, width: float = 0.5) -> Moment:
     instant = START + timedelta(minutes=labels if minutes is None else minutes)
-    return Point(labels, instant, 1, 2, 0.5, 0.0, width)
+    return Moment(
+        labels=labels,
+        computed_at=instant,
+        correct=1,
+        labelled=2,
+        accuracy=0.5,
+        low=0.0,
+        high=width,
+    )
 
 
 MANY = [at(labels) for labels in range(1, 10_001)]

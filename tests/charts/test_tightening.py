@@ -3,13 +3,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tracker.charts.tightening import CLASS_LIMIT, Point, Series, tightening_chart
+from tracker.charts.series import Series
+from tracker.charts.tightening import CLASS_LIMIT, tightening_chart
+from tracker.shapes import Moment
 
 Spec = dict[str, Any]
 MakeHistory = Callable[..., list[Series]]
@@ -41,6 +42,12 @@ def scale(panel: Spec, channel: str) -> Spec:
     found = panel["encoding"].get(channel) or panel["layer"][0]["encoding"][channel]
     chosen: Spec = found["scale"]
     return chosen
+
+
+def instants(panel: Spec) -> list[int]:
+    """Return the ends of an axis of time."""
+    found = scale(panel, "x")
+    return [int(found[end]["expr"]) for end in ("domainMin", "domainMax")]
 
 
 def up_to(series: list[Series], labels: int) -> list[Series]:
@@ -139,7 +146,7 @@ def test_of_a_thousand_classes_the_widest_twelve_are_drawn(
     published: list[Series], validate: Validate
 ) -> None:
     balanced, narrow, wide = published
-    wide = Series("wide", [replace(wide.points[0], low=0.1, high=0.9)])
+    wide = Series("wide", [wide.points[0].model_copy(update={"low": 0.1, "high": 0.9})])
     many = [wide if number % 80 == 7 else narrow for number in range(1000)]
     spec = chart([balanced, *many])
     validate(spec)
@@ -157,20 +164,76 @@ def test_a_caller_who_left_classes_out_can_say_so(published: list[Series]) -> No
 
 def test_a_long_history_is_thinned(ten_classes: list[Series]) -> None:
     point = ten_classes[0].points[-1]
-    points = [replace(point, labels=labels) for labels in range(1, 50_000)]
+    points = [
+        point.model_copy(update={"labels": labels}) for labels in range(1, 50_000)
+    ]
     rows = panels(chart([Series("balanced", points)]))[0]["data"]["values"]
     assert 200 < len(rows) <= 250
     assert rows[-1]["labels"] == 49_999
 
 
-def test_the_vertical_axis_begins_at_the_full_ten_percent_below_the_band(
+def test_the_vertical_axis_begins_at_a_full_ten_percent_well_below_the_band(
     published: list[Series],
 ) -> None:
     balanced, yes, no = (panel for panel in panels(chart(published)))
+    # 70.0 % less the five points that stay free; of YES, 63.1 %.
     assert scale(balanced, "y")["domain"] == [0.6, 1.0]
-    assert scale(yes, "y")["domain"] == scale(no, "y")["domain"] == [0.6, 1.0]
+    assert scale(yes, "y")["domain"] == scale(no, "y")["domain"] == [0.5, 1.0]
     with_target = panels(chart(published, target=0.55))[0]
     assert scale(with_target, "y")["domain"] == [0.5, 1.0]
+
+
+def test_the_whole_axis_begins_at_zero(published: list[Series]) -> None:
+    spec = chart(published, target=0.9, is_whole=True)
+    assert {scale(panel, "y")["domain"][0] for panel in panels(spec)} == {0.0}
+
+
+def test_what_lies_below_the_axis_is_said(two_classes: list[Series]) -> None:
+    large = panels(chart(two_classes))[0]
+    assert scale(large, "y")["domain"][0] > 0.5
+    title = large["encoding"]["x"]["title"]
+    assert "The axis begins at" in title[1]
+    whole = panels(chart(two_classes, is_whole=True))[0]
+    assert whole["encoding"]["x"]["title"] == "number of labels (log scale)"
+
+
+@pytest.mark.parametrize("estimate", [0.7, 0.89, 0.9, 0.91, 0.999, 1.0])
+@pytest.mark.parametrize("target", [0.9, 0.995])
+def test_the_names_beside_the_large_panel_never_meet(
+    published: list[Series], estimate: float, target: float
+) -> None:
+    balanced, *classes = published
+    last = balanced.points[-1].model_copy(update={"accuracy": estimate, "high": 1.0})
+    spec = chart([Series("balanced", [last]), *classes], target=target)
+    large = panels(spec)[0]
+    texts = [one for one in large["layer"] if one["mark"]["type"] == "text"]
+    bottom, top = scale(large, "y")["domain"]
+    low, high = scale(large, "y")["range"]
+    places = []
+    for one in texts:
+        value = one["data"]["values"][0]["y"]
+        drawn = low + (value - bottom) / (top - bottom) * (high - low)
+        places.append(drawn + one["mark"].get("dy", 0))
+        # Beside the plot, so on no line.
+        assert one["mark"]["dx"] > 0
+    assert len(places) == 2
+    assert abs(places[0] - places[1]) >= 15.5
+    assert large["encoding"]["x"]["scale"]["range"][1] < large["width"] - 80
+
+
+def test_the_ends_of_the_deciding_interval_are_drawn_and_explained(
+    two_classes: list[Series], validate: Validate
+) -> None:
+    wide = [
+        one.model_copy(update={"low": max(0, one.low - 0.1)})
+        for one in two_classes[0].points
+    ]
+    spec = chart(two_classes, target=0.9, deciding=wide)
+    validate(spec)
+    lines = [one for one in panels(spec)[0]["layer"] if one["mark"]["type"] == "line"]
+    assert len(lines) == 6
+    assert "decides the verdict" in spec["title"]["subtitle"]
+    assert "decides the verdict" not in chart(two_classes)["title"]["subtitle"]
 
 
 def test_the_axis_of_labels_begins_where_the_band_begins_to_tighten(
@@ -183,7 +246,7 @@ def test_the_axis_of_labels_begins_where_the_band_begins_to_tighten(
 
 def test_the_axis_of_time_shows_the_whole_history(two_classes: list[Series]) -> None:
     points = two_classes[0].points
-    domain = scale(panels(chart(two_classes, x="time"))[0], "x")["domain"]
+    domain = instants(panels(chart(two_classes, x="time"))[0])
     ends = [points[0].computed_at, points[-1].computed_at]
     assert domain == [round(1000 * end.timestamp()) for end in ends]
 
@@ -191,14 +254,18 @@ def test_the_axis_of_time_shows_the_whole_history(two_classes: list[Series]) -> 
 def test_snapshots_of_one_instant_still_have_an_axis_of_time(
     published: list[Series],
 ) -> None:
-    start, end = scale(panels(chart(published, x="time"))[0], "x")["domain"]
+    start, end = instants(panels(chart(published, x="time"))[0])
     assert start < end
 
 
 def test_a_clock_that_was_set_back_bends_no_line(two_classes: list[Series]) -> None:
-    def late(point: Point) -> Point:
+    def late(point: Moment) -> Moment:
         early = point.computed_at - timedelta(days=1)
-        return replace(point, computed_at=early) if point.labels == 50 else point
+        return (
+            point.model_copy(update={"computed_at": early})
+            if point.labels == 50
+            else point
+        )
 
     series = [Series(one.scope, list(map(late, one.points))) for one in two_classes]
     rows = panels(chart(series, x="time"))[0]["data"]["values"]

@@ -9,26 +9,75 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, by
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
-from tracker.services.answers import add_answer
-from tracker.services.background_imports import NewImport, add_import
-from tracker.services.detectors import archive_detector
-from tracker.services.keys import create_key
+from tracker.services.by import By
+from tracker.services.detectors import (
+    DetectorChange,
+    archive_detector,
+    change_detector,
+)
+from tracker.services.device import set_settings
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.idempotency import add_answer
+from tracker.services.imports.background import add_import
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.labelling.assignments import NewAssignment, assign
+from tracker.services.labelling.auditing.audit_draws import draw_next
+from tracker.services.labelling.auditing.audit_lifecycle import (
+    AuditChange,
+    extend_audit,
+)
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.golds import NewGold, mark_gold
+from tracker.services.labelling.judgements import NewJudgement, add_judgements
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.labelling.rechecks import (
+    NewRecheck,
+    add_recheck,
+    choose_rechecks,
+    choose_version,
+    draw_rechecks,
+)
+from tracker.services.labelling.reservations import skip
+from tracker.services.labelling.tags import NewTags, set_tags
+from tracker.services.people.keys import create_key
+from tracker.services.people.second_factors import (
+    begin_totp,
+    confirm_totp,
+    make_recovery_codes,
+    step_of,
+    totp_code,
+)
 from tracker.services.queries import NewQuery, log_query
-from tracker.services.recount import compare_with_recount
-from tracker.services.reservations import skip
-from tracker.storage import backup as storage
+from tracker.services.telling.badges import create_badge
+from tracker.services.telling.events import tell
+from tracker.services.telling.mail import mute
+from tracker.services.telling.webhooks import NewWebhook, create_webhook
+from tracker.services.waiting import NewWaiting, add_waiting
+from tracker.storage.base import dump_id
 from tracker.storage.database import Database, open_database
-from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.images import ImageFolder
-from tracker.storage.imports import FileImport
+from tracker.storage.imports.files import FileImport
+from tracker.storage.labelling.draws import add_draw
+from tracker.storage.labelling.queues import DisagreementQueue
+from tracker.storage.operations import backup as storage
+from tracker.storage.people.accounts import Account
+from tracker.storage.people.second_factors import Passkey
+from tracker.storage.queries import Query, list_queries
+from tracker.storage.telling.addresses import ask_address
+from tracker.storage.telling.events import Event
+from tracker.storage.telling.mail import Digest, Notice
+from tracker.storage.telling.sent_estimates import note_sent
 
 NewShell = Callable[[str], Shell]
 
@@ -72,36 +121,104 @@ def fill(shell: Shell) -> None:
         for shade in (10, 200, 10):
             add_picture(bench, images_of(shell).put(picture(shade), "png"))
         old = Bench(database, clock, ["YES", "NO"], "old")
-        old.log("YES", "NO", input="same")
         with database.write() as session:
-            archive_detector(old.attached(session), archived_at=clock())
-            create_key(
-                session, "camera", "editor", created_at=START, detectors=["dö or"]
-            )
+            change = DetectorChange(slices=["pläce"])
+            change_detector(session, old.attached(session), change, by(at=START))
+        old.log("YES", "NO", input="same", metadata={"pläce": "é"})
+        old.log("NO", input="other")
+        with database.write() as session:
+            [query] = list_queries(session, old.detector.id, limit=1)
+            set_tags(session, f"iq_{query.id}", NewTags(tags=["Ⓐ", "zu dunkel"]))
+            archive_detector(session, old.attached(session), by(at=clock()))
+            create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
+            create_badge(session, old.attached(session), by(at=START))
             leave_import(session, old.attached(session), b"predicted\nYES\n")
             add_answer(
                 session,
-                "camera",
                 "a word",
+                by("camera"),
                 digest="0" * 64,
                 status=201,
                 body='{"note":"é"}',
-                at=START,
             )
+            fill_beside(session, old.attached(session), by("ann", clock()))
         Importer(database, "test", clock).run()
         Recomputer(database, "test", clock).run()
         bench.log("YES", "YES")
         later = bench.log("YES")
         with database.write() as session:
-            skip(session, later, labeler="alice", skipped_at=clock())
+            skip(session, later, by("alice", clock()))
     shell("accounts", "create", "ann", "--role", "viewer", "--detector", "dö or")
+    with opened(shell) as database, database.write() as session:
+        fill_about(session, bench.attached(session), by("ann", clock()))
     shell("studies", "add", "dö or", str(IRIS), "--name", "t", "--kind", "bootstrap")
+
+
+def fill_beside(session: Session, detector: Detector, who: By) -> None:
+    """Add an audit with a draw, a webhook with a delivery, and what devices leave."""
+    audit = create_audit(session, detector, NewAudit(name="é", half_width=0.05), who)
+    draw_next(session, audit, who)
+    extend_audit(session, audit, AuditChange(half_width=0.1 / 3), who)
+    note_sent(session, {list_versions(session, detector.id)[0].id: 1})
+    hook = NewWebhook(url="http://127.0.0.1:1/x", detectors=[f"det_{detector.id}"])
+    create_webhook(session, hook, who, allowed_hosts=["127.0.0.1"])
+    tell(session, "detector.failing", detector, at=who.at, data={"error": "é"})
+    set_settings(session, detector, who, group_name="gärten")
+    add_waiting(session, detector, NewWaiting(input="é"), who, image=None)
+    [version] = list_versions(session, detector.id)
+    between = DisagreementQueue(detector.id, version.id, version.id)
+    [query] = list_queries(session, detector.id, limit=1)
+    add_draw(session, between, query.id, drawn_at=who.at)
+
+
+def fill_about(session: Session, detector: Detector, who: By) -> None:
+    """Add a judge, an app, a passkey and recovery codes, and mail about a detector."""
+    judgement = NewJudgement(
+        detector=detector.name, key="k1", judge="é", judged="ÑO", score=0.1 + 0.2
+    )
+    assert add_judgements(session, [judgement], who) == []
+    version = choose_version(session, detector)
+    chosen = choose_rechecks(session, detector, version, 3)
+    assert draw_rechecks(session, version, chosen, who) == 3
+    query = session.get_one(Query, chosen[0])
+    again = NewRecheck(label="ÑO", note="é\u2028")
+    add_recheck(session, detector, query, again, who.credit("zoë"))
+    new = NewQuery(predicted="ÑO", key="gold", sampling="targeted")
+    gold, _ = log_query(session, detector, new, who)
+    name = dump_id("iq", gold.id)
+    mark_gold(session, name, NewGold(label="ÑO"), who)
+    assign(session, detector, NewAssignment(labeler="zoë", labels=2), who)
+    answer = NewLabel(label="UNCLEAR", note="é")
+    add_label(session, detector, gold, answer, who.credit("zoë"))
+    account = session.scalars(select(Account)).one()
+    secret = begin_totp(session, account)
+    confirm_totp(session, account, totp_code(secret, step_of(who.at)), who)
+    make_recovery_codes(session, account, who)
+    session.add(
+        Passkey(
+            account_id=account.id,
+            credential="a-_",
+            public_key="b-_",
+            uses=2**40,
+            name="é",
+            created_at=who.at,
+        )
+    )
+    mute(session, account, detector, who, is_muted=True)
+    ask_address(session, account.id, "é@x.example", at=who.at)
+    event = session.scalars(select(Event)).first()
+    assert event is not None
+    of_both = {"account_id": account.id, "detector_id": event.detector_id}
+    session.add(Notice(**of_both, event_id=event.id))
+    session.add(
+        Digest(**of_both, attempts=1, error="é", since=who.at, until=who.at),
+    )
 
 
 def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:
     """Leave a file to a worker."""
-    new = NewImport("csv", "skip", "0" * 64, "ann", "account", "::1")
-    return add_import(session, detector, io.BytesIO(content), new, created_at=START)
+    file = RowFile("csv", "0" * 64, io.BytesIO(content))
+    return add_import(session, detector, file, by("ann"), on_error="skip")
 
 
 def add_picture(bench: Bench, name: str) -> None:
@@ -110,8 +227,7 @@ def add_picture(bench: Bench, name: str) -> None:
             session,
             bench.attached(session),
             NewQuery(predicted="YES", label="YES"),
-            labeler="alice",
-            created_at=bench.clock(),
+            by("alice", bench.clock()),
             image=name,
         )
 

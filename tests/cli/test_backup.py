@@ -24,10 +24,10 @@ from tracker.cli.setup import now
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.storage.detectors import Detector
-from tracker.storage.import_pieces import ImportPiece
-from tracker.storage.imports import FileImport
-from tracker.storage.labels import Label
-from tracker.storage.pending import PendingBatch
+from tracker.storage.estimates.pending import PendingBatch
+from tracker.storage.imports.files import FileImport
+from tracker.storage.imports.import_pieces import ImportPiece
+from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
 
 
@@ -52,7 +52,7 @@ def test_everything_comes_back_to_the_byte_in_either_database(
     # Every row of every table, whichever database it was in.
     assert hashes_of(there) == hashes_of(back) == hashes_of(again)
     assert len(exported(first)[0].splitlines()) == 68
-    assert all(entry["rows"] for entry in manifest_of(there)["tables"])
+    assert [e["name"] for e in manifest_of(there)["tables"] if not e["rows"]] == []
     assert differences(second) == differences(third) == []
 
 

@@ -2,10 +2,13 @@
 
 import errno
 import hashlib
+import json
 import os
 import stat
+import tracemalloc
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -22,10 +25,10 @@ from tests.cli.filled import (
     opened,
 )
 from tests.cli.test_commands import Shell
-from tests.conftest import START
-from tracker.services.backup import create_backup
-from tracker.services.keys import create_key
-from tracker.storage import schema
+from tests.conftest import START, by
+from tracker.services.operations.backup import create_backup
+from tracker.services.people.keys import create_key
+from tracker.storage.operations import schema
 
 
 @pytest.fixture
@@ -52,7 +55,10 @@ def seal(path: Path) -> None:
 def rewritten(file: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> Path:
     """A backup with other members, sealed like a true one."""
     path = file.with_name("rewritten.zip")
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(path, "w") as new:
+    with (
+        zipfile.ZipFile(file) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             new.writestr(*change(name, old.read(name)))
         new.comment = b"0" * 64
@@ -82,6 +88,27 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(
     assert is_empty(empty)
     file.write_bytes(whole)
     empty("restore", str(file))
+    assert exported(empty) == exported(shell)
+
+
+def test_with_a_key_only_what_it_signed_is_restored(
+    shell: Shell, file: Path, new_shell: NewShell, tmp_path: Path
+) -> None:
+    signed, other = tmp_path / "signed.zip", tmp_path / "other.zip"
+    mine, yours = {"TRACKER_BACKUP_KEY": "m" * 32}, {"TRACKER_BACKUP_KEY": "y" * 32}
+    shell("backup", str(signed), environ=mine)
+    shell("backup", str(other), environ=yours)
+    changed = rewritten(signed, lambda name, content: (name, content))
+    empty = new_shell("sqlite")
+
+    for wrong in (file, other, changed):
+        refused = empty("restore", str(wrong), status=1, environ=mine)
+        assert "it is not signed by TRACKER_BACKUP_KEY" in refused.stderr
+    unknown = empty("restore", str(signed), status=1)
+    assert "it is signed and TRACKER_BACKUP_KEY is missing" in unknown.stderr
+    assert is_empty(empty)
+
+    empty("restore", str(signed), environ=mine)
     assert exported(empty) == exported(shell)
 
 
@@ -127,6 +154,74 @@ def test_a_file_that_was_changed_on_purpose_is_refused(
     assert not (shell.folder / "x").exists()
 
 
+HOSTILE = {
+    "an image that leaves the folder": ("queries", "image", "../../secret_key"),
+    "an image that is no hash": ("queries", "image", "x.png"),
+    "a text in the place of a number": ("labels", "query_id", "1; DROP TABLE labels"),
+    "a number that no database keeps": ("labels", "query_id", 10**25),
+    "a truth value in the place of a number": ("labels", "query_id", True),
+    "nothing where something must be": ("labels", "labeler", None),
+    "a NUL": ("labels", "labeler", "a\0b"),
+    "an instant without a zone": ("labels", "created_at", "2026-01-01T00:00:00"),
+    "no instant": ("labels", "created_at", "soon"),
+    "a list in the place of a text": ("labels", "labeler", ["alice"]),
+    "a share that is a text": ("detectors", "confidence_level", "0.95"),
+}
+
+
+@pytest.mark.parametrize("what", [*HOSTILE, "a row too short", "NaN", "no JSON"])
+def test_a_row_that_fits_no_table_is_refused_with_its_place(
+    file: Path, database_url: str, new_shell: NewShell, what: str
+) -> None:
+    empty = new_shell("sqlite" if database_url.startswith("sqlite") else "postgresql")
+    table, name, value = HOSTILE.get(what, ("labels", None, None))
+    member = f"tables/{table}.jsonl"
+    with zipfile.ZipFile(file) as archive:
+        before = archive.read(member)
+        entries = json.loads(archive.read("manifest.json"))["tables"]
+    (columns,) = (one["columns"] for one in entries if one["name"] == table)
+    lines = before.splitlines(keepends=True)
+    row = json.loads(lines[0])
+    if name is not None:
+        row[columns.index(name)] = value
+    changed = {
+        "a row too short": json.dumps(row[1:]),
+        "NaN": "[NaN" + ",null" * (len(row) - 1) + "]",
+        "no JSON": "[" * 100_000,
+    }.get(what, json.dumps(row))
+    after = b"".join([changed.encode() + b"\n", *lines[1:]])
+    # Somebody who changes a backup on purpose makes its hashes fit.
+    hashes = [sha256(content).hexdigest().encode() for content in (before, after)]
+
+    def change(member_name: str, content: bytes) -> tuple[str, bytes]:
+        if member_name == member:
+            return member_name, after
+        return member_name, content.replace(*hashes)
+
+    refused = empty("restore", str(rewritten(file, change)), status=1)
+    assert f"row 1 of {table}" in refused.stderr
+    assert "nothing was written" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert is_empty(empty)
+
+
+def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
+    file: Path, new_shell: NewShell
+) -> None:
+    def change(name: str, content: bytes) -> tuple[str, bytes]:
+        # 400 MB of blanks are half a megabyte in a zip.
+        blanks = b" " * 400_000_000 if name == "manifest.json" else b""
+        return name, content + blanks
+
+    path = rewritten(file, change)
+    tracemalloc.start()
+    refused = new_shell("sqlite")("restore", str(path), status=1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "its manifest has 400," in refused.stderr
+    assert most < 50e6
+
+
 def test_a_database_that_holds_anything_is_refused(shell: Shell, file: Path) -> None:
     before = exported(shell)
 
@@ -166,7 +261,7 @@ def test_an_existing_file_is_replaced_only_when_asked_for(
     assert file.read_text() == "mine"
     said = shell("backup", str(file), "--overwrite").stdout
 
-    assert "2 detectors, 69 queries, 68 labels" in said
+    assert "2 detectors, 71 queries, 68 labels" in said
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(shell.folder.glob(".backup*")) == []
@@ -203,7 +298,7 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(shell: Shell) -> None:
             writer.add_tables(session)
         assert list(shell.folder.glob("*x.zip*")) == []
         with database.write() as session:
-            create_key(session, "later", "viewer", created_at=START)
+            create_key(session, "later", "viewer", by(at=START))
 
 
 def test_a_folder_that_is_not_there_is_named(shell: Shell) -> None:

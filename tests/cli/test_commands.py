@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,9 +25,15 @@ class Shell:
             "TRACKER_DATA_DIR": str(folder / "data"),
         }
 
-    def __call__(self, *words: str, status: int = 0) -> Result:
-        runner = CliRunner(env=self.environ)
-        result = runner.invoke(main, list(words), catch_exceptions=False)
+    def __call__(
+        self,
+        *words: str,
+        status: int = 0,
+        typed: str = "",
+        environ: dict[str, str] | None = None,
+    ) -> Result:
+        runner = CliRunner(env=self.environ | (environ or {}))
+        result = runner.invoke(main, list(words), typed, catch_exceptions=False)
 
         assert result.exit_code == status, result.output
         return result
@@ -150,8 +157,31 @@ def test_parquet_goes_in_and_out(door: Shell) -> None:
         if x
     ]
 
-    assert table.to_pylist() == exported
+    assert table.to_pylist() == [
+        {name: row[name] for name in table.column_names} for row in exported
+    ]
     assert len(exported) == 60
+
+
+def in_a_cell(value: object) -> object:
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+@pytest.mark.parametrize("what", ["history", "labels"])
+def test_excel_holds_what_json_lines_hold(door: Shell, what: str) -> None:
+    door("import", "door", door.file("labels.csv", published_csv()))
+    door("recompute")
+    output = door.folder / "out.xlsx"
+    options = ["export", "door", "--what", what]
+    door(*options, "--format", "xlsx", "--output", str(output))
+
+    names, *lines = openpyxl.load_workbook(output).active.values
+    exported = door(*options, "--format", "jsonl").stdout.splitlines()
+
+    rows = [json.loads(line) for line in exported]
+    assert [dict(zip(names, line, strict=True)) for line in lines] == [
+        {name: in_a_cell(row[name]) for name in names} for row in rows
+    ]
 
 
 def test_json_and_json_lines_say_the_same_as_csv(door: Shell) -> None:
@@ -223,15 +253,15 @@ def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> Non
     for command in ("serve", "web"):
         without_key = shell(command, "--host", "0.0.0.0", status=1)
         assert "TRACKER_SECRET_KEY must be set" in without_key.stderr
-    shell.environ["TRACKER_SECRET_KEY"] = "0123456789abcdef" * 2
+    shell.environ["TRACKER_SECRET_KEY"] = "9f86d081884c7d659a2feaa0c55ad015"
     for command in ("serve", "web"):
         without_account = shell(command, "--host", "0.0.0.0", status=1)
         assert "tracker accounts create NAME" in without_account.stderr
 
 
 def test_a_database_of_another_revision_is_refused(shell: Shell) -> None:
-    from tracker.storage import schema
     from tracker.storage.database import open_database
+    from tracker.storage.operations import schema
 
     database = open_database(shell.environ["TRACKER_DATABASE_URL"])
     schema.downgrade(database, "0001")
@@ -292,3 +322,24 @@ def test_an_audit_rate_is_a_share(shell: Shell) -> None:
     named = ("detectors", "create", "gate", "--question", "?", "--audit-rate")
     assert "audit_rate" in shell(*named, "1.5", status=1).stderr
     assert shell(*named, "0.25").stdout.startswith("det_")
+
+
+def test_a_class_is_added_by_command_and_an_unclear_one_is_not(door: Shell) -> None:
+    door("import", "door", door.file("labels.csv", published_csv()))
+    door("recompute")
+    door("detectors", "change", "door", "--add-class", "MAYBE", "--add-class", "AJAR")
+    late = door.file("late.csv", "key,predicted,label\nlate,YES,MAYBE\n")
+    door("import", "door", late)
+    door("recompute", "--all")
+    rows = list(csv.DictReader(io.StringIO(door("export", "door").stdout)))
+    assert [row["scope"] for row in rows[-5:]] == [
+        "balanced",
+        "YES",
+        "NO",
+        "MAYBE",
+        "AJAR",
+    ]
+    assert (rows[-5]["labelled"], rows[-5]["accuracy"]) == ("73", "")
+    for wrong in ("YES", "unclear", "balanced"):
+        refused = door("detectors", "change", "door", "--add-class", wrong, status=1)
+        assert "classes" in refused.output

@@ -1,5 +1,6 @@
 """The command compare."""
 
+import csv
 import json
 
 import pytest
@@ -15,7 +16,7 @@ b,v2,YES,YES
 c,v1,NO,NO
 c,v2,NO,NO
 d,v1,NO,NO
-d,v2,NO,YES
+d,v2,NO,
 """
 
 
@@ -37,15 +38,33 @@ def test_two_versions_are_compared_in_a_table(door: Shell) -> None:
     assert "on the same inputs, method exact" in said
     lines = [[cell.strip() for cell in line.split("│")] for line in said.splitlines()]
     assert ["", "YES", "2", "1", "0", "+0.5000"] in [line[:6] for line in lines]
-    assert "left out: 1 whose two labels disagree" in said
-    assert said.endswith(
-        "v2 against v1: undecided, by the paired interval of the balanced accuracy\n"
-    )
+    assert ["", "NO", "2", "0", "0", "+0.0000"] in [line[:6] for line in lines]
+    assert "left out" not in said
+    assert "where they disagree: won 1, lost 0; share won" in said
+    assert said.endswith("v2 against v1: undecided, by what they disagree on\n")
+
+
+def test_two_labels_of_one_input_are_refused(door: Shell) -> None:
+    torn = "input,version,predicted,label\ne,v1,NO,NO\ne,v2,NO,YES\n"
+    file = door.file("torn.csv", torn)
+    said = door("import", "door", file, status=1).stderr
+    assert "row 2, label: the input 'e' stands twice, with 'NO' and then" in said
+    assert "nothing was written" in said
+    found = json.loads(door("compare", "door", "--format", "json").stdout)
+    assert found["paired"]["pairs"] == 4
+
+
+def test_a_check_fails_unless_the_new_version_is_better(door: Shell) -> None:
+    assert "undecided" in door("compare", "door", "--check", status=1).stdout
+    rows = [f"{n},v1,NO,YES\n{n},v2,YES,\n" for n in range(12)]
+    more = "input,version,predicted,label\n" + "".join(rows)
+    door("import", "door", door.file("more.csv", more))
+    assert "better" in door("compare", "door", "--check").stdout
 
 
 def test_as_json_it_is_what_the_api_answers(door: Shell) -> None:
     found = json.loads(door("compare", "door", "--format", "json").stdout)
-    assert (found["old"], found["new"], found["paired"]["pairs"]) == ("v1", "v2", 3)
+    assert (found["old"], found["new"], found["paired"]["pairs"]) == ("v1", "v2", 4)
     back = json.loads(
         door(
             *("compare", "door", "--old", "v2", "--new", "v1", "--format", "json"),
@@ -68,6 +87,13 @@ def test_a_wrong_choice_fails_and_is_named(door: Shell) -> None:
 
 
 def test_inputs_come_back_in_the_export(door: Shell) -> None:
-    lines = door("export", "door", "--what", "labels").stdout.splitlines()
-    assert lines[0].endswith(",is_current,input")
-    assert [line.rpartition(",")[2] for line in lines[1:]] == list("abccdd")
+    text = door("export", "door", "--what", "labels").stdout
+    rows = list(csv.DictReader(text.splitlines()))
+    # One label for each query: the versions with one input share it.
+    found = sorted((row["input"], row["version"], row["label"]) for row in rows)
+    assert found == [
+        (name, version, label)
+        for name, label in zip("abcd", ("YES", "YES", "NO", "NO"), strict=True)
+        for version in ("v1", "v2")
+    ]
+    assert {row["is_repeat"] for row in rows} == {"false"}

@@ -8,8 +8,8 @@ from sqlalchemy import text
 from tests.cli.filled import fill, images_of, leave_import, opened, picture
 from tests.cli.test_commands import Shell
 from tracker.cli.setup import now
-from tracker.storage import schema
 from tracker.storage.detectors import Detector
+from tracker.storage.operations import schema
 
 
 @pytest.fixture
@@ -36,16 +36,16 @@ def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) ->
     said = shell("doctor", status=1)
 
     assert (
-        "59 queries with label ÑO and prediction YES are counted, a recount finds 60"
+        "label ÑO, predicted YES: 59 queries are counted, a recount finds 60"
         in said.stdout
     )
     assert "snapshot says 0 of 60 correct for ÑO, the counts 0 of 59" in said.stdout
-    assert "What mends it: the labels are the evidence" in said.stdout
+    assert "To fix it: the labels are the evidence" in said.stdout
     assert "things that are wrong: 2" in said.stderr
 
 
 def test_a_run_that_fails_is_told_until_it_succeeds(shell: Shell) -> None:
-    # The next snapshot gets a number that there is; nothing of ours could do that.
+    # The next snapshot gets a number that exists; the program itself never does that.
     change(shell, "UPDATE versions SET sequence = sequence - 1 WHERE id = 1")
 
     said = shell("recompute", status=1)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.cli.test_commands import Shell, published_csv
 from tracker.cli import main
 from tracker.stats import labels_to_reach_balanced_width
-from tracker.stats.certification import labels_to_certify
+from tracker.stats.planning.certification import labels_to_certify
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_coverage_is_that_of_the_known_example():
         ("interval 1/2 --side lower --confidence-level 0.4", 1, "0.5 and 1"),
         ("interval 1/2 --method wald", 2, "'wald' is not one of"),
         ("interval 1/2 --set-size 1", 1, "set_size: 1 is not right"),
-        ("interval 1/2 1/2 --set-size 9", 1, "one class only"),
+        ("interval 1/2 1/2 --set-size 9", 1, "it needs a single class"),
         ("coverage --labelled 5", 2, "--accuracy"),
         ("coverage --labelled 5 --accuracy nan", 2, "nan is not a number"),
         ("coverage --labelled 5 --accuracy 1.1", 2, "0<=x<=1"),
@@ -104,7 +104,7 @@ def test_a_plan_says_how_many_labels_and_of_which_class(door):
     assert f"{total:,} more labels in all" in shown
     assert "Next: YES; a label of it narrows" in shown
     rows = [line.split("│")[1:-1] for line in shown.splitlines() if "│" in line]
-    assert [row[-1].strip() for row in rows] == ["no hope", str(certify)]
+    assert [row[-1].strip() for row in rows] == ["unreachable", str(certify)]
     wide = json.loads(door("plan", "door", "--width", "0.5", "--format", "json").stdout)
     assert wide["for_balanced_width"] == 0
     assert wide["next"]["class"] == "YES"

@@ -4,7 +4,11 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes import ROOT, SECONDS, Process, clean_environ, free_port
+
+pytestmark = pytest.mark.processes
 
 
 def test_the_tour_gives_what_is_shown_under_it(tmp_path: Path) -> None:
@@ -21,11 +25,21 @@ def test_the_tour_gives_what_is_shown_under_it(tmp_path: Path) -> None:
     ):
         assert ours in tour
         tour = tour.replace(ours, theirs)
-    command = tmp_path / "tracker"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tracker "$@"\n')
-    command.chmod(0o755)
-    environ = clean_environ(TRACKER_DATA_DIR=str(tmp_path / "data"))
-    environ |= {"PATH": f"{tmp_path}:{environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    for name, words in (
+        ("tracker", "-m tracker"),
+        ("tracker-client", "-m tracker_client.cli"),
+        ("python", ""),
+    ):
+        command = tmp_path / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        command.chmod(0o755)
+    environ = clean_environ(
+        TRACKER_DATA_DIR=str(tmp_path / "data"), TRACKER_SPOOL=str(tmp_path / "spool")
+    )
+    environ |= {
+        "PATH": f"{tmp_path}:{environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'client'}",
+    }
     script = f"set -e\ntrap 'kill $!; wait' EXIT\n{tour}"
     process = Process(["bash", "-c", script], environ, cwd=tmp_path)
     try:

@@ -15,11 +15,13 @@ from sqlalchemy import create_engine, make_url, text
 from tests.cli.filled import fill, opened
 from tests.cli.test_commands import Shell
 from tests.processes import SECONDS, TRACKER, Process, clean_environ, free_port
-from tracker.storage import schema
+from tracker.storage.operations import schema
+
+pytestmark = pytest.mark.processes
 
 # Each begins by reaching for the database, in a way of its own.
 COMMANDS = (["db", "upgrade"], ["serve"], ["web"], ["worker"], ["doctor"])
-SECRET = "0123456789abcdef" * 2
+SECRET = "9f86d081884c7d659a2feaa0c55ad015"
 
 
 @pytest.fixture
@@ -133,7 +135,8 @@ def test_a_web_process_that_finds_no_database_answers_until_there_is_one(
     tmp_path: Path,
 ) -> None:
     ask = (
-        "from werkzeug.test import Client; from tracker.cli.wsgi import build_app; "
+        "from werkzeug.test import Client; "
+        "from tracker.cli.operations.wsgi import build_app; "
         "client = Client(build_app()); key = {'Authorization': 'Bearer trk_x'}; "
         "paths = ('/healthz', '/readyz', '/api/v1/detectors'); "
         "print([client.get(path, headers=key).status_code for path in paths])"
@@ -175,6 +178,7 @@ def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     assert damaged.name not in {path.name for path in kept.rglob("*.png")}
 
 
+@pytest.mark.chaos_on("postgresql")
 def test_serving_at_every_address_comes_up_and_says_where(
     shell: Shell,
 ) -> None:
@@ -189,6 +193,7 @@ def test_serving_at_every_address_comes_up_and_says_where(
         process.kill()
 
 
+@pytest.mark.chaos_on("postgresql")
 def test_a_web_server_does_not_share_the_port_of_another(shell: Shell) -> None:
     with contextlib.closing(socket.socket()) as taken:
         # As the web server itself listens, so that the system would let it.

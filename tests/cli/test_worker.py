@@ -9,7 +9,7 @@ import pytest
 from tests.cli.filled import opened
 from tests.cli.test_commands import Shell
 from tracker.cli.setup import now
-from tracker.storage.job_runs import beat
+from tracker.storage.operations.job_runs import beat
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Imports that were left to a worker, and what to look at."""
+"""Imports in the background, and what to look at."""
 
 import io
 from datetime import timedelta
@@ -6,22 +6,24 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from tests.conftest import START, Clock
-from tracker.services.audit import iter_rows
-from tracker.services.background_imports import NewImport, add_import, unpack_report
+from tests.conftest import START, Clock, by
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.import_attempts import (
+from tracker.services.imports.attempts import (
     claim_of,
     take_import,
 )
+from tracker.services.imports.background import add_import, unpack_report
+from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.people.audit import iter_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.import_pieces import (
+from tracker.storage.imports.files import Claim, FileImport, find_import
+from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
-from tracker.storage.imports import Claim, FileImport, find_import
-from tracker.storage.labels import Label
-from tracker.storage.leases import LEASE_SECONDS
+from tracker.storage.labelling.labels import Label
+from tracker.storage.operations.leases import LEASE_SECONDS
 from tracker.storage.queries import Query
 
 AFTER_A_LEASE = timedelta(seconds=LEASE_SECONDS + 1)
@@ -32,17 +34,18 @@ def rows_of(number: int) -> bytes:
     return b"predicted,label\n" + b"YES,NO\n" * number
 
 
-def add(database: Database, content: bytes, **more: str) -> int:
+def add(
+    database: Database, content: bytes, choices: Choices = DEFAULT, **more: str
+) -> int:
     """Leave a file to the worker, in a detector of its own."""
-    said = {"format": "csv", "on_error": "reject", "sha256": "f" * 64}
-    who = {"actor": "alice", "actor_kind": "account", "address": "::1"}
+    said = {"format": "csv", "sha256": "f" * 64} | more
+    on_error = said.pop("on_error", "reject")
     with database.write() as session:
         number = session.execute(select(func.count(Detector.id))).scalar_one()
         new = NewDetector(name=f"d{number}", question="?", classes=["YES", "NO"])
-        detector = create_detector(session, new, created_at=START)
-        file = io.BytesIO(content)
-        described = NewImport(**{**said, **who, **more})
-        return add_import(session, detector, file, described, created_at=START).id
+        detector = create_detector(session, new, by(at=START))
+        file = RowFile(stream=io.BytesIO(content), choices=choices, **said)
+        return add_import(session, detector, file, by("alice"), on_error=on_error).id
 
 
 def look(database: Database, import_id: int) -> FileImport:
@@ -63,6 +66,11 @@ def take(database: Database, worker: str, clock: Clock) -> Claim | None:
     with database.write() as session:
         found = take_import(session, worker, at=clock())
         return None if found is None else claim_of(found)
+
+
+def ends_import(statement: str) -> bool:
+    """Whether this statement ends an import, in the transaction of its rows."""
+    return statement.startswith("UPDATE imports ") and "finished_at=" in statement
 
 
 def assert_imported_once(database: Database, import_id: int, rows: int) -> None:

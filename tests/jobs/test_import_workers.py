@@ -2,20 +2,23 @@
 
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock
+from tests.databases import held_statements
 from tests.jobs.imports import (
     AFTER_A_LEASE,
     add,
     assert_imported_once,
     count,
+    ends_import,
     look,
     rows_of,
     take,
@@ -23,19 +26,20 @@ from tests.jobs.imports import (
 from tests.processes import Process, clean_environ, wait_until
 from tracker.errors import UnavailableError
 from tracker.jobs.imports import Importer
-from tracker.services.import_attempts import (
+from tracker.services.imports.attempts import (
     LostImportError,
-    carry_out,
+    begin_attempt,
     done,
     end_import,
 )
+from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reports import Outcome
 from tracker.storage.database import Database, open_database
-from tracker.storage.import_pieces import (
+from tracker.storage.imports.files import Claim, Progress, find_import, renew_import
+from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
-from tracker.storage.import_progress import find_progress, note_progress
-from tracker.storage.imports import Claim, Progress, find_import
-from tracker.storage.leases import LEASE_SECONDS
+from tracker.storage.operations.leases import LEASE_SECONDS
 from tracker.storage.queries import Query
 
 
@@ -68,7 +72,7 @@ def test_workers_that_take_at_once_get_different_imports(
 
     def work(name: str) -> None:
         barrier.wait()
-        # Whoever comes just when another one's row is locked looks again.
+        # A worker that comes just when another one's row is locked looks again.
         claim = None
         while claim is None:
             claim = take(database, name, clock)
@@ -82,13 +86,25 @@ def test_workers_that_take_at_once_get_different_imports(
     assert {claim.import_id for claim in taken if claim} == expected
 
 
+def carry_out(
+    session: Session,
+    claim: Claim,
+    at: datetime,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Outcome:
+    """Import in one transaction, as on PostgreSQL."""
+    attempt = begin_attempt(
+        session, claim, lambda: nullcontext(session), at=at, choices=Choices()
+    )
+    return attempt.carry_out(session, on_progress)
+
+
 def write(database: Database, claim: Claim, end: Claim, clock: Clock) -> None:
     """Import by one claim, and end the import by another."""
     with database.write() as session:
-        report = carry_out(
-            session, claim, created_at=clock(), on_progress=lambda _: None
-        )
+        report = carry_out(session, claim, clock())
         end_import(session, end, done(report), Progress(3, 37), at=clock())
+    Importer(database, "clears", clock).run()
 
 
 def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
@@ -103,7 +119,7 @@ def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
 
     # It wakes up before it began to write.
     with pytest.raises(LostImportError), database.write() as session:
-        carry_out(session, late, created_at=clock(), on_progress=lambda _: None)
+        carry_out(session, late, clock())
     # It wakes up when it has written all but the end.
     with pytest.raises(LostImportError):
         write(database, other, late, clock)
@@ -131,7 +147,7 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
     def work() -> None:
         try:
             with database.write() as session:
-                report = carry_out(session, late, created_at=START, on_progress=pause)
+                report = carry_out(session, late, START, pause)
                 size = Progress(3, 37)
                 end_import(session, late, done(report), size, at=START)
             ends.append("written")
@@ -159,57 +175,33 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
 def test_progress_is_noted_beside_the_import_and_known_to_others(
     database: Database, clock: Clock
 ) -> None:
-    import_id = add(database, rows_of(3))
-    claim = take(database, "w", clock)
-    assert claim is not None
-    with database.write() as session:
-        # The import's own transaction, in which it has been writing for a while.
-        report = carry_out(
-            session, claim, created_at=clock(), on_progress=lambda _: None
-        )
-        assert note_progress(database, claim, Progress(2, 20), at=clock())
-        with database.read() as other:
-            found = find_import(other, import_id)
-            assert found is not None
-            assert find_progress(other, found) == Progress(2, 20)
-        end_import(session, claim, done(report), Progress(3, 37), at=clock())
-    found = look(database, import_id)
-    with database.read() as session:
-        assert find_progress(session, found) == Progress(3, 37)
-
-
-def test_without_its_file_progress_is_what_was_last_known(
-    database: Database, clock: Clock
-) -> None:
-    import_id = add(database, rows_of(3))
-    claim = take(database, "w", clock)
-    assert claim is not None
-    with database.read() as session:
-        found = find_import(session, import_id)
-        assert found is not None
-        assert find_progress(session, found) == Progress(0, 0)
-        if database.is_sqlite:
-            path = Path(f"{database.engine.url.database}-imp_{import_id}.rows")
-            for damaged in ("", "1", "a b", "1 2 3"):
-                path.write_text(damaged)
-                assert find_progress(session, found) == Progress(0, 0)
+    import_id = add(database, rows_of(30_000))
+    seen: list[int] = []
+    importer = Importer(database, "w", clock)
+    thread = threading.Thread(target=importer.run)
+    thread.start()
+    while thread.is_alive():
+        seen.append(look(database, import_id).rows_read)
+        thread.join(0.05)
+    assert seen == sorted(seen)
+    assert look(database, import_id).rows_read == 30_000
 
 
 def test_a_lease_is_renewed_and_a_lost_one_is_noticed(
     database: Database, clock: Clock
 ) -> None:
-    if database.is_sqlite:
-        pytest.skip("on SQLite nobody can take an import from the only writer")
     import_id = add(database, rows_of(3))
     claim = take(database, "slow", clock)
     assert claim is not None
     for _ in range(3):
         clock.at += timedelta(seconds=LEASE_SECONDS - 1)
-        assert note_progress(database, claim, Progress(1, 9), at=clock())
+        with database.write() as session:
+            assert renew_import(session, claim, Progress(1, 9), at=clock())
         assert take(database, "other", clock) is None
     clock.at += AFTER_A_LEASE
     assert take(database, "other", clock) == Claim(import_id, "other", 2)
-    assert not note_progress(database, claim, Progress(2, 18), at=clock())
+    with database.write() as session:
+        assert not renew_import(session, claim, Progress(2, 18), at=clock())
 
 
 def test_a_worker_that_is_to_end_gives_its_import_back_and_no_try_is_counted(
@@ -235,7 +227,7 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
 ) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite is no server that could go away")
-    import_id = add(database, rows_of(100_000))
+    import_id = add(database, rows_of(4_000))
     errors: list[UnavailableError] = []
 
     def work() -> None:
@@ -245,15 +237,16 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
             errors.append(error)
 
     thread = threading.Thread(target=work)
-    thread.start()
-    wait_until(lambda: look(database, import_id).rows_read > 0)
-    with database.write() as session:
-        session.execute(
-            text(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
-                " datname = current_database() AND pid <> pg_backend_pid()"
+    with held_statements(database, ends_import):
+        thread.start()
+        wait_until(lambda: look(database, import_id).rows_read > 0)
+        with database.write() as session:
+            session.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                    " datname = current_database() AND pid <> pg_backend_pid()"
+                )
             )
-        )
     thread.join(60)
     assert len(errors) == 1
     found = look(database, import_id)
@@ -261,6 +254,7 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
     assert count(database, Query) == 0
 
 
+@pytest.mark.chaos_on("sqlite")
 def test_an_attempt_after_one_that_was_undone_is_not_slower(
     database: Database, clock: Clock
 ) -> None:
@@ -273,7 +267,7 @@ def test_an_attempt_after_one_that_was_undone_is_not_slower(
             raise LostImportError
 
     with pytest.raises(LostImportError), database.write() as session:
-        carry_out(session, first, created_at=clock(), on_progress=end)
+        carry_out(session, first, clock(), end)
     # What is counted now is a table without rows, as PostgreSQL does by itself.
     with database.write() as session:
         session.execute(text("ANALYZE queries"))
@@ -288,7 +282,7 @@ def worker_process(url: str, folder: Path) -> Iterator[Process]:
     environ = clean_environ(
         TRACKER_DATABASE_URL=url,
         TRACKER_DATA_DIR=str(folder),
-        TRACKER_SECRET_KEY="k" * 40,
+        TRACKER_SECRET_KEY="9f86d081884c7d659a2feaa0c55ad015",
     )
     process = Process([sys.executable, "-m", "tracker", "worker"], environ)
     try:
@@ -297,6 +291,8 @@ def worker_process(url: str, folder: Path) -> Iterator[Process]:
         process.kill()
 
 
+@pytest.mark.processes
+@pytest.mark.chaos_on("postgresql")
 def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -310,7 +306,7 @@ def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
             found = find_import(session, import_id)
             assert found is not None
             assert found.state in {"waiting", "running"}
-            seen.append(find_progress(session, found).rows)
+            seen.append(found.rows_read)
         return seen[-1] > 0
 
     with worker_process(database_url, tmp_path) as process:
@@ -322,8 +318,8 @@ def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
 
     with worker_process(database_url, tmp_path):
         wait_until(lambda: look(database, import_id).state == "done", 120)
-        # What was noted outside of the database goes when all else is done.
-        wait_until(lambda: list(tmp_path.glob("*.rows")) == [])
+        # The file goes when all else is done.
+        wait_until(lambda: count(database, ImportPiece) == 0)
     assert_imported_once(database, import_id, rows)
     assert look(database, import_id).attempts == 2
     database.close()

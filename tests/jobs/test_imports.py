@@ -1,8 +1,11 @@
 """A worker imports what was left to it: once, whole, and whatever happens to it."""
 
 import io
+from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
+from sqlalchemy import select, text
 
 from tests.conftest import Clock
 from tests.jobs.imports import (
@@ -15,19 +18,21 @@ from tests.jobs.imports import (
     take,
 )
 from tracker.jobs.imports import Importer
-from tracker.services.background_imports import unpack_report
-from tracker.services.import_attempts import (
+from tracker.services.imports.attempts import (
     MOST_ATTEMPTS,
 )
+from tracker.services.imports.background import unpack_report
+from tracker.services.imports.reading.choices import Choices
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.import_pieces import (
+from tracker.storage.imports.files import Claim
+from tracker.storage.imports.import_pieces import (
     PIECE_BYTES,
     ImportPiece,
     PieceFile,
     delete_pieces,
 )
-from tracker.storage.imports import Claim
+from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
 
 
@@ -50,7 +55,9 @@ def test_a_file_of_several_pieces_is_read_as_it_was(database: Database) -> None:
     import_id = add(database, content)
     with database.read() as session:
         assert count(database, ImportPiece) == 3
-        whole = io.BufferedReader(PieceFile(session, import_id, len(content)))
+        whole = io.BufferedReader(
+            PieceFile(lambda: nullcontext(session), import_id, len(content))
+        )
         assert whole.read() == content
         for place in (PIECE_BYTES - 5, len(content) - 3, len(content) + 9, 0):
             whole.seek(place)
@@ -78,6 +85,21 @@ def test_a_file_that_is_wrong_is_rejected_at_once(
     assert (None if report is None else len(report.errors)) == errors
     assert report is None or report.queries_added == 0
     assert count(database, Query) == count(database, ImportPiece) == 0
+
+
+def test_postgresql_counts_the_rows_of_a_large_import_at_once(
+    new_database: Callable[[str], Database], clock: Clock
+) -> None:
+    database = new_database("postgresql")
+    import_id = add(database, rows_of(40_000))
+    assert Importer(database, "w", clock).run() == 1
+    assert look(database, import_id).state == "done"
+    known = text(
+        "SELECT sum(reltuples) FROM pg_class WHERE relname LIKE 'queries_p%'"
+        " AND relkind = 'r' AND reltuples > 0"
+    )
+    with database.read() as session:
+        assert session.scalar(known) == 40_000
 
 
 def test_an_import_whose_file_is_gone_fails_and_says_what_to_do(
@@ -135,3 +157,21 @@ def test_an_import_that_kills_its_worker_each_time_fails(
     assert look(database, bad).state == "failed"
     assert f"ended {MOST_ATTEMPTS} times" in str(look(database, bad).error)
     assert_imported_once(database, good, 2)
+
+
+def test_a_file_left_to_a_worker_is_read_as_was_said(
+    database: Database, clock: Clock
+) -> None:
+    chosen = Choices(columns={"predicted": "said"}, classes={"yep": "YES"}, labeler="x")
+    import_id = add(database, b"said,label\nyep,no\n", chosen)
+    assert Importer(database, "w", clock).run() == 1
+    done = look(database, import_id)
+    assert done.state == "done", done.error
+    report = unpack_report(done)
+    assert report is not None
+    assert report.columns == {"predicted": "said"}
+    assert [value[:3] for value in report.values] == [
+        *[["predicted", "yep", "YES"], ["label", "no", "NO"]]
+    ]
+    with database.read() as session:
+        assert session.scalars(select(Label.labeler)).one() == "x"

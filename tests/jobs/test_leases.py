@@ -9,16 +9,17 @@ from sqlalchemy import select
 from tests.conftest import START, Clock
 from tests.jobs.test_recompute import make_detectors, sequences
 from tracker.jobs.recompute import Recomputer, recompute_detector
-from tracker.services.recompute import StaleFoldError, compute_fold, store_fold
+from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.operations.recompute import compute_fold, store_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.job_runs import (
+from tracker.storage.operations.job_runs import (
     Heartbeat,
     beat,
     find_last_heartbeat,
     list_job_runs,
 )
-from tracker.storage.leases import (
+from tracker.storage.operations.leases import (
     LEASE_SECONDS,
     Lease,
     find_failure,

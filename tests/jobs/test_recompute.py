@@ -7,29 +7,29 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, by
 from tests.processes import wait_until
 from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.queries import NewQuery, log_query
-from tracker.services.recount import compare_with_recount
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.job_runs import find_last_heartbeat, list_job_runs
-from tracker.storage.leases import count_failing
-from tracker.storage.pending import list_pending_detectors
-from tracker.storage.snapshots import iter_intervals
+from tracker.storage.estimates.pending import list_pending_detectors
+from tracker.storage.estimates.snapshots import iter_intervals
+from tracker.storage.operations.job_runs import find_last_heartbeat, list_job_runs
+from tracker.storage.operations.leases import count_failing
 
 
 def make_detectors(database: Database, number: int, labels: int) -> None:
     with database.write() as session:
         for index in range(number):
             new = NewDetector(name=f"d{index}", question="Closed?")
-            detector = create_detector(session, new, created_at=START)
+            detector = create_detector(session, new, by(at=START))
             for label in range(labels):
                 query = NewQuery(predicted="YES", label=("YES", "NO")[label % 2])
-                log_query(session, detector, query, labeler="a", created_at=START)
+                log_query(session, detector, query, by("a", START))
 
 
 def sequences(database: Database) -> dict[str, list[int]]:
@@ -81,10 +81,10 @@ def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(
     with database.write() as session:
         broken = list_detectors(session)[0]
         broken_id = broken.id
-        # Nothing of ours can do this; a hand in the database can.
+        # The program cannot do this; a hand in the database can.
         broken.classes = ["only one"]
     first = Recomputer(database, "w", clock).run()
-    # Not even by another worker, or by this one started anew.
+    # Not even by another worker, or by this one after a restart.
     second = Recomputer(database, "other", clock).run()
 
     assert [done.detector_id for done in first] == [broken_id + 1, broken_id + 2]
@@ -95,7 +95,7 @@ def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(
         assert runs[0].error
 
 
-def test_a_mended_detector_is_brought_up_to_date_by_another_worker(
+def test_a_repaired_detector_is_brought_up_to_date_by_another_worker(
     database: Database, clock: Clock
 ) -> None:
     make_detectors(database, 1, 5)
@@ -124,7 +124,7 @@ def test_history_stays_in_order_when_the_clock_is_set_back(
     with database.write() as session:
         detector = list_detectors(session)[0]
         query = NewQuery(predicted="YES", label="YES")
-        log_query(session, detector, query, labeler="a", created_at=clock())
+        log_query(session, detector, query, by("a", clock()))
     recompute()
 
     assert sequences(database) == {"d0": [1, 2, 3, 4]}
@@ -149,7 +149,7 @@ def test_the_worker_goes_on_when_the_clock_is_set_back(
                 detector = list_detectors(session)[0]
                 query = NewQuery(predicted="YES", label="YES")
                 now = utc_now()
-                log_query(session, detector, query, labeler="a", created_at=now)
+                log_query(session, detector, query, by("a", now))
             wait_until(lambda: sequences(database)["d0"] == [1, 2, 3, 4])
     finally:
         stop.set()

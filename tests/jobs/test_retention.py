@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from tests.conftest import Clock
+from tests.conftest import Clock, by
 from tests.jobs.unlabelled import (
     DAYS,
     age,
@@ -26,19 +26,24 @@ from tracker.errors import NotFoundError
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
-from tracker.services.labels import NewLabel, add_label
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.labelling.reservations import RESERVED_FOR, skip
+from tracker.services.operations.retention import ANSWERED_WITHIN, delete_unlabelled
 from tracker.services.queries import get_query
-from tracker.services.recount import compare_with_recount
-from tracker.services.reservations import RESERVED_FOR, skip
-from tracker.services.retention import ANSWERED_WITHIN, delete_unlabelled
 from tracker.storage.base import dump_id
-from tracker.storage.comparison import count_pairs
 from tracker.storage.database import Database
+from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
-from tracker.storage.labels import Label
+from tracker.storage.labelling.inputs import set_inputs
+from tracker.storage.labelling.labels import Label
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.operations.retention import (
+    Place,
+    delete_disposable,
+    lock_disposable,
+)
 from tracker.storage.queries import Query
-from tracker.storage.reservations import Reservation, Skip
-from tracker.storage.retention import Place, delete_disposable, lock_disposable
 
 Recompute = Callable[[], None]
 
@@ -111,7 +116,7 @@ def test_reservations_and_skips_go_with_their_query(
     skipped = ask(bench, "bob")
     with bench.database.write() as session:
         query = session.get_one(Query, skipped)
-        skip(session, query, labeler="bob", skipped_at=bench.clock())
+        skip(session, query, by("bob", bench.clock()))
     age(bench)
 
     assert run(bench) == 2
@@ -157,7 +162,11 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
     bench: Bench, recompute: Recompute
 ) -> None:
     bench.log("YES", "YES", input="a")
-    kept = [bench.log("NO", input="a") for _ in range(20)]
+    kept = [bench.log("NO") for _ in range(20)]
+    # As they were stored before a query took over the label of its input.
+    rows = [{"id": one.id, "input": "a", "is_repeat": False} for one in kept]
+    with bench.database.write() as session:
+        set_inputs(session, bench.detector.id, rows)
     for _ in range(5):
         bench.log("YES")
     recompute()
@@ -207,8 +216,7 @@ def test_what_is_being_labelled_is_neither_deleted_nor_waited_for(
             bench.attached(session),
             session.get_one(Query, query.id),
             NewLabel(label="NO"),
-            labeler="bob",
-            created_at=bench.clock(),
+            by("bob", bench.clock()),
         )
         worker.start()
         if not bench.database.is_sqlite:
@@ -230,8 +238,7 @@ def label_if_there(bench: Bench, query: Query, labeler: str) -> bool:
             bench.attached(session),
             get_query(session, dump_id("iq", query.id)),
             NewLabel(label="NO"),
-            labeler=labeler,
-            created_at=bench.clock(),
+            by(labeler, bench.clock()),
         )
 
     try:

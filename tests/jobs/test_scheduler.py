@@ -10,12 +10,13 @@ from tests.processes import wait_until
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.scheduler import run_worker
-from tracker.storage.database import Database
+from tracker.storage.database import open_database
 
 
-def test_a_database_that_is_away_is_told_of_once_and_so_is_its_return(
-    database: Database,
+def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
+    database_url: str,
 ) -> None:
+    database = open_database(database_url)
     is_away, stop = threading.Event(), threading.Event()
     tried: list[str] = []
 
@@ -52,6 +53,7 @@ def test_a_database_that_is_away_is_told_of_once_and_so_is_its_return(
         finally:
             stop.set()
             thread.join(10)
+            database.close()
 
     assert not thread.is_alive()
     assert said()[1:] == ["the database is back"]

@@ -5,14 +5,15 @@ from datetime import timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.jobs.retention import Retention
-from tracker.services.queues import QueueChoice, build_queue
-from tracker.services.reservations import reserve
+from tracker.services.labelling.queues import QueueChoice, build_queue
+from tracker.services.labelling.reservations import reserve
 from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.snapshots import iter_intervals
+from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries import Query
-from tracker.storage.reservations import Reservation, Skip
-from tracker.storage.snapshots import iter_intervals
 
 DAYS = 30
 
@@ -38,10 +39,10 @@ def count(bench: Bench, rows_of: type[Reservation | Skip]) -> int:
 def ask(bench: Bench, labeler: str) -> int:
     def work(session: Session) -> int:
         queue = build_queue(
-            session, bench.attached(session), QueueChoice(), labeler="alice"
+            session, bench.attached(session), QueueChoice(), by("alice")
         )
         at = bench.clock()
-        return reserve(session, queue, labeler=labeler, reserved_at=at)[0].id
+        return reserve(session, queue, by(labeler, at))[0].id
 
     return bench.database.run(work)
 

@@ -1,14 +1,18 @@
 """A detector to work on, and short ways to log and to label."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy.orm import Session
 
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, by
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates import Estimate, get_estimate
-from tracker.services.labels import NewLabel, add_label
+from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -29,7 +33,7 @@ class Bench:
         self.clock = clock
         new = NewDetector(name=name, question="Is it closed?", classes=classes)
         with database.write() as session:
-            self.detector = create_detector(session, new, created_at=START)
+            self.detector = create_detector(session, new, by(at=START))
 
     def attached(self, session: Session) -> Detector:
         return session.get_one(Detector, self.detector.id)
@@ -40,13 +44,20 @@ class Bench:
                 {"predicted": predicted, "label": label, **more}
             )
             query, _ = log_query(
-                session,
-                self.attached(session),
-                new,
-                labeler="alice",
-                created_at=self.clock(),
+                session, self.attached(session), new, by("alice", self.clock())
             )
             return query
+
+    def log_all(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Log labelled queries at once, as a file brings them."""
+        with self.database.write() as session:
+            import_rows(
+                session,
+                self.attached(session),
+                [Row(number, row) for number, row in enumerate(rows, start=1)],
+                by("alice", self.clock()),
+                digest=uuid4().hex,
+            )
 
     def label(self, query: Query, label: str, **more: object) -> None:
         with self.database.write() as session:
@@ -55,8 +66,7 @@ class Bench:
                 self.attached(session),
                 session.get_one(Query, query.id),
                 NewLabel.model_validate({"label": label, **more}),
-                labeler="bob",
-                created_at=self.clock(),
+                by("bob", self.clock()),
             )
 
     def estimate(self, **choices: object) -> Estimate:

@@ -4,10 +4,10 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.services.conftest import Bench
-from tracker.services.studies import add_study, parse_study
-from tracker.storage.studies import Study
+from tracker.services.labelling.studies import add_study, parse_study
+from tracker.storage.labelling.studies import Study
 
 IRIS = Path(__file__).parents[1] / "stats" / "resampling.csv"
 SEEDS = [{"accuracy": share} for share in (0.91, 0.93, 0.9, 0.94, 0.92)]
@@ -26,4 +26,4 @@ def add(bench: Bench, rounds: list[dict[str, Any]], **more: Any) -> tuple[Study,
     new = parse_study({**said, "rounds": rounds})
     with bench.database.write() as session:
         detector = bench.attached(session)
-        return add_study(session, detector, new, added_by="carol", created_at=START)
+        return add_study(session, detector, new, by("carol", START))

@@ -4,14 +4,20 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services import comparison as services
-from tracker.services.comparison import Comparison, get_comparison
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
-from tracker.stats.comparison import boxed_paired_difference, unpaired_difference
-from tracker.stats.paired import paired_difference
+from tracker.services.deciding import pairs
+from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.stats.anytime import anytime
+from tracker.stats.comparison import (
+    boxed_paired_difference,
+    joint_paired_difference,
+    paired_difference,
+    unpaired_difference,
+)
 
 # (truth, what v1 said, what v2 said): by hand, YES gained 2, lost 1 of 4, and NO
 # gained 1, lost 0 of 3.
@@ -69,9 +75,8 @@ def label_many(bench: Bench, pairs_of_a_class: int) -> None:
             session,
             bench.attached(session),
             [Row(number, row) for number, row in enumerate(rows, start=1)],
+            by("alice", bench.clock()),
             digest="many",
-            labeler="alice",
-            created_at=bench.clock(),
         )
 
 
@@ -85,8 +90,7 @@ def compare(bench: Bench, **choices: object) -> Comparison:
 def counted(comparison: Comparison) -> dict[str, tuple[int, int, int]]:
     assert comparison.paired is not None
     return {
-        one.scope: (one.gained, one.lost, one.pairs)
-        for one in comparison.paired.classes
+        one.name: (one.gained, one.lost, one.pairs) for one in comparison.paired.classes
     }
 
 
@@ -98,7 +102,7 @@ def test_pairs_are_counted_as_by_hand(bench: Bench) -> None:
     assert (found.old, found.new, found.confidence_level) == ("v1", "v2", 0.95)
     assert counted(found) == {"YES": (2, 1, 4), "NO": (1, 0, 3)}
     assert found.paired is not None
-    assert (found.paired.pairs, found.paired.disagreeing) == (7, 0)
+    assert found.paired.pairs == 7
     assert [one.difference for one in found.paired.classes] == [1 / 4, 1 / 3]
     assert [one.p_value for one in found.paired.classes] == [1, 1]
     assert found.paired.balanced.difference == pytest.approx(7 / 24)
@@ -112,22 +116,22 @@ def test_the_labels_of_each_version_are_compared_as_of_different_queries(
 
     unpaired = compare(bench).unpaired
 
-    # Of v1 the inputs 1, 3 and 5 have labels, of v2 the others.
-    assert [(one.correct, one.labelled) for one in unpaired.old.classes] == [
-        (0, 2),
-        (1, 1),
+    # A label that one version was given is that of the other too.
+    assert [(one.old.correct, one.old.labelled) for one in unpaired.classes] == [
+        (1, 4),
+        (2, 3),
     ]
-    assert [(one.correct, one.labelled) for one in unpaired.new.classes] == [
-        (1, 2),
-        (2, 2),
+    assert [(one.new.correct, one.new.labelled) for one in unpaired.classes] == [
+        (2, 4),
+        (3, 3),
     ]
-    assert [one.difference for one in unpaired.classes] == [0.5, 0]
-    low, high = unpaired_difference(([1, 2], [2, 2]), ([0, 1], [2, 1]), 0.95)
-    assert unpaired.balanced.difference == 0.25
+    assert [one.difference for one in unpaired.classes] == [1 / 4, 1 - 2 / 3]
+    low, high = unpaired_difference(([2, 3], [4, 3]), ([1, 2], [4, 3]), 0.95)
+    assert unpaired.balanced.difference == pytest.approx(7 / 24)
     assert (unpaired.balanced.low, unpaired.balanced.high) == (low, high)
 
 
-def test_an_input_with_two_labels_counts_once_and_torn_ones_are_left_out(
+def test_an_input_with_two_labels_counts_once_and_the_newer_one_counts(
     bench: Bench,
 ) -> None:
     log_pair(bench, "same", ("NO", "YES"), ("YES", "YES"))
@@ -135,9 +139,7 @@ def test_an_input_with_two_labels_counts_once_and_torn_ones_are_left_out(
 
     found = compare(bench)
 
-    assert counted(found) == {"YES": (1, 0, 1), "NO": (0, 0, 0)}
-    assert found.paired is not None
-    assert found.paired.disagreeing == 1
+    assert counted(found) == {"YES": (1, 0, 1), "NO": (0, 1, 1)}
 
 
 def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
@@ -162,8 +164,6 @@ def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
     found = compare(bench)
 
     assert counted(found) == {"YES": (2, 0, 2), "NO": (0, 0, 0)}
-    assert found.paired is not None
-    assert found.paired.disagreeing == 0
 
 
 def test_a_correction_moves_the_pair(bench: Bench) -> None:
@@ -174,15 +174,14 @@ def test_a_correction_moves_the_pair(bench: Bench) -> None:
     assert counted(compare(bench)) == {"YES": (0, 0, 0), "NO": (1, 0, 1)}
 
 
-def test_of_an_input_that_came_twice_the_newest_query_counts(bench: Bench) -> None:
+def test_of_an_input_that_came_twice_the_first_query_counts(bench: Bench) -> None:
     bench.log("NO", input="a", version="v1")
-    bench.log("NO", "YES", input="a", version="v2")
     bench.log("YES", "YES", input="a", version="v2")
-    bench.log("YES", "YES", input="a", version="v2", key="again")
+    bench.log("NO", "YES", input="a", version="v2")
+    bench.log("NO", input="a", version="v2", key="again")
     assert counted(compare(bench))["YES"] == (1, 0, 1)
-    bench.log("NO", input="a", version="v2")
-    # The newest of neither version has a label.
-    assert compare(bench).paired is None
+    bench.log("YES", input="a", version="v1")
+    assert counted(compare(bench, old="v1", new="v2"))["YES"] == (1, 0, 1)
 
 
 def test_other_versions_inputs_and_detectors_are_not_mixed_in(bench: Bench) -> None:
@@ -226,7 +225,7 @@ def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
         assert one.difference == pytest.approx(-(other.difference or 0))
 
 
-def test_the_verdict_follows_the_paired_interval_where_every_class_has_a_pair(
+def test_the_verdict_goes_by_disagreements_where_every_class_has_a_pair(
     bench: Bench,
 ) -> None:
     rows = [("YES", "NO", "YES")] * 12 + [("NO", "NO", "NO")] * 12
@@ -253,24 +252,45 @@ def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
     assert -1 < paired.balanced.low < paired.balanced.high == 1
 
 
-def test_many_pairs_are_boxed_by_their_number_alone(bench: Bench) -> None:
-    label_many(bench, services.MOST_EXACT_PAIRS // 2)
+def test_many_pairs_are_bounded_by_their_number_alone(bench: Bench) -> None:
+    label_many(bench, 180)
     exact = compare(bench).paired
     bench.log("NO", "NO", version="v1", input="one-more")
     bench.log("NO", version="v2", input="one-more")
-    boxed = compare(bench).paired
+    joint = compare(bench).paired
 
     assert exact is not None
-    assert boxed is not None
-    assert (exact.method, exact.pairs) == ("exact", services.MOST_EXACT_PAIRS)
-    assert (boxed.method, boxed.pairs) == ("box", services.MOST_EXACT_PAIRS + 1)
-    assert boxed.balanced.low < exact.balanced.low
-    assert boxed.balanced.high > exact.balanced.high
-    for one, other in zip(exact.classes, boxed.classes, strict=True):
+    assert joint is not None
+    assert (exact.method, exact.pairs) == ("exact", 360)
+    assert (joint.method, joint.pairs) == ("joint", 361)
+    for one, other in zip(exact.classes, joint.classes, strict=True):
         b, c, n = one.gained, one.lost, one.pairs
         assert (one.low, one.high) == paired_difference(b, c, n, 0.95)
         b, c, n = [other.gained], [other.lost], [other.pairs]
-        assert (other.low, other.high) == boxed_paired_difference(b, c, n, 0.95)
+        assert (other.low, other.high) == joint_paired_difference(b, c, n, 0.95)
+
+
+def test_of_many_classes_each_has_a_box(bench: Bench) -> None:
+    assert pairs.choose_method([40, 40, 40], 0.95) == "exact"
+    assert pairs.choose_method([90, 90, 90], 0.95) == "joint"
+    assert pairs.choose_method([40, 40, 40, 40], 0.95) == "box"
+    low, high = pairs._bound_class("box", 8, 1, 50, 0.95)
+    assert (low, high) == boxed_paired_difference([8], [1], [50], 0.95)
+
+
+def test_overall_counts_every_input_alike(bench: Bench) -> None:
+    log_by_hand(bench)
+    paired = compare(bench).paired
+    assert paired is not None
+    overall, decision = paired.overall, paired.decision
+    assert (overall.pairs, overall.gained, overall.lost, overall.both) == (7, 3, 1, 2)
+    assert overall.difference == 2 / 7
+    assert (overall.low, overall.high) == paired_difference(3, 1, 7, 0.95)
+    assert (decision.verdict, decision.method) == ("undecided", "anytime")
+    assert (decision.won, decision.lost) == (3, 1)
+    assert (decision.low, decision.high) == anytime(3, 4, 0.95)
+    balanced = joint_paired_difference([2, 1], [1, 0], [4, 3], 0.95)
+    assert (paired.balanced.low, paired.balanced.high) == balanced
 
 
 def test_every_level_has_an_answer(bench: Bench) -> None:
@@ -279,7 +299,7 @@ def test_every_level_has_an_answer(bench: Bench) -> None:
     for level in (5e-324, 0.5, 0.8, 0.95, 0.999_999, 1 - 2**-53):
         paired = compare(bench, confidence_level=level).paired
         assert paired is not None
-        assert paired.method == ("exact" if 0.8 <= level < 0.999_999_5 else "box")
+        assert paired.method == ("exact" if 0.8 <= level < 0.999_999_5 else "joint")
         widths.append(paired.balanced.high - paired.balanced.low)
     assert widths[2:] == sorted(widths[2:])
 

@@ -2,25 +2,22 @@
 
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from flask import Flask
 from pydantic import ValidationError
 
 from tracker import api
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError
 from tracker.services.detectors import NewDetector
-from tracker.services.fields import (
-    Input,
-    describe_errors,
-    parse_input,
-    show,
-    show_name,
-)
-from tracker.services.labels import NewLabel
+from tracker.services.fields import Input, parse_input
+from tracker.services.labelling.labels import NewLabel
+from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries import NewQuery
-from tracker.services.studies import NewStudy
+from tracker.services.wording import describe_errors, show, show_name
 
 RIGHT: dict[str, Any] = {"name": "door", "question": "Is it closed?"}
 WRONG = (
@@ -135,6 +132,12 @@ def _refused(model: type[Input], values: dict[str, Any]) -> list[FieldError]:
         ),
         (NewQuery, {}, "predicted", "is required"),
         (
+            NewDetector,
+            {"name": {"of": [True, None, datetime(2026, 1, 31, 12, tzinfo=UTC)]}},
+            "name",
+            "{'of': [true, null, 2026-01-31T12:00:00Z]} is not right: it must be text",
+        ),
+        (
             NewQuery,
             {"predicted": "YES", "confidence": math.nan},
             "confidence",
@@ -187,17 +190,23 @@ def _models(of: type[Input] = Input) -> Iterator[type[Input]]:
         yield from _models(model)
 
 
-def test_no_input_is_refused_in_the_words_of_a_library() -> None:
+def test_no_input_is_refused_in_the_words_of_a_library(app: Flask) -> None:
     assert api.OPTIONS
     models = list(_models())
     assert len(models) > 25
-    said = {
-        (model.__name__, wrong.field, wrong.message.rpartition(" is not right: ")[2])
-        for model in models
-        for name in model.model_fields
-        for value in WRONG
-        for wrong in _refused(model, {name: value})
-    }
+    # A span such as 7d counts from the instant of the request.
+    with app.test_request_context():
+        said = {
+            (
+                model.__name__,
+                wrong.field,
+                wrong.message.rpartition(" is not right: ")[2],
+            )
+            for model in models
+            for name in model.model_fields
+            for value in WRONG
+            for wrong in _refused(model, {name: value})
+        }
     assert len(said) > 100
     for model, field, message in sorted(said):
         place = (model, field, message)

@@ -1,4 +1,4 @@
-"""Images of every mode look as they did, once they are written anew."""
+"""Images of every mode look as they did, once they are encoded again."""
 
 import io
 

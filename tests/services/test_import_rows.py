@@ -1,5 +1,6 @@
 """Rows that are read many at a time are read as one at a time."""
 
+import time
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -8,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker.services.csv_rows import CsvPiece
-from tracker.services.import_reports import ImportReport
-from tracker.services.import_rows import Columns, RowReader
-from tracker.services.rows import FIELDS as NAMES
-from tracker.services.rows import Piece, Row, RowPiece
+from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.reading.csv_rows import CsvPiece
+from tracker.services.imports.reading.rows import FIELDS as NAMES
+from tracker.services.imports.reading.rows import (
+    Piece,
+    Row,
+    RowPiece,
+    load_json,
+    read_metadata,
+)
+from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
 DETECTOR = Detector(id=1, name="door", classes=["YES", "NO"])
@@ -31,6 +38,7 @@ RIGHT: dict[str, list[Any]] = {
     "image_url": ["https://example.org/1.png"],
     "label": ["YES", "NO", "UNCLEAR"],
     "sampling": ["random", "targeted", "unstated"],
+    "labeler": ["ann", "bob@example.org"],
     "note": ["", "dark, wet", "line\nend", "x" * 2000],
     "labelled_at": ["2026-01-31t13:45:00z"],
 }
@@ -70,7 +78,7 @@ def read_piece(reader: RowReader, piece: Piece) -> list[Row]:
 
 def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     """Read copies of *rows*, so many at once, and return all that came of it."""
-    report = ImportReport()
+    report = Outcome()
     reader = RowReader(DETECTOR, ["v1", "v2"], report)
     numbered = [Row(number, row) for number, row in enumerate(deepcopy(rows), start=1)]
     good = [
@@ -116,7 +124,7 @@ def test_one_wrong_value_among_right_ones_is_named(field: str) -> None:
 
 
 def test_an_instant_is_read_to_utc() -> None:
-    report = ImportReport()
+    report = Outcome()
     row = Row(1, {"predicted": "YES", "asked_at": "2026-01-01T05:30:00+05:30"})
     (read_row,) = read_piece(RowReader(DETECTOR, [], report), RowPiece([row]))
     assert read_row.values["asked_at"] == datetime(2026, 1, 1, tzinfo=UTC)
@@ -163,7 +171,7 @@ def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
     by_row = RowPiece(piece.rows())
     if not by_row.given:
         return
-    reports = ImportReport(), ImportReport()
+    reports = Outcome(), Outcome()
     readers = [RowReader(DETECTOR, ["v1"], report) for report in reports]
 
     found = [read_piece(*pair) for pair in zip(readers, (piece, by_row), strict=True)]
@@ -174,3 +182,19 @@ def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
 
 def sorted_values(rows: list[Row]) -> list[tuple[int, list[Any]]]:
     return [(row.number, sorted(row.values.items())) for row in rows]
+
+
+def test_a_key_that_is_repeated_among_very_many_is_found_at_once() -> None:
+    # To compare each with all others would take minutes.
+    keys = [f'"k{number}":0' for number in range(200_000)]
+    begun = time.thread_time()
+    with pytest.raises(ValueError, match="'k199999' stands twice"):
+        load_json(f"{{{','.join([*keys, keys[-1]])}}}")
+    assert time.thread_time() - begun < 10
+
+
+def test_metadata_is_measured_before_it_is_read() -> None:
+    deep = '{"a":' * 20_000
+    with pytest.raises(ValueError, match="100,000 characters"):
+        read_metadata(deep)
+    assert read_metadata('{"a":\n1}') == {"a": 1}

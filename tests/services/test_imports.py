@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.services.detectors import NewDetector, create_detector, get_detector
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
-from tracker.storage.labels import Label
+from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
 
 FULL = {
@@ -27,6 +27,7 @@ FULL = {
     "label": "NO",
     "sampling": "random",
     "note": "dark",
+    "labeler": "ann",
     "labelled_at": (START - timedelta(hours=1)).isoformat(),
 }
 SHAPES: dict[str, list[dict[str, Any]]] = {
@@ -51,7 +52,7 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
     """What an import of *rows* leaves behind, ids counted from the import's first."""
     new = NewDetector(name=detector_name, question="?", classes=["YES", "NO"])
     with database.write() as session:
-        detector = create_detector(session, new, created_at=START)
+        detector = create_detector(session, new, by(at=START))
         detector.audit_seed = "seed"
     for name in ("v0", "v1", "v2", "default"):
         run(database, detector_name, [{"predicted": "YES", "version": name}], name)
@@ -92,9 +93,8 @@ def run(
             session,
             get_detector(session, detector_name),
             numbered,
+            by("alice", START),
             digest=digest,
-            labeler="alice",
-            created_at=START,
         )
 
 
@@ -123,14 +123,14 @@ def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
 ) -> None:
     new = NewDetector(name="door", question="?", classes=["YES", "NO"])
     with database.write() as session:
-        create_detector(session, new, created_at=START)
+        create_detector(session, new, by(at=START))
     # As often as it takes PostgreSQL to keep its plans.
     for number in range(20):
         run(database, "door", [{"predicted": "YES", "label": "NO"}], f"{number}")
     rows = (Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 8_001))
     with database.write() as session:
         detector = get_detector(session, "door")
-        import_rows(session, detector, rows, digest="x", labeler="a", created_at=START)
+        import_rows(session, detector, rows, by("a", START), digest="x")
         if not database.is_sqlite:
             read = session.scalar(
                 text(

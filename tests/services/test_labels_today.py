@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
+from tests.conftest import by
 from tests.services.conftest import Bench
-from tracker.services.imports import import_rows
-from tracker.services.labels import Today, count_today
-from tracker.services.rows import Row
-from tracker.storage.labels import MOST_LOOKED_AT
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.labelling.labels import Today, count_today
+from tracker.storage.labelling.labels import MOST_LOOKED_AT
 
 
 def today(bench: Bench) -> Today:
@@ -36,7 +37,7 @@ def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
     rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 2_501)]
     with bench.database.write() as session:
         detector, now = gate.attached(session), bench.clock()
-        import_rows(session, detector, rows, digest="x", labeler="bob", created_at=now)
+        import_rows(session, detector, rows, by("bob", now), digest="x")
     assert today(bench) == Today(1, 1)
     assert today(gate) == Today(2_500, 2_500)
 
@@ -48,7 +49,7 @@ def test_where_not_all_are_looked_at_it_is_so_many_at_least(bench: Bench) -> Non
     rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, number + 1)]
     with bench.database.write() as session:
         detector, now = gate.attached(session), bench.clock()
-        import_rows(session, detector, rows, digest="x", labeler="bob", created_at=now)
+        import_rows(session, detector, rows, by("bob", now), digest="x")
     assert today(bench) == Today(1, 1)
     gate.label(gate.log("YES"), "NO")
     assert today(bench) == Today(1, 1, is_all=False)

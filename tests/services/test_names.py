@@ -6,12 +6,12 @@ from threading import Barrier
 import pytest
 from sqlalchemy import insert
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.accounts import create_account, get_account
-from tracker.services.names import check_name, find_alike
-from tracker.storage.accounts import Account, list_accounts
+from tracker.services.people.accounts import create_account, get_account
+from tracker.services.people.names import check_name, find_alike
 from tracker.storage.database import Database
+from tracker.storage.people.accounts import Account, list_accounts
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_a_name_that_differs_in_case_or_form_alone_is_taken(
     database: Database, taken: str, alike: str
 ) -> None:
     with database.write() as session:
-        create_account(session, taken, "viewer", created_at=START)
+        create_account(session, taken, "viewer", by(at=START))
         assert find_alike(session, alike) == ("an account", taken)
         with pytest.raises(ConflictError, match="choose another name"):
-            create_account(session, alike, "viewer", created_at=START)
-        create_account(session, f"{taken}a", "viewer", created_at=START)
+            create_account(session, alike, "viewer", by(at=START))
+        create_account(session, f"{taken}a", "viewer", by(at=START))
 
 
 @pytest.mark.parametrize("name", ["Zoë 💡", "=camera()", "是", "O'Neill", "שלום"])
@@ -69,7 +69,7 @@ def test_of_two_at_once_one_gets_the_name(database: Database) -> None:
         start.wait()
         try:
             with database.write() as session:
-                create_account(session, name, "viewer", created_at=START)
+                create_account(session, name, "viewer", by(at=START))
         except ConflictError:
             return False
         return True

@@ -8,20 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tracker.services.import_reports import ImportReport
-from tracker.services.import_rows import Columns, RowReader
-from tracker.services.rows import Row, RowPiece, iter_parquet
+from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.reading.rows import Row, RowPiece, iter_parquet
+from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
 DETECTOR = Detector(id=1, name="door", classes=["YES", "NO"])
 
 
-def read(**columns: Any) -> tuple[list[Row], ImportReport]:
+def read(**columns: Any) -> tuple[list[Row], Outcome]:
     """What an import takes of a file of these columns, and what it says of it."""
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file)
     file.seek(0)
-    report = ImportReport()
+    report = Outcome()
     good = RowReader(DETECTOR, [], report).read(RowPiece(list(iter_parquet(file))))
     return good.rows() if isinstance(good, Columns) else good, report
 
@@ -70,16 +70,19 @@ def test_the_end_of_time_behind_another_time_zone_is_an_error_of_its_row() -> No
 
 
 @pytest.mark.parametrize(
-    "column",
+    ("value", "kind"),
     [
-        pa.array([b"\xff"], pa.binary()),
-        pa.array([2**62], pa.duration("s")),
-        pa.array([1], pa.date32()),
-        pa.array([1], pa.timestamp("us")),
+        # Types alone: the first array that is made imports pandas.
+        (b"\xff", pa.binary()),
+        (2**62, pa.duration("s")),
+        (1, pa.date32()),
+        (1, pa.timestamp("us")),
     ],
 )
-def test_a_value_of_another_type_is_an_error_of_its_row(column: Any) -> None:
-    rows, report = read(predicted=["YES"], asked_at=column)
+def test_a_value_of_another_type_is_an_error_of_its_row(
+    value: Any, kind: pa.DataType
+) -> None:
+    rows, report = read(predicted=["YES"], asked_at=pa.array([value], kind))
 
     assert rows == []
     assert report.errors[0].field == "asked_at"

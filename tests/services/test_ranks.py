@@ -6,14 +6,15 @@ from collections import Counter
 import pytest
 from scipy.stats import binomtest, chisquare, kstest
 
+from tests.conftest import by
 from tests.services.conftest import Bench
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.fields import parse_input
-from tracker.services.imports import import_rows
-from tracker.services.ranks import rank_query
-from tracker.services.rows import Row
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.labelling.ranks import rank_query
 from tracker.storage.queries import Query, find_query
 
 # As ids are: some side by side, then a wide gap, then one alone.
@@ -28,7 +29,7 @@ def set_seed(bench: Bench, seed: str) -> None:
 def set_rate(bench: Bench, rate: float) -> None:
     with bench.database.write() as session:
         change = parse_input(DetectorChange, {"audit_rate": rate})
-        change_detector(session, bench.attached(session), change)
+        change_detector(session, bench.attached(session), change, by())
 
 
 def find_rank(bench: Bench, query: Query) -> float | None:
@@ -95,9 +96,8 @@ def test_a_rate_of_an_import_is_kept(bench: Bench) -> None:
             session,
             bench.attached(session),
             rows,
+            by("alice", bench.clock()),
             digest="rows",
-            labeler="alice",
-            created_at=bench.clock(),
         )
     with bench.database.write() as session:
         seed = bench.attached(session).audit_seed
@@ -150,9 +150,8 @@ def test_an_import_of_labels_ends_the_waiting_unless_they_are_targeted(
             session,
             bench.attached(session),
             [Row(number, row) for number, row in enumerate(rows, start=1)],
+            by("alice", bench.clock()),
             digest="rows",
-            labeler="alice",
-            created_at=bench.clock(),
         )
     with bench.database.read() as session:
         ranks = session.query(Query.audit_rank).all()

@@ -7,24 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, by
 from tests.services.conftest import Bench
 from tracker import stats
-from tracker.services.estimates import STORED_METHODS
-from tracker.services.imports import import_rows
-from tracker.services.recompute import (
-    StaleFoldError,
-    compute_fold,
-    store_fold,
-)
-from tracker.services.recount import compare_with_recount
-from tracker.services.rows import Row
-from tracker.storage.counts import Cell, store_counts
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.intervals import STORED_METHODS
+from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.operations.recompute import compute_fold, store_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
-from tracker.storage.job_runs import list_job_runs
+from tracker.storage.estimates.counts import Cell, store_counts
+from tracker.storage.estimates.snapshots import Snapshot, iter_intervals
+from tracker.storage.operations.job_runs import list_job_runs
 from tracker.storage.queries import Query
-from tracker.storage.snapshots import Snapshot, iter_intervals
 
 Step = tuple[str, str, str | None]
 
@@ -62,9 +59,8 @@ def import_steps(bench: Bench, steps: list[dict[str, Any]]) -> None:
             session,
             bench.attached(session),
             rows,
+            by("file", bench.clock()),
             digest="0" * 64,
-            labeler="file",
-            created_at=bench.clock(),
         )
 
 
@@ -111,7 +107,8 @@ def test_every_stored_method_is_there_at_every_checkpoint(
         for row in mine[:: 3 * 20]:
             counts = [row[3], 0]
             low, high = stats.balanced_interval(method, counts, counts, 0.95)
-            assert row[-2:] == (float(low).hex(), float(high).hex())
+            formula = stats.get_method(method).formula
+            assert row[-3:] == (float(low).hex(), float(high).hex(), formula)
 
 
 def test_a_costly_joint_interval_waits_for_five_percent_more_labels(
@@ -120,17 +117,17 @@ def test_a_costly_joint_interval_waits_for_five_percent_more_labels(
     classes = [f"c{number}" for number in range(100)]
     bench = Bench(database, clock, classes)
     assert stats.joint_is_costly([3] + [1] * 99)
-    draw = random.Random(3)
-    labels = [draw.choice(classes[:40]) for _ in range(60)]
-    import_steps(bench, [{"predicted": label, "label": label} for label in labels[:25]])
+    # Costly once more than 64 classes have labels, and not all as many.
+    labels = [classes[0]] * 3 + classes[1:98]
+    import_steps(bench, [{"predicted": label, "label": label} for label in labels[:70]])
     recompute()
-    for label in labels[25:]:
+    for label in labels[70:]:
         bench.log(label, label)
     recompute()
 
     joint = [row[3] for row in history(bench) if row[4:6] == ("joint", 0)]
 
-    costly_from = next(i for i, number in enumerate(joint) if number > 30)
+    costly_from = next(i for i, number in enumerate(joint) if number > 66)
     for before, after in itertools.pairwise(joint[costly_from:]):
         assert after == -(-105 * before // 100)
 
@@ -174,7 +171,7 @@ def _second_detector(session: Any) -> Any:
     from tracker.services.detectors import NewDetector, create_detector
 
     new = NewDetector(name="second", question="Is it closed?")
-    return create_detector(session, new, created_at=START)
+    return create_detector(session, new, by(at=START))
 
 
 def test_corrected_labels_move_the_counts_and_leave_the_history(
@@ -204,9 +201,8 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
     # meanwhile, and the import then corrects that label.
     query = bench.log("YES", key="k")
     from tracker.services.queries import label_row
-    from tracker.storage.labels import add_labels
-    from tracker.storage.pending import add_batch, first_id
-    from tracker.storage.queries import set_current_labels
+    from tracker.storage.estimates.pending import add_batch, first_id
+    from tracker.storage.labelling.labels import add_labels, set_current_labels
 
     with bench.database.write() as session:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))
@@ -221,8 +217,7 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
             query.detector_id,
             "YES",
             "unstated",
-            "x",
-            START,
+            by("x"),
             replaces_id=current.label_id,
         )
         add_labels(session, [row])
@@ -268,7 +263,7 @@ def test_labels_that_commit_late_are_in_the_next_snapshot(
 
         with bench.database.write() as late:
             new = NewQuery(predicted="YES", label="YES")
-            log_query(late, bench.attached(late), new, labeler="a", created_at=START)
+            log_query(late, bench.attached(late), new, by("a", START))
             bench.log("NO", "NO")
             recompute()
         recompute()

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.services.studies import (
+from tracker.services.labelling.studies import (
     MOST_ROUNDS,
     ROUND_FIELDS,
     add_study,
@@ -24,11 +24,11 @@ from tracker.services.studies import (
     parse_study,
     read_rounds,
 )
-from tracker.services.study_intervals import (
+from tracker.services.labelling.study_intervals import (
     build_study_report,
     list_study_rows,
 )
-from tracker.storage.studies import Study, StudyRound
+from tracker.storage.labelling.studies import Study, StudyRound
 
 PAIR = [{"validation": 0.8}, {"validation": 0.9}]
 
@@ -108,7 +108,7 @@ def test_two_at_once_add_one_study(bench: Bench) -> None:
         start.wait()
         study, is_new = bench.database.run(
             lambda session: add_study(
-                session, bench.attached(session), new, added_by="x", created_at=START
+                session, bench.attached(session), new, by("x", START)
             )
         )
         added.append((study.id, is_new))

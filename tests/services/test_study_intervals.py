@@ -5,12 +5,12 @@ import pytest
 from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import InvalidInputError
-from tracker.services.studies import get_study
-from tracker.services.study_intervals import StudyReport, build_study_report
-from tracker.storage.studies import Study
+from tracker.services.labelling.studies import get_study
+from tracker.services.labelling.study_intervals import StudyAnalysis, build_study_report
+from tracker.storage.labelling.studies import Study
 
 
-def report(bench: Bench, study: Study, level: float | None = None) -> StudyReport:
+def report(bench: Bench, study: Study, level: float | None = None) -> StudyAnalysis:
     with bench.database.read() as session:
         return build_study_report(
             session, get_study(session, f"stu_{study.id}"), confidence_level=level

@@ -228,7 +228,8 @@ def test_counts_broadcast():
 @pytest.mark.parametrize("answer", [0.0, np.nan])
 def test_a_library_that_answers_nonsense_cannot_break_the_bounds(monkeypatch, answer):
     monkeypatch.setattr(
-        "tracker.stats.anytime.betaincc", lambda a, *_: np.full_like(a, answer)
+        "tracker.stats.anytime.one_class.betaincc",
+        lambda a, *_: np.full_like(a, answer),
     )
     low, high = anytime(np.arange(41), 40, 0.95)
     assert not low.any()

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from tracker.stats import clopper_pearson, lower_bound
 from tracker.stats.arguments import tail_share
-from tracker.stats.certification import (
+from tracker.stats.planning.certification import (
     chance_to_certify,
     fewest_correct_to_certify,
     labels_to_certify,

@@ -18,7 +18,7 @@ from tracker.stats.approximations import (
     wilson,
     wilson_cc,
 )
-from tracker.stats.approximations_balanced import (
+from tracker.stats.approximations.balanced import (
     balanced_normal,
     balanced_posterior,
     balanced_wilson,

@@ -114,7 +114,7 @@ def test_counts_where_the_library_inverse_is_wrong_are_still_bounded(n, share):
 
 
 def test_the_library_inverse_is_wrong_there():
-    # Once this fails, SciPy has mended it, and the account of it in
+    # Once this fails, SciPy has fixed it, and the account of it in
     # docs/statistics.md can go.
     low = special.betaincinv(1000, 10**9 - 999, 0.025)
     assert special.betainc(1000, 10**9 - 999, low) > 0.99

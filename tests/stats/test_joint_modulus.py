@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import joint_modulus, joint_waves
 from tracker.stats.binomial import lower_bound, upper_bound
-from tracker.stats.joint_modulus import modulus_limit
-from tracker.stats.joint_pooled import pooled_limit
+from tracker.stats.joint import modulus, waves
+from tracker.stats.joint.bound import Bound
+from tracker.stats.joint.modulus import modulus_limits
+from tracker.stats.joint.pooled import pooled_limit
+from tracker.stats.joint.waves import Waves
 
 
 def chances(n, p):
@@ -19,7 +21,7 @@ def chances(n, p):
 
 @pytest.mark.parametrize("steps", [5, 16, 24, 64])
 def test_the_majorant_is_nowhere_below_the_tilted_exponential(steps):
-    fall, order = joint_waves.FALL, np.arange(1 - steps, steps)
+    fall, order = waves.FALL, np.arange(1 - steps, steps)
     step = fall / steps
     at = 1 / (1 - np.exp(-step - 2j * np.pi * order / steps))
     first = 1 / (1 - np.exp(-step))
@@ -27,35 +29,45 @@ def test_the_majorant_is_nowhere_below_the_tilted_exponential(steps):
     sizes += np.sign(order) * step * (first - at) / (2j * np.pi)
     sizes *= (1 - np.exp(-fall)) / steps
     passed = np.linspace(0, 1, 4001)[:-1]
-    waves = (sizes * np.exp(2j * np.pi * passed[:, None] * order)).sum(axis=1)
-    np.testing.assert_allclose(waves.imag, 0, atol=1e-12)
-    excess = waves.real - np.exp(-fall * passed)
+    summed = (sizes * np.exp(2j * np.pi * passed[:, None] * order)).sum(axis=1)
+    np.testing.assert_allclose(summed.imag, 0, atol=1e-12)
+    excess = summed.real - np.exp(-fall * passed)
     assert -1e-12 < excess.min() < 1e-3
     expected = np.abs(sizes[steps - 1 :])
     expected[1:] *= 2
-    np.testing.assert_allclose(joint_waves.coefficients(steps), expected, rtol=1e-11)
+    np.testing.assert_allclose(waves.coefficients(steps), expected, rtol=1e-11)
 
 
-def test_moments_are_at_most_their_bounds_in_between():
+def modulus_limit(k, n, error, expected):
+    rows = np.array([k], dtype=float), np.array([n], dtype=float)
+    return float(modulus_limits(*rows, error, expected=expected)[0])
+
+
+def test_no_log_less_its_price_is_above_its_bound():
     rng = np.random.default_rng(3)
     n = np.array([1.0, 4.0, 30.0, 2000.0, 1e9])
     weights = np.array([0.6, 1.3, 1.0, 1.1, 1.0])
     k = np.floor(n * 0.9).astype(int)
     box = lower_bound(k, n.astype(int), 1e-4), upper_bound(k, n.astype(int), 1e-4)
-    for tilt in (0.5, 8.0, 40.0):
-        found = joint_waves.waves(n, weights, box, tilt, (16, 12))
-        turns = 1 + 2j * np.pi * np.arange(16) / joint_waves.FALL
-        for j in range(n.size):
+    turns = 1 + 2j * np.pi * np.arange(16) / waves.FALL
+    tightest = np.inf
+    for j in range(n.size):
+        alone = n[[j]][None], weights[[j]][None], tuple(side[[j]][None] for side in box)
+        for tilt in (0.5, 8.0, 40.0):
+            found = Waves.of(*alone, np.array([tilt]), 16)
             z = np.expm1(tilt * turns * weights[j] / n[j])
-            for p in rng.uniform(box[0][j], box[1][j], 40):
-                exact = n[j] * np.log(np.abs(1 + p * z))
-                bound = [
-                    np.interp(p, found.accuracies[j], found.logs[j, :, u])
-                    for u in range(16)
-                ]
-                assert (exact <= np.array(bound) + 1e-6).all()
-                if n[j] > 1 and tilt < 10:
-                    assert bound[0] <= exact[0] + 0.02 * tilt
+            p = np.linspace(box[0][j], box[1][j], 4001)[:, None]
+            logs = n[j] * np.log(np.abs(1 + p * z))
+            for multiplier in (1e-9, *rng.uniform(0, 2 * tilt, 12).tolist()):
+                most, taken = found.largest(np.full((1, 16), multiplier))
+                largest = (logs - multiplier * p).max(axis=0)
+                assert (largest <= most[0] + 1e-9 + 1e-15 * n[j]).all()
+                tightest = min(tightest, (most[0] - largest).min())
+                # The bound is taken somewhere, so it is no more than the maximum.
+                np.testing.assert_allclose(most[0], largest, rtol=1e-6, atol=1e-4)
+                assert (taken[0] >= box[0][j]).all()
+                assert (taken[0] <= box[1][j]).all()
+    assert tightest > -1e-5
 
 
 @pytest.mark.parametrize(
@@ -64,42 +76,78 @@ def test_moments_are_at_most_their_bounds_in_between():
 )
 def test_no_chance_of_a_sum_as_high_exceeds_its_bound(k, n):
     rng = np.random.default_rng(sum(k))
-    correct, labelled = np.array(k), np.array(n)
+    labelled = np.array(n, dtype=float)
     box = lower_bound(k, n, 1e-4), upper_bound(k, n, 1e-4)
     outcomes = np.array(list(itertools.product(*(range(of + 1) for of in n))))
     ratios = []
     for weights in (np.ones(len(n)), rng.uniform(0.5, 1.5, len(n))):
-        seen = joint_modulus._Seen.of(correct, labelled, box, weights)
-        inside = (outcomes / labelled) @ weights >= seen.total - 1e-12
+        score = (weights * np.array(k) / labelled).sum()
+        inside = (outcomes / labelled) @ weights >= score - 1e-12
         for tilt in (2.0, 5.0, 9.0):
-            bound = joint_modulus._Bound.at(seen, tilt)
+            rows = labelled[None], weights[None], tuple(side[None] for side in box)
+            bound = Bound.of(*rows, np.array([tilt]), np.array([score]))
+            first = np.full((1, bound.frequencies), tilt / 2)
             for _ in range(25):
                 p = rng.uniform(*box) if rng.random() < 0.5 else rng.choice(box, axis=0)
                 parts = [chances(of, x) for of, x in zip(n, p, strict=True)]
                 chance = prod(part[outcomes[:, j]] for j, part in enumerate(parts))
                 exact = chance[inside].sum()
-                found = bound.chance(float(p.sum()))
+                total = np.array([p.sum()])
+                # Lines that were sought for another total bound this one as well.
+                elsewhere = total * rng.choice([1.0, 0.8])
+                lines = bound.lines(elsewhere, first, first, 6)
+                found = np.exp(bound.log_chance(lines, total)[0][0])
                 assert exact <= found
                 ratios.append(exact / found)
     assert max(ratios) > 0.3
 
 
-def test_a_higher_sum_is_allowed_more():
-    box = lower_bound([8, 17], [10, 20], 1e-4), upper_bound([8, 17], [10, 20], 1e-4)
-    seen = joint_modulus._Seen.of(
-        np.array([8, 17]), np.array([10, 20]), box, np.ones(2)
-    )
-    bound = joint_modulus._Bound.at(seen, 9.0)
-    found = [bound.chance(total) for total in np.linspace(1.0, 1.6, 13).tolist()]
-    assert (np.diff(found) > -1e-3 * np.array(found[1:])).all()
-    assert found[0] < 0.05 * found[-1]
+def test_a_row_is_the_same_alone_and_among_others_to_the_last_bit():
+    rng = np.random.default_rng(5)
+    for classes in (2, 5, 30):
+        n = rng.integers(1, 200, (25, classes)).astype(float)
+        k = np.floor(n * rng.uniform(0.3, 1, n.shape))
+        together = modulus_limits(k, n, 0.025, expected=0.9)
+        alone = [modulus_limit(*row, 0.025, 0.9) for row in zip(k, n, strict=True)]
+        assert together.tolist() == alone
+        fewer = modulus_limits(k[::-2], n[::-2], 0.025, expected=0.9)
+        assert fewer.tolist() == alone[::-2]
 
 
-@pytest.mark.parametrize("n", [(2, 5), (2, 3, 4), (1, 2, 3, 2)])
+def test_blocks_of_rows_join_without_a_seam(monkeypatch):
+    rng = np.random.default_rng(6)
+    n = rng.integers(1, 200, (25, 4)).astype(float)
+    k = np.floor(n * 0.8)
+    together = modulus_limits(k, n, 0.025, expected=0.9)
+    monkeypatch.setattr(modulus, "_MOST_AT_ONCE", 10_000)
+    assert (modulus_limits(k, n, 0.025, expected=0.9) == together).all()
+
+
+def test_the_work_does_not_depend_on_what_is_correct(monkeypatch):
+    asked = []
+
+    def counted(self, multipliers):
+        asked.append(multipliers.shape[0] * self.real.size)
+        return largest(self, multipliers)
+
+    largest = Waves.largest
+    monkeypatch.setattr(Waves, "largest", counted)
+    n = (10, 20, 50, 100, 500)
+    for k in ((9, 18, 45, 90, 450), (1, 0, 0, 0, 0), n, (5, 1, 50, 99, 2)):
+        for error in (0.25, 0.025, 5e-8):
+            asked.clear()
+            modulus_limit(k, n, error, expected=0.9)
+            assert len(asked) == 12
+            assert sum(asked) == 12 * 5 * 5 * 5 * 64
+
+
+@pytest.mark.parametrize(
+    "n", [(2, 5), (2, 3, 4), pytest.param((1, 2, 3, 2), marks=pytest.mark.chaos)]
+)
 @pytest.mark.parametrize("expected", [0.9, 0.1])
 def test_no_truth_is_below_its_limit_more_often_than_promised(n, expected):
     outcomes = list(itertools.product(*(range(of + 1) for of in n)))
-    limits = np.array([modulus_limit(k, n, 0.1, expected=expected) for k in outcomes])
+    limits = np.array([modulus_limit(k, n, 0.1, expected) for k in outcomes])
     outcomes = np.array(outcomes)
     some = (0.0, 0.03, 0.2, 0.5, 0.7, 0.9, 0.99)
     truths = [*itertools.product(some, repeat=len(n))]
@@ -129,7 +177,7 @@ def test_the_weights_suit_the_expected_accuracy():
 def test_rounding_of_exponents_is_added_to_them(monkeypatch):
     k, n = (9, 18, 45), (10, 20, 51)
     low = modulus_limit(k, n, 0.025, expected=0.9)
-    monkeypatch.setattr(joint_waves, "_FEW_UNITS", 1e-3)
+    monkeypatch.setattr(waves, "_FEW_UNITS", 1e-3)
     assert modulus_limit(k, n, 0.025, expected=0.9) < low - 1e-5
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import joint_line, joint_outcomes, joint_two
 from tracker.stats.binomial import lower_bound, upper_bound
-from tracker.stats.joint_ellipse import Nodes, nodes_needed, nodes_of
-from tracker.stats.joint_line import Line, supremum_on_line
-from tracker.stats.joint_outcomes import Outcomes, Window
-from tracker.stats.joint_two import two_class_limit
+from tracker.stats.joint import line, outcomes, two
+from tracker.stats.joint.ellipse import Nodes, nodes_needed, nodes_of
+from tracker.stats.joint.line import Line, supremum_on_line
+from tracker.stats.joint.outcomes import Outcomes, Window
+from tracker.stats.joint.two import two_class_limit
 
 
 def all_limits(n, m, error):
@@ -30,8 +30,8 @@ def all_limits(n, m, error):
     [
         (10, 10, 0.025),
         (5, 40, 0.025),
-        (20, 100, 0.025),
-        (50, 50, 0.025),
+        pytest.param(20, 100, 0.025, marks=pytest.mark.chaos),
+        pytest.param(50, 50, 0.025, marks=pytest.mark.chaos),
         (1, 30, 0.25),
         (8, 8, 5e-5),
         (3, 3, 0.5),
@@ -258,26 +258,26 @@ def test_a_line_in_pieces_gives_the_same_limit(monkeypatch):
         asked.append(paths[0][0][2])
         return nodes_needed(paths, tolerance) if asked[-1] < 0.02 else None
 
-    monkeypatch.setattr(joint_line, "nodes_needed", only_short)
+    monkeypatch.setattr(line, "nodes_needed", only_short)
     assert two_class_limit(k, n, 0.025) == pytest.approx(expected, rel=1e-6)
     assert max(asked) > 0.05
 
 
 def test_what_cannot_be_proved_is_not_claimed(monkeypatch):
-    monkeypatch.setattr(joint_line, "nodes_needed", lambda *_: None)
+    monkeypatch.setattr(line, "nodes_needed", lambda *_: None)
     low = two_class_limit((45, 180), (50, 200), 0.025)
     box = lower_bound([45, 180], [50, 200], 0.025 / 400)
     assert low == pytest.approx(float(box.mean()), rel=1e-12)
-    monkeypatch.setattr(joint_two, "supremum_on_line", lambda *_, **__: float("nan"))
+    monkeypatch.setattr(two, "supremum_on_line", lambda *_, **__: float("nan"))
     assert two_class_limit((45, 180), (50, 200), 0.025) == low
 
 
 def test_a_doubtful_chance_is_taken_for_the_higher_one(monkeypatch):
     low = two_class_limit((45, 180), (50, 200), 0.025)
-    monkeypatch.setattr(joint_two, "RELATIVE_ROUNDING", 1e-3)
+    monkeypatch.setattr(two, "RELATIVE_ROUNDING", 1e-3)
     doubted = two_class_limit((45, 180), (50, 200), 0.025)
     monkeypatch.undo()
-    monkeypatch.setattr(joint_outcomes, "ACCURACY_ROUNDING", 1e-7)
+    monkeypatch.setattr(outcomes, "ACCURACY_ROUNDING", 1e-7)
     assert max(doubted, two_class_limit((45, 180), (50, 200), 0.025)) < low - 1e-6
 
 
@@ -290,7 +290,7 @@ def test_odd_counts_end_with_a_limit_that_uses_up_the_error(error, monkeypatch):
         used.append(supremum_on_line(*arguments, **named))
         return used[-1]
 
-    monkeypatch.setattr(joint_two, "supremum_on_line", watched)
+    monkeypatch.setattr(two, "supremum_on_line", watched)
     for _ in range(60):
         n = tuple(int(10 ** rng.uniform(0, 4)) for _ in range(2))
         k = tuple(int(rng.binomial(of, rng.choice([0.001, 0.5, 0.95]))) for of in n)

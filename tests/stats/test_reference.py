@@ -47,5 +47,5 @@ def test_the_published_example_of_two_classes_is_met():
 
 
 def test_the_published_one_sided_bound_is_met():
-    # A bound is shown rounded outward, hence up.
+    # A bound is shown rounded outward, so up.
     assert math.ceil(1e4 * float(upper_bound(80, 100, 0.05))) / 1e4 == 0.8634

@@ -17,8 +17,8 @@ from scipy.stats import t
 from tracker.stats.resampling import (
     bootstrap_percentile,
     bootstrap_t,
-    mended_632,
-    mended_632_plus,
+    corrected_632,
+    corrected_632_plus,
     point_632,
     point_632_plus,
     seeds_t,
@@ -73,16 +73,18 @@ def test_the_weights_of_the_papers_trust_the_validation_more():
     assert rule == pytest.approx(np.percentile(mixed, 2.5), abs=1e-12)
 
 
-def test_the_mended_rounds_are_those_whose_percentiles_are_taken():
-    mended = mended_632(VALIDATION, TRAINING)
-    assert bootstrap_percentile(mended, 0.95) == point_632(VALIDATION, TRAINING, 0.95)
-    assert mended.mean() == pytest.approx(
+def test_the_corrected_rounds_are_those_whose_percentiles_are_taken():
+    corrected = corrected_632(VALIDATION, TRAINING)
+    assert bootstrap_percentile(corrected, 0.95) == point_632(
+        VALIDATION, TRAINING, 0.95
+    )
+    assert corrected.mean() == pytest.approx(
         0.632 * VALIDATION.mean() + 0.368 * TRAINING.mean(), abs=1e-12
     )
     columns = VALIDATION, TRAINING, NO_INFORMATION
-    mended = mended_632_plus(*columns)
-    assert bootstrap_percentile(mended, 0.95) == point_632_plus(*columns, 0.95)
-    assert mended.mean() < mended_632(VALIDATION, TRAINING).mean()
+    corrected = corrected_632_plus(*columns)
+    assert bootstrap_percentile(corrected, 0.95) == point_632_plus(*columns, 0.95)
+    assert corrected.mean() < corrected_632(VALIDATION, TRAINING).mean()
 
 
 def test_a_round_that_learnt_by_heart_is_taken_at_its_validation_accuracy():
@@ -120,11 +122,11 @@ def test_equal_seeds_leave_no_doubt():
     assert high == pytest.approx(22 / 23, abs=1e-15)
 
 
-def mended(rounds, level):
+def corrected(rounds, level):
     return point_632(rounds, 1.0 - 0.1 * np.asarray(rounds), level)
 
 
-def mended_more(rounds, level):
+def corrected_more(rounds, level):
     training = 1.0 - 0.1 * np.asarray(rounds)
     return point_632_plus(rounds, training, 0.3 * np.ones_like(training), level)
 
@@ -133,8 +135,8 @@ METHODS = {
     "t": bootstrap_t,
     "seeds": seeds_t,
     "percentile": bootstrap_percentile,
-    "632": mended,
-    "632+": mended_more,
+    "632": corrected,
+    "632+": corrected_more,
 }
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 

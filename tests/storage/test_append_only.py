@@ -43,7 +43,7 @@ def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE labels_p0{} SET note = 'x'",
+        "UPDATE labels_p0{} SET label = 'x'",
         "DELETE FROM labels_p0{}",
         "TRUNCATE labels_p0{}",
         "TRUNCATE queries_p0{} CASCADE",
@@ -60,6 +60,22 @@ def test_a_part_of_the_labels_cannot_be_changed_or_emptied_by_itself(
             labelled.write() as session,
         ):
             session.execute(text(statement.format(number)))
+
+
+def test_a_note_can_be_taken_away_and_no_other_be_put_in_its_place(
+    database: Database, clock: Clock
+) -> None:
+    bench = Bench(database, clock, ["YES", "NO"])
+    bench.label(bench.log("YES"), "NO", note="Mr Smith")
+    for note in ("'Mr Jones'", "''"):
+        with (
+            pytest.raises(DBAPIError, match="append-only"),
+            database.write() as session,
+        ):
+            session.execute(text(f"UPDATE labels SET note = {note}"))
+    with database.write() as session:
+        session.execute(text("UPDATE labels SET note = NULL"))
+    assert "Mr" not in repr(rows(database, "labels"))
 
 
 def rows(database: Database, table: str) -> list[tuple[object, ...]]:

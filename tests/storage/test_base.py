@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.base import Base, dump_id, insert_rows, parse_id
-from tracker.storage.counts import Count
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, add_versions
-from tracker.storage.job_runs import JobRun, add_job_run
-from tracker.storage.labels import Label
+from tracker.storage.estimates.counts import Count
+from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
+from tracker.storage.labelling.labels import Label
+from tracker.storage.operations.job_runs import JobRun, add_job_run
 from tracker.storage.queries import Query
-from tracker.storage.snapshots import SnapshotInterval, add_snapshots
 
 STORABLE = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40
@@ -75,7 +75,7 @@ class Table:
         self.next_id = count(1)
         new = NewDetector(name="door", question="Closed?", classes=["YES", "NO"])
         with database.write() as session:
-            self.detector_id = create_detector(session, new, created_at=START).id
+            self.detector_id = create_detector(session, new, by(at=START)).id
             versions = add_versions(session, self.detector_id, ["v1"], created_at=START)
         self.version_id = versions["v1"]
 
@@ -89,6 +89,7 @@ class Table:
             "asked_at": START,
             "created_at": START,
             "sampling": "unstated",
+            "is_repeat": False,
         }
         return dict.fromkeys(Query.__table__.c.keys()) | needed | values
 
@@ -205,6 +206,8 @@ def test_labels_come_back_with_what_they_replace(table: Table) -> None:
             "labeler": "alice",
             "labelled_at": START,
             "created_at": START,
+            "source_label_id": None,
+            "is_repeat": False,
         }
         for number, (label, note) in enumerate(
             [("YES", None), ("NO", "a\nb"), ("UNCLEAR", "\\N")], start=1
@@ -245,6 +248,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
         {
             "snapshot_id": snapshot_id,
             "method": "exact",
+            "formula": 1,
             "position": position,
             "correct": 0,
             "labelled": 0,
@@ -265,7 +269,7 @@ def test_json_comes_back_as_it_was(database: Database) -> None:
     classes = ["YES", "é🚪", 'a"b\\c', "\u2028"]
     new = NewDetector(name="door", question="Closed?", classes=classes[:3])
     with database.write() as session:
-        detector = create_detector(session, new, created_at=START)
+        detector = create_detector(session, new, by(at=START))
         detector.classes = classes
     with database.read() as session:
         assert session.get_one(Detector, detector.id).classes == classes

@@ -1,6 +1,7 @@
 """Transactions are as separate as promised."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,19 +12,19 @@ from sqlalchemy import event, func, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tracker.errors import UnavailableError
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, Version, add_versions
-from tracker.storage.pending import PendingBatch, add_batch, advance_revision
+from tracker.storage.estimates.pending import PendingBatch, add_batch, advance_revision
 
 
 @pytest.fixture
 def detector_id(database: Database) -> int:
     new = NewDetector(name="door", question="Is it closed?", classes=["YES", "NO"])
     with database.write() as session:
-        return create_detector(session, new, created_at=START).id
+        return create_detector(session, new, by(at=START)).id
 
 
 def at_once(work: Callable[[int], Any], *, writers: int = 8) -> list[Any]:
@@ -183,7 +184,7 @@ def test_two_that_wait_for_each_other_both_get_through(database: Database) -> No
     with database.write() as session:
         for name in names:
             new = NewDetector(name=name, question="Is it closed?")
-            create_detector(session, new, created_at=START)
+            create_detector(session, new, by(at=START))
     both_hold_one = threading.Barrier(2)
     rename = text("UPDATE detectors SET question = :by WHERE name = :name")
     tries = [0, 0]
@@ -254,7 +255,7 @@ def test_the_threads_of_a_process_take_turns_to_write(
 ) -> None:
     other = open_database(database.engine.url.render_as_string(hide_password=False))
     if database.is_sqlite:
-        # Whoever finds the lock taken fails at once.
+        # A connection that finds the lock taken fails at once.
         event.listen(
             other.engine,
             "connect",
@@ -270,3 +271,40 @@ def test_the_threads_of_a_process_take_turns_to_write(
     other.close()
     with database.read() as session:
         assert session.scalar(select(func.count()).select_from(PendingBatch)) == 40
+
+
+def test_the_log_of_sqlite_does_not_stay_as_large_as_an_import(tmp_path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'large.db'}")
+    with database.write() as session:
+        session.execute(text("CREATE TABLE large (content BLOB)"))
+    with database.write() as session:
+        for _ in range(100):
+            session.execute(text("INSERT INTO large VALUES (zeroblob(1000000))"))
+    log = tmp_path / "large.db-wal"
+    assert log.stat().st_size > 90e6
+    database.settle()
+    # The next write begins the log from the start, and cuts off the rest.
+    with database.write() as session:
+        session.execute(text("INSERT INTO large VALUES (zeroblob(1))"))
+    assert log.stat().st_size <= 64 * 2**20
+    database.close()
+
+
+def test_a_write_that_does_not_wait_ends_at_once(database) -> None:
+    if not database.is_sqlite:
+        with database.write(), database.write_if_free():
+            return
+    other = open_database(str(database.engine.url))
+    begun = time.monotonic()
+    for one in (other, database):
+        with database.write() as busy:
+            # A transaction begins with its first statement.
+            busy.connection()
+            with pytest.raises(UnavailableError), one.write_if_free() as session:
+                session.connection()
+    # To wait is to wait for the 30 seconds of the lock.
+    assert time.monotonic() - begun < 25
+    with other.write_if_free() as session:
+        asked = session.connection().exec_driver_sql("PRAGMA busy_timeout")
+        assert asked.scalar() == 30_000
+    other.close()

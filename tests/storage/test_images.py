@@ -200,5 +200,5 @@ def test_a_bucket_without_the_library_is_refused(
     # As it looks where the extra is not installed.
     monkeypatch.setitem(sys.modules, "obstore", None)
 
-    with pytest.raises(ConfigurationError, match=r"pip install tracker\[s3\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'tracker-server\[s3\]'"):
         open_image_store(Settings(**asking(1)))

@@ -25,8 +25,9 @@ def settings_of(session: Session, names: Iterable[str]) -> dict[str, str]:
 
 
 def test_a_database_that_answers_before_the_disk_has_it_is_refused(
-    database: Database,
+    database_url: str,
 ) -> None:
+    database = open_database(database_url)
     database.check_durability()
     ask, careless = (
         ("PRAGMA synchronous", "PRAGMA synchronous=NORMAL")
@@ -42,6 +43,7 @@ def test_a_database_that_answers_before_the_disk_has_it_is_refused(
     database.engine.dispose()
     with pytest.raises(ConfigurationError, match=f"{ask} says (1|off): a label could"):
         database.check_durability()
+    database.close()
 
 
 def test_every_connection_writes_to_the_disk_before_it_answers(

@@ -14,22 +14,35 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock
 from tests.services.conftest import Bench
-from tracker.storage import schema
-from tracker.storage.comparison import count_pairs
-from tracker.storage.counts import (
+from tracker.storage.database import Database
+from tracker.storage.deciding.comparison import count_pairs
+from tracker.storage.detectors import add_versions
+from tracker.storage.estimates.counts import (
     count_pending_labels,
     count_pending_queries,
     count_window,
 )
-from tracker.storage.database import Database
-from tracker.storage.detectors import add_versions
-from tracker.storage.labels import (
+from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling.labels import (
     add_labels,
     iter_label_rows,
     iter_pending_labels,
     list_labels,
+    set_current_labels,
 )
-from tracker.storage.pending import add_batch, first_id
+from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
+from tracker.storage.labelling.reservations import (
+    count_waiting,
+    find_free_query,
+    list_reserved,
+    reserve_query,
+)
+from tracker.storage.operations import schema
+from tracker.storage.operations.retention import (
+    Place,
+    delete_disposable,
+    lock_disposable,
+)
 from tracker.storage.queries import (
     add_queries,
     find_queries_by_key,
@@ -37,16 +50,7 @@ from tracker.storage.queries import (
     find_query_of,
     list_queries,
     lock_query,
-    set_current_labels,
 )
-from tracker.storage.queues import RandomQueue, TargetedQueue
-from tracker.storage.reservations import (
-    count_waiting,
-    find_free_query,
-    list_reserved,
-    reserve_query,
-)
-from tracker.storage.retention import Place, delete_disposable, lock_disposable
 
 DETECTORS = 20
 QUERIES = 2_000
@@ -98,6 +102,9 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "sampling": "random",
         "audit_rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
+        "is_repeat": False,
+        "tags": None,
+        "erased_at": None,
     }
 
 
@@ -113,6 +120,8 @@ def label_row(detector_id: int, number: int, **more: object) -> dict[str, Any]:
         "labeler": "alice",
         "labelled_at": START,
         "created_at": START,
+        "source_label_id": None,
+        "is_repeat": False,
     } | more
 
 

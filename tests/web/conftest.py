@@ -11,12 +11,12 @@ from flask.testing import FlaskClient
 from PIL import Image
 from werkzeug.test import TestResponse
 
-from tests.conftest import START, Clock, signed_in
+from tests.conftest import START, Clock, by, signed_in
 from tests.web.reading import Page, read
-from tracker.services.accounts import create_account, set_password
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.services.people.accounts import create_account, set_password
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
@@ -61,7 +61,7 @@ class Shelf:
         with self._database.write() as session:
             described = new | described
             detector = create_detector(
-                session, NewDetector.model_validate(described), created_at=START
+                session, NewDetector.model_validate(described), by(at=START)
             )
             return dump_id("det", detector.id)
 
@@ -74,9 +74,8 @@ class Shelf:
                 session,
                 detector,
                 [Row(number, row) for number, row in enumerate(rows, start=1)],
+                by("alice", self._clock()),
                 digest=sha256(b"%d" % self._files).hexdigest(),
-                labeler="alice",
-                created_at=self._clock(),
             )
 
 
@@ -98,8 +97,8 @@ def visitor(app: Flask) -> Visitor:
 def maria(database: Database) -> str:
     """An account with a password."""
     with database.write() as session:
-        made = create_account(session, "maria", "viewer", created_at=START)
-        set_password(session, made, PASSWORD)
+        made = create_account(session, "maria", "viewer", by(at=START))
+        set_password(session, made, PASSWORD, by())
     return "maria"
 
 

@@ -1,5 +1,6 @@
 """Reading a page as a visitor does: its words, its forms, its elements."""
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -99,3 +100,10 @@ def read(response: TestResponse) -> Page:
     return Page(
         response.status_code, html, dict(response.headers), parser.elements, text
     )
+
+
+def facts(page: Page) -> dict[str, str]:
+    """Return the row of facts below the bars, each under its name."""
+    row = page.html.partition('<dl class="stats">')[2].partition("</dl>")[0]
+    named = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", row, re.S)
+    return {name: re.sub("<[^>]+>", "", said).strip() for name, said in named}

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 from scipy.stats import binomtest
+from sqlalchemy import text
 
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
+from tests.web.reading import Page, facts
+from tracker.storage.database import Database
 
 People = dict[str, Visitor]
 
@@ -77,8 +79,7 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
         answer(ben, door, "YES")
     assert shown(people["cleo"], door) is None
 
-    said = "1 disputed: of what several people said the newest counts"
-    assert said in ann.get(f"/detectors/{door}").text
+    assert facts(ann.get(f"/detectors/{door}"))["Disputed"] == "1"
     page = queries(ben, door)
     exact = binomtest(3, 4).proportion_ci(0.95, method="exact")
     assert "3 of 4" in page.text
@@ -94,7 +95,7 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
     settled = {"label": "YES", "settles": "1", "note": "the hinge is visible"}
     assert eve.send(path, settled).status_code == 303
     assert "An editor has settled this query" in ann.get(path).text
-    assert "disputed" not in ann.get(f"/detectors/{door}").text
+    assert "Disputed" not in ann.get(f"/detectors/{door}").text
     page = queries(ben, door)
     assert "3 of 4" in page.text
     assert "to settle" not in page.text
@@ -113,16 +114,16 @@ def test_who_has_answered_all_is_told_that_others_have_not(
     assert "1 left in the random sample" in ben.get(f"/detectors/{door}/label").text
     for page in ("label", "label/grid"):
         text = ann.get(f"/detectors/{door}/{page}").text
-        assert "You have answered all that you can. What is left waits for" in text
+        assert "answered everything you can. The other queries wait for" in text
         assert "1 left in the random sample" in text
         assert "Every query" not in text
-    # Whoever could answer it may have to wait.
+    # Those who could answer it may have to wait.
     reserved = people["cleo"].get(f"/detectors/{door}/label").text
-    assert "What is left is reserved just now: for somebody else" in reserved
+    assert "The other queries are reserved right now, for someone else" in reserved
     answer(ben, door, "YES")
     for name in ("ann", "ben", "cleo"):
         text = people[name].get(f"/detectors/{door}/label").text
-        assert "Every query of this detector has its label. Thank you." in text
+        assert "Every query of this detector has a label. Thank you." in text
         assert "0 left in the random sample" in text
 
 
@@ -172,3 +173,38 @@ def test_one_labeler_is_enough_unless_more_are_wanted(
         fields = wanted | {"labels_wanted": typed, "audit_rate": "100"}
         sent = people["eve"].send(f"/detectors/{detector_id}/settings", fields)
         assert sent.status_code == status, typed
+
+
+def test_a_query_says_that_an_old_label_of_its_input_contradicts_it(
+    people: People, shelf: Shelf, database: Database
+) -> None:
+    door = shelf.add_detector()
+    rows = [
+        {"key": version, "input": "a", "version": version, "predicted": "YES"}
+        for version in ("v1", "v2")
+    ]
+    shelf.add_queries(door, [row | {"label": "YES"} for row in rows])
+    with database.write() as session:
+        # As both were stored before labels belonged to the input.
+        session.execute(
+            text("UPDATE queries SET label = 'NO' WHERE key = 'v2'"),
+        )
+        session.execute(text("UPDATE queries SET agreement = 'disputed'"))
+        first = session.execute(text("SELECT id FROM queries WHERE key = 'v1'"))
+        query = f"iq_{first.scalar_one()}"
+    said = people["ann"].get(f"/queries/{query}").text
+    assert "The same input was labelled NO in version v2" in said
+    assert "Each version is scored by its own label until an editor settles" in said
+    assert "Disputed" in people["ann"].get(f"/detectors/{door}").text
+    compared = people["ann"].get(f"/detectors/{door}/compare").text
+    assert (
+        "An input whose queries have disputed labels counts by that of v1" in compared
+    )
+
+    fields = {"label": "NO", "settles": "1"}
+    assert people["eve"].send(f"/queries/{query}", fields).status_code == 303
+    with database.read() as session:
+        stood = session.execute(text("SELECT label, agreement FROM queries")).all()
+    assert {tuple(row) for row in stood} == {("NO", "settled")}
+    said = people["ann"].get(f"/queries/{query}").text
+    assert "The same input was labelled" not in said

@@ -4,9 +4,13 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_pages import HOSTILE
-from tracker.services.comparison import Change
-from tracker.web.differences import Axis, build_axis, draw_change, dump_p_value
-from tracker.web.readings import Reading
+from tracker.services.deciding.pairs import Change
+from tracker.shapes import Accuracy
+from tracker.storage.database import Database
+from tracker.storage.labelling.inputs import set_inputs
+from tracker.storage.queries import find_queries_by_key
+from tracker.web.drawing.differences import Axis, build_axis, draw_change, dump_p_value
+from tracker.web.drawing.readings import Reading
 
 PATH = "/detectors/det_1/compare"
 
@@ -33,14 +37,18 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     add_pairs(shelf, shelf.add_detector(), gained=20, lost=2, pairs=100)
     page = visitor.get(PATH)
     assert page.status == 200
+    assert page.by_id("decision-title").text == (
+        "Where the two disagree, v2 is right 40 times and v1 4 times."
+    )
+    assert "more than half, even at the lower end" in page.text
     assert page.by_id("comparison-title").text == (
-        "With 95 % confidence v2 is between 7.7 and 28.9 points better than v1 on the "
+        "With 95 % confidence v2 is between 11.1 and 25.1 points better than v1 on the "
         "same 200 queries."
     )
     assert "Better" in page.find("span", class_="verdict verdict-better")[0].text
-    assert "are for one look" in page.text
+    assert "are valid for one look" in page.text
     balanced, row, *_ = (row.text for row in page.find("tr") if " +18.0 " in row.text)
-    assert balanced == "Balanced 200 40 4 +18.0 +7.7 to +28.9"
+    assert balanced == "Balanced 200 40 4 +18.0 +11.1 to +25.1"
     assert row.startswith("YES 100 20 2 +18.0 +")
     assert row.endswith("below 0.001")
 
@@ -48,7 +56,7 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
 def test_the_other_way_round_it_is_worse(visitor: Visitor, shelf: Shelf) -> None:
     add_pairs(shelf, shelf.add_detector(), gained=20, lost=2, pairs=100)
     page = visitor.get(f"{PATH}?new=v1&old=v2")
-    assert "v1 is between 7.7 and 28.9 points worse than v2" in page.text
+    assert "v1 is between 11.1 and 25.1 points worse than v2" in page.text
     chosen = [o for o in page.find("option") if "selected" in o.attributes]
     assert [option.attributes["value"] for option in chosen] == ["v1", "v2"]
 
@@ -76,27 +84,34 @@ def test_without_pairs_it_goes_by_the_labels_of_each(
     shelf.add_queries(detector_id, rows)
     page = visitor.get(PATH)
     assert "by 3 labels of the one and 3 of the other." in page.text
-    assert "No labelled input was put to both versions" in page.text
+    assert "No labelled input went through both versions" in page.text
     assert "Paired comparison" not in page.html
 
 
 def test_a_class_without_a_pair_leaves_it_to_the_labels_of_each(
-    visitor: Visitor, shelf: Shelf
+    visitor: Visitor, shelf: Shelf, database: Database
 ) -> None:
     detector_id = shelf.add_detector()
     row = {"predicted": "YES", "label": "YES", "input": "a"}
     shelf.add_queries(detector_id, [row | {"version": v} for v in ("v1", "v2")])
     page = visitor.get(PATH)
     assert "Not every class has a pair yet" in page.text
-    assert "1 input were" not in page.text
+    assert "Both versions answered 1 labelled input." in page.text
     shelf.add_queries(
         detector_id,
         [
-            {"predicted": "YES", "input": "b", "label": label, "version": version}
+            {"predicted": "YES", "key": version, "label": label, "version": version}
             for version, label in (("v1", "YES"), ("v2", "NO"))
         ],
     )
-    assert "1 input was left out" in visitor.get(PATH).text
+    # As it was stored before an input had one label: it counts once, by the older one.
+    with database.write() as session:
+        found = find_queries_by_key(session, 1, ["v1", "v2"]).values()
+        rows = [{"id": row.id, "input": "b", "is_repeat": False} for row in found]
+        set_inputs(session, 1, rows)
+    text = visitor.get(PATH).text
+    assert "Both versions answered 2 labelled inputs." in text
+    assert "v2 right2both0gained v2 wrong0lost0neither" in text
 
 
 def test_before_any_label_nothing_is_known(visitor: Visitor, shelf: Shelf) -> None:
@@ -149,14 +164,14 @@ def test_many_classes_are_cut_to_those_that_changed_most(
     ]
     shelf.add_queries(detector_id, rows)
     page = visitor.get(PATH)
-    assert "These are the 20 classes of which most changed" in page.text
+    assert "These are the 20 classes that changed most" in page.text
     shown = [row.text.split()[0] for row in page.find("tr")]
     assert shown.count("c9") == 2
     assert shown.count("c20") == 0
     # So many classes have a box for an interval.
     assert "half again as wide" in page.text
     whole = visitor.get(f"{PATH}?all=1")
-    assert "of which most changed" not in whole.text
+    assert "that changed most" not in whole.text
     assert [row.text.split()[0] for row in whole.find("tr")].count("c20") == 2
 
 
@@ -175,8 +190,8 @@ def test_hostile_names_are_only_ever_shown(visitor: Visitor, shelf: Shelf) -> No
 
 
 def drawn(low: float, high: float, difference: float | None = None) -> object:
-    reading = Reading("YES", 1, None, "", "", 0, 0, None)  # type: ignore[arg-type]
-    return draw_change(Change("YES", difference, low, high), reading)
+    reading = Reading("YES", 1, Accuracy(accuracy=None, low=0, high=1), "")
+    return draw_change(Change(difference=difference, low=low, high=high), reading)
 
 
 @pytest.mark.parametrize(
@@ -224,3 +239,47 @@ def test_the_axis_holds_every_bar_and_zero(low: float, high: float, axis: Axis) 
 )
 def test_a_p_value_has_three_decimals(value: float, said: str) -> None:
     assert dump_p_value(value) == said
+
+
+def test_each_count_opens_the_inputs_behind_it(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    add_pairs(shelf, detector_id, gained=3, lost=2, pairs=10)
+    # The label of the other version counts, though this one's was picked on purpose.
+    shelf.add_queries(
+        detector_id,
+        [
+            {"input": "more", "version": "v1", "predicted": "NO", "label": "YES"},
+            {
+                "input": "more",
+                "version": "v2",
+                "predicted": "YES",
+                "label": "YES",
+                "sampling": "targeted",
+            },
+            {"input": "more", "version": "v2", "predicted": "NO"},
+            {"input": "alone", "version": "v2", "predicted": "NO", "label": "YES"},
+        ],
+    )
+    page = visitor.get(PATH)
+    found = {}
+    for link in page.find("a"):
+        if "versus=v1" in link.attributes.get("href", ""):
+            opened = visitor.get(link.attributes["href"])
+            assert opened.status == 200
+            found[link.text] = opened.find("h2")[0].text
+    assert found["7 gained : see them"] == "7 queries"
+    assert found["4 lost : see them"] == "4 queries"
+    assert found["See the 11 inputs"] == "11 queries"
+    # Of each class, in the table.
+    assert found["4"] == "4 queries"
+    assert found["3"] == "3 queries"
+    assert found["2"] == "2 queries"
+
+
+def test_an_unknown_version_to_compare_with_is_refused(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    add_pairs(shelf, shelf.add_detector(), gained=1, lost=0, pairs=2)
+    page = visitor.get("/detectors/det_1/queries?versus=v9")
+    assert page.status == 400
+    assert "versus: 'v9' is not right: there is no such version" in page.text

@@ -8,8 +8,12 @@ from flask import Flask
 
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import facts
+from tracker.charts.rounding import outward
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
+from tracker.stats import balanced_interval, labels_to_decide
+from tracker.web.drawing.words import roughly
 
 
 def test_the_list_shows_the_published_check(visitor: Visitor, published: str) -> None:
@@ -17,13 +21,12 @@ def test_the_list_shows_the_published_check(visitor: Visitor, published: str) ->
     assert page.status == 200
     assert "door" in page.text
     assert "87.7 %" in page.text
-    assert "69.9–97.0 %" in page.text
+    assert "77.5–94.3 %" in page.text
     assert "64 of 72" in page.text
     assert "Undecided" in page.text
     assert "mean of 2 classes" in page.text
-    assert "64 of 72 labels right" in page.text
-    assert "A verdict goes by another interval, one that holds however" in page.text
-    assert "wider" not in page.text
+    assert "64 of 72 predictions correct" in page.text
+    assert "decides the verdict: safe to look at after every label" in page.text
     assert page.find("polyline")
 
 
@@ -36,23 +39,59 @@ def test_whoever_may_label_is_led_there_by_the_list(
     assert [link.text for link in links] == ["Label door"] * (role == "labeler")
 
 
-def test_an_empty_list_tells_three_ways_to_begin(visitor: Visitor) -> None:
+def test_an_empty_list_tells_how_to_begin_from_what_one_has(visitor: Visitor) -> None:
     page = visitor.get("/")
     assert "No detector yet" in page.text
-    assert "curl http://localhost/api/v1/detectors" in page.text
+    assert "curl -s http://localhost/api/v1/detectors" in page.text
     assert "tracker import door predictions.csv" in page.text
+    assert "door.log_frame(frame" in page.text
+    assert "export GROUNDLIGHT_ENDPOINT=http://localhost" in page.text
 
 
 def test_a_long_list_goes_on_on_the_next_page(visitor: Visitor, shelf: Shelf) -> None:
-    for number in range(13):
+    for number in range(31):
         shelf.add_detector(name=f"detector-{number:02}")
     first = visitor.get("/")
     (following,) = [a for a in first.find("a") if a.text == "Next page"]
     second = visitor.get(following.attributes["href"])
-    assert "detector-11" in first.text
-    assert "detector-12" not in first.text
-    assert "detector-12" in second.text
-    assert "detector-11" not in second.text
+    assert "detector-29" in first.text
+    assert "detector-30" not in first.text
+    assert "detector-30" in second.text
+    assert "detector-29" not in second.text
+    # What is on one page of several says nothing of all.
+    assert "state=none" not in first.html + second.html
+
+
+def test_the_list_puts_first_what_needs_somebody(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    right, wrong = (
+        {"predicted": "YES", "label": "YES"},
+        {"predicted": "NO", "label": "NO"},
+    )
+    for name, target, times in [
+        ("aimless", None, 1),
+        ("met", 0.5, 60),
+        ("open", 0.9, 5),
+        ("missed", 0.99, 0),
+    ]:
+        detector_id = shelf.add_detector(name=name, target=target)
+        rows = [right, wrong] * times
+        if name == "missed":
+            rows = [right, {"predicted": "YES", "label": "NO"}] * 60
+        shelf.add_queries(detector_id, rows)
+    page = visitor.get("/")
+    names = [h.text for h in page.find("h2")]
+    assert names == ["missed", "open", "met", "aimless"]
+    chips = [a.text for a in page.find("a") if "state=" in a.attributes["href"]]
+    assert chips == ["Missed 1", "Undecided 1", "Met 1", "No target 1"]
+    assert [h.text for h in visitor.get("/?state=met").find("h2")] == ["met"]
+    # Every row says what comes next, with one link at most.
+    more = labels_to_decide([5, 5], [5, 5], 0.9, 0.95)
+    assert more is not None
+    assert f"About {roughly(sum(more))} more labels" in page.text
+    assert "Set a target for aimless to get a verdict." in page.text
+    assert "See mistakes of missed" in page.text
 
 
 def test_the_page_shows_the_published_check(visitor: Visitor, published: str) -> None:
@@ -60,9 +99,10 @@ def test_the_page_shows_the_published_check(visitor: Visitor, published: str) ->
     assert page.status == 200
     sentence = page.by_id("estimate-title").text
     assert sentence == (
-        "With 95 % confidence the balanced accuracy lies between 69.9 % and 97.0 % ."
+        "With 95 % confidence the balanced accuracy lies between 77.5 % and 94.3 % ."
     )
-    for said in ("87.7 %", "69.9–97.0 %", "64 of 72", "from 72 labels"):
+    assert facts(page)["Labels"] == "72"
+    for said in ("87.7 %", "77.5–94.3 %", "published method 69.9–97.0 %", "64 of 72"):
         assert said in page.text
     for said in ("82.1 %", "63.1–94.0 %", "23 of 28"):
         assert said in page.text
@@ -88,9 +128,9 @@ def test_every_bar_has_its_counts_and_its_interval(
 def test_bars_lie_where_their_numbers_say(visitor: Visitor, published: str) -> None:
     page = visitor.get(f"/detectors/{published}")
     bars = [b for b in page.find("rect") if b.attributes.get("class") == "plot-bar"]
-    # From 50 to 100 %, 69.96 % lies at 39.92 of 100.
-    assert bars[0].attributes["x"] == "39.92%"
-    assert bars[0].attributes["width"] == "53.90%"
+    # From 50 to 100 %, 77.56 % lies at 55.11 of 100.
+    assert bars[0].attributes["x"] == "55.11%"
+    assert bars[0].attributes["width"] == "33.36%"
 
 
 def test_the_axis_begins_lower_where_a_bar_does(visitor: Visitor, shelf: Shelf) -> None:
@@ -119,8 +159,30 @@ def test_the_verdict_follows_from_the_interval(
     )
     page = visitor.get(f"/detectors/{published}")
     assert said in page.text
-    assert "The interval above is for one look." in page.text
-    assert ("and the target lies within that." in page.text) == (said == "Undecided")
+    bounds = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
+    ends = float(bounds.low), float(bounds.high)
+    low, high = outward(*ends, 3)
+    whisker = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
+    assert {
+        "Target met": f"The whole whisker, {whisker}, lies above the target of 60 %.",
+        "Target missed": f"The whole whisker, {whisker}, lies below the target of 98 %",
+        "Undecided": f"The target of 80 % lies within the whisker, {whisker}: it may",
+    }[said] in page.text
+    more = labels_to_decide([23, 41], [28, 44], target, 0.95)
+    assert more is not None
+    step = f"About {roughly(sum(more))} more labels"
+    waiting = "0 queries wait for a label now"
+    assert (step in page.text) == (waiting in page.text) == (said == "Undecided")
+    buttons = [a.text for a in page.find("a", class_="btn btn-outline")]
+    assert buttons == {
+        # So many cannot be labelled while none waits.
+        "Undecided": ["Label"],
+        "Target missed": ["See the 8 mistakes"],
+    }.get(said, [])
+    # The whisker is drawn where its numbers say, from 50 to 100 %.
+    drawn = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
+    for end in ends:
+        assert f'x1="{200 * (end - 0.5):.2f}%"' in drawn
     assert said in visitor.get("/").text
 
 
@@ -128,7 +190,8 @@ def test_without_labels_nothing_is_claimed(visitor: Visitor, shelf: Shelf) -> No
     page = visitor.get(f"/detectors/{shelf.add_detector(target=0.9)}")
     assert "Nothing is known yet" in page.text
     assert "no labels yet" in page.text
-    assert "Target" not in page.by_id("live").text
+    for claimed in ("Target met", "Target missed", "within the whisker"):
+        assert claimed not in page.text
     assert "What comes next" in page.text
 
 
@@ -138,10 +201,10 @@ def test_what_is_left_out_is_counted(visitor: Visitor, shelf: Shelf) -> None:
     rows += [{"predicted": "YES", "label": "YES", "sampling": "targeted"}] * 3
     rows += [{"predicted": "YES", "label": "YES"}]
     shelf.add_queries(detector_id, rows)
-    text = visitor.get(f"/detectors/{detector_id}").text
-    assert "2 unclear" in text
-    assert "3 targeted" in text
-    assert "from 1 label" in text
+    said = facts(visitor.get(f"/detectors/{detector_id}"))
+    assert said["Unclear, not scored"] == "2"
+    assert said["Targeted, left out"] == "3"
+    assert said["Labels"] == "1"
 
 
 def test_the_newest_version_is_shown_and_any_other_on_request(
@@ -155,11 +218,11 @@ def test_the_newest_version_is_shown_and_any_other_on_request(
         detector_id, [{"predicted": "YES", "label": "NO", "version": "v2"}] * 6
     )
     path = f"/detectors/{detector_id}"
-    assert "from 6 labels" in visitor.get(path).text
-    assert "from 4 labels" in visitor.get(f"{path}?version=v1").text
+    assert facts(visitor.get(path))["Labels"] == "6"
+    assert facts(visitor.get(f"{path}?version=v1"))["Labels"] == "4"
     pooled = visitor.get(f"{path}?version=*")
-    assert "from 10 labels" in pooled.text
-    assert "All versions are counted as if they were one detector" in pooled.text
+    assert facts(pooled)["Labels"] == "10"
+    assert "they are counted as if they were one detector" in pooled.text
     unknown = visitor.get(f"{path}?version=v3")
     assert unknown.status in {400, 404}
     assert "there are: 'v1', 'v2'" in unknown.text
@@ -175,8 +238,38 @@ def test_a_page_that_is_up_to_date_gets_nothing(
     fresh = visitor.get(poll)
     assert fresh.status == 200
     assert fresh.headers["HX-Trigger"] == "tracker:refresh"
-    assert "from 73 labels" in fresh.text
+    assert facts(fresh)["Labels"] == "73"
     assert "HX-Trigger" not in visitor.get(f"/detectors/{published}").headers
+
+
+def test_a_page_asked_for_before_the_fold_is_out_of_date_after_it(
+    visitor: Visitor, shelf: Shelf, published: str, recompute: Callable[[], None]
+) -> None:
+    row = {"predicted": "NO", "label": "NO", "version": "v1", "key": "k"}
+    shelf.add_queries(published, [row])
+    waiting = visitor.get(f"/detectors/{published}").by_id("live").attributes["hx-get"]
+    assert visitor.get(waiting).status == 204
+    recompute()
+    # No number changes, but the chart goes on.
+    fresh = visitor.get(waiting)
+    assert fresh.status == 200
+    assert fresh.headers["HX-Trigger"] == "tracker:refresh"
+
+
+def test_a_version_that_is_not_shown_and_a_correction_make_a_page_out_of_date(
+    visitor: Visitor, shelf: Shelf, published: str
+) -> None:
+    address = f"/detectors/{published}?version=v1"
+    for added in (
+        {"predicted": "NO", "version": "v2"},
+        {"predicted": "NO", "label": "NO", "version": "v1", "key": "k"},
+        # The same counts again, of which one is a correction more.
+        {"predicted": "NO", "label": "YES", "version": "v1", "key": "k"},
+        {"predicted": "NO", "label": "NO", "version": "v1", "key": "k"},
+    ):
+        poll = visitor.get(address).by_id("live").attributes["hx-get"]
+        shelf.add_queries(published, [added])
+        assert visitor.get(poll).status == 200
 
 
 def test_of_many_classes_the_widest_are_shown(visitor: Visitor, shelf: Shelf) -> None:
@@ -191,7 +284,7 @@ def test_of_many_classes_the_widest_are_shown(visitor: Visitor, shelf: Shelf) ->
     names = [e.text for e in page.find("div", class_="reading-name")]
     assert len(names) == 21
     assert set(classes[15:]) <= set(names)
-    assert "class-00 was taken for class-01: 2 of 7" in page.text
+    assert "class-00 predicted as class-01: 2 of 7" in page.text
     every = visitor.get(f"/detectors/{detector_id}?all=1")
     assert len(every.find("div", class_="reading-name")) == 31
 
@@ -208,8 +301,8 @@ def test_the_confusion_matrix_frames_what_is_correct(
 
 def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) -> None:
     page = visitor.get(f"/detectors/{published}/plan?within=5")
-    assert "About 363 more labels" in page.text
-    assert "546 queries drawn at random" in page.text
+    assert "About 97 more labels" in page.text
+    assert "183 queries drawn at random" in page.text
     (chosen,) = [o for o in page.find("option") if "selected" in o.attributes]
     assert chosen.attributes["value"] == "5"
     assert visitor.get(f"/detectors/{published}/plan?within=junk").status == 200
@@ -290,9 +383,9 @@ def test_an_instant_stands_in_words_with_the_exact_time(
     moving = "may be a few labels apart"
     assert moving in visitor.get(f"/detectors/{published}").text
     clock.at = clock.at.replace(hour=15)
-    later = visitor.get(f"/detectors/{published}").text
-    assert "the newest 3 hours ago" in later
-    assert moving not in later
+    later = visitor.get(f"/detectors/{published}")
+    assert facts(later)["Newest label"] == "3 hours ago"
+    assert moving not in later.text
 
 
 def test_bars_have_the_colours_of_the_chart(app: Flask) -> None:
@@ -313,3 +406,83 @@ def test_the_list_and_the_page_agree_before_and_after_the_job(
     after = visitor.get("/").text
     assert "5 of 5" in before
     assert "5 of 5" in after
+
+
+def test_verdicts_hold_up_together_or_say_that_they_do_not(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    for name, right, labels in (("good", 300, 300), ("bad", 40, 100), ("new", 3, 3)):
+        detector_id = shelf.add_detector(name=name, target=0.9)
+        for label, other in (("YES", "NO"), ("NO", "YES")):
+            rows = [
+                {"predicted": label if number < right else other, "label": label}
+                for number in range(labels)
+            ]
+            shelf.add_queries(detector_id, rows)
+    text = visitor.get("/").text
+    assert "2 hold up together: good met, bad missed." in text
+    assert "At most 5 % of those that do are expected to be false" in text
+    assert "does not hold up among all" not in text
+
+
+def test_a_verdict_that_is_barely_there_holds_up_alone_only(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    for number in range(8):
+        shelf.add_detector(name=f"new-{number}", target=0.9)
+    detector_id = shelf.add_detector(name="barely", target=0.5)
+    labels = next(
+        n
+        for n in range(1, 200)
+        if balanced_interval("anytime", [n, n], [n, n], 0.95).low > 0.5
+    )
+    rows = [{"predicted": one, "label": one} for one in ("YES", "NO")] * labels
+    shelf.add_queries(detector_id, rows)
+    text = visitor.get("/").text
+    assert "Target met" in text
+    assert "it does not hold up among all of this page yet" in text
+    assert "No verdict on this page holds up among all of them yet." in text
+
+
+def test_the_page_says_when_the_queries_were_asked_that_count(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [
+        {"predicted": "YES", "label": label, "asked_at": f"{day}T12:00:00Z"} | more
+        for day, label, more in (
+            ("2025-10-01", "YES", {}),
+            ("2025-12-24", "NO", {}),
+            ("2025-01-01", "YES", {"sampling": "targeted"}),
+            ("2025-01-02", "UNCLEAR", {}),
+        )
+    ]
+    rows.append({"predicted": "YES", "asked_at": "2025-01-03T12:00:00Z"})
+    shelf.add_queries(detector_id, rows)
+    said = visitor.get(f"/detectors/{detector_id}").text
+    assert "queries asked from 1 October to 24 December 2025" in said
+    assert "2 of 2 labels do not say how they were chosen" in said
+
+
+def test_a_few_labels_are_counted_towards_the_first_picture(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 3)
+    page = visitor.get(f"/detectors/{detector_id}")
+    assert "3 of about 20 labels for a first picture" in page.text
+    assert "3 of 20 so far" in page.text
+    assert "data-chart-url" not in page.html
+
+
+def test_of_many_classes_the_lowest_are_open_and_the_others_folded(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(classes=list("ABCDEFGH"))
+    for number, name in enumerate("ABCDEFGH"):
+        rows = [{"predicted": name, "label": name}] * (10 - number)
+        shelf.add_queries(detector_id, rows)
+    page = visitor.get(f"/detectors/{detector_id}")
+    names = [one.text for one in page.find("div", class_="reading-name")]
+    assert names == ["Balanced", *"HGFEDCBA"]
+    assert "The other 2 classes, whose intervals begin higher" in page.text

@@ -6,16 +6,17 @@ from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import update
+from sqlalchemy import text, update
 
 from tests.conftest import Clock
+from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.app import create_app
 from tracker.settings import Settings
-from tracker.storage import schema
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Version
+from tracker.storage.operations import schema
 
 
 def test_it_is_alive(visitor: Visitor) -> None:
@@ -35,8 +36,31 @@ def test_it_is_ready_with_a_worker(
     assert page.status == 200
     assert json.loads(page.html) == {
         "status": "ready",
-        "checks": {"database": "ok", "schema": "ok", "worker": "ok"},
+        "checks": {"database": "ok", "disk": "ok", "schema": "ok", "worker": "ok"},
     }
+
+
+def test_a_server_that_takes_no_writes_is_not_ready(
+    settings: Settings, new_database: Callable[[str], Database]
+) -> None:
+    database = new_database("postgresql")
+    visitor = Visitor(create_app(settings, database))
+    name = database.engine.url.database
+    change = f"ALTER DATABASE {name} SET default_transaction_read_only"
+    try:
+        with database.write() as session:
+            session.execute(text(f"{change} = on"))
+        # What is connected already keeps what it was told.
+        database.engine.dispose()
+        page = visitor.get("/readyz")
+        assert page.status == 503
+        assert json.loads(page.html)["checks"]["database"] == "it is read-only"
+    finally:
+        with database.write() as session:
+            session.execute(text("SET TRANSACTION READ WRITE"))
+            session.execute(text(f"{change} = off"))
+        database.engine.dispose()
+    assert json.loads(visitor.get("/readyz").html)["checks"]["database"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +107,10 @@ def test_a_database_that_is_away_is_not_ready(settings: Settings, clock: Clock) 
     gone = open_database("postgresql+psycopg://tracker:pa55word@127.0.0.1:1/tracker")
     page = read(create_app(settings, gone, clock=clock).test_client().get("/readyz"))
     assert page.status == 503
-    assert json.loads(page.html)["checks"] == {"database": "it does not answer"}
+    assert json.loads(page.html)["checks"] == {
+        "disk": "ok",
+        "database": "it does not respond",
+    }
     assert "pa55word" not in page.html
     gone.close()
 
@@ -108,6 +135,44 @@ def test_metrics_hold_the_published_check(visitor: Visitor, published: str) -> N
     assert ("process_cpu_seconds_total", None) in samples
 
 
+def test_metrics_say_what_is_said_of_the_target(
+    visitor: Visitor,
+    shelf: Shelf,
+    recompute: Callable[[], None],
+) -> None:
+    sure = shelf.add_detector(name="sure", target=0.5)
+    shelf.add_detector(name="aimless")
+    rows = [{"predicted": c, "label": c} for c in ("YES", "NO") for _ in range(40)]
+    shelf.add_queries(sure, [*rows, {"predicted": "YES", "label": "NO"}])
+    recompute()
+    families = text_string_to_metric_families(visitor.client.get("/metrics").text)
+    found = {
+        # The labels by their names, in alphabetical order.
+        (sample.name, *(one for _, one in sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name.startswith("tracker_")
+    }
+    assert found["tracker_labels", "sure", "default"] == 81
+    assert found["tracker_accuracy_ratio", "NO", "sure", "default"] == 40 / 41
+    assert found["tracker_target_ratio", "sure"] == 0.5
+    assert ("tracker_target_ratio", "aimless") not in found
+    verdicts = [
+        found["tracker_verdict", "sure", one, "default"]
+        for one in ("met", "missed", "undecided")
+    ]
+    assert verdicts == [1, 0, 0]
+    for method, old in (("exact", "tracker"), ("anytime", "tracker_anytime")):
+        for side, name in (("lower", "low"), ("upper", "high")):
+            bound = found[
+                *("tracker_accuracy_bound_ratio", "balanced", "sure", method),
+                *(side, "default"),
+            ]
+            assert (
+                bound == found[f"{old}_{name}", "balanced", "sure", method, "default"]
+            )
+
+
 def test_a_class_without_labels_has_no_accuracy(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
@@ -126,17 +191,12 @@ def test_a_class_without_labels_has_no_accuracy(
 def test_a_scrape_takes_few_statements(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None], database: Database
 ) -> None:
-    from sqlalchemy import event
-
     for number in range(5):
         detector_id = shelf.add_detector(name=f"detector {number}")
         shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 2)
     recompute()
-    statements: list[str] = []
-    event.listen(
-        database.engine, "before_cursor_execute", lambda *a: statements.append(a[2])
-    )
-    visitor.get("/metrics")
+    with noted_statements(database) as statements:
+        visitor.get("/metrics")
     # Two of them find out who asks.
     assert len(statements) <= 9
 
@@ -156,20 +216,20 @@ def test_a_detector_whose_run_failed_is_counted_and_says_so_on_its_page(
 
     page = visitor.get(f"/detectors/{published}")
     assert count() == 0
-    assert "does not go on" not in page.html
+    assert "history is not updating" not in page.html
     row = {"predicted": "YES", "label": "YES", "version": "v1"}
     shelf.add_queries(published, [row])
     set_back_sequence(database, by=1)
     recompute()
     page = visitor.get(f"/detectors/{published}")
     assert count() == 1
-    assert "The history does not go on" in page.html
+    assert "The history is not updating" in page.html
     assert "IntegrityError" in page.html
     set_back_sequence(database, by=-1)
     clock.at += timedelta(seconds=10)
     recompute()
     assert count() == 0
-    assert "does not go on" not in visitor.get(f"/detectors/{published}").html
+    assert "history is not updating" not in visitor.get(f"/detectors/{published}").html
 
 
 def set_back_sequence(database: Database, *, by: int) -> None:

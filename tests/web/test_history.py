@@ -4,35 +4,46 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
+from datetime import timedelta
 
+import openpyxl
 import pytest
 
+from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
 
 
 def test_the_table_begins_with_the_newest_snapshot(
     visitor: Visitor, published: str
 ) -> None:
     page = visitor.get(f"/detectors/{published}/history")
-    first, *_ = page.find("tbody")
-    assert first.text.startswith("72 87.7 % [69.9–97.0] 64 of 72")
-    assert "82.1 % [63.1–94.0] 23 of 28" in page.text
-    assert "93.2 % [81.3–98.6] 41 of 44" in page.text
-    assert "2026-01-31 12:00:00" in page.text
+    first = page.find("tbody")[1]
+    newest = "2026-01-31 12:00:00 72 87.7 % 77.5–94.3 64 of 72"
+    assert first.text.startswith(newest)
+    assert "82.1 % 63.1–94.0 23 of 28" in first.text
+    assert "93.2 % 81.3–98.6 41 of 44" in first.text
+
+
+def numbers(page: Page) -> list[int]:
+    """Return the labels of each snapshot in the table."""
+    rows = [tr.text.split() for tr in page.find("tr")]
+    return [int(row[2]) for row in rows if re.match(r"\d\d:\d\d:", row[1])]
 
 
 def test_the_table_is_paged_either_way(visitor: Visitor, published: str) -> None:
     path = f"/detectors/{published}/history"
     for order, first, last in (("newest", 72, 1), ("oldest", 1, 72)):
         page = visitor.get(f"{path}?order={order}")
-        rows = [int(tr.text.split()[0]) for tr in page.find("tr")[1:]]
-        (link,) = [a for a in page.find("a") if a.text == "Next page"]
-        beyond = visitor.get(link.attributes["href"])
-        rows += [int(tr.text.split()[0]) for tr in beyond.find("tr")[1:]]
+        rows = numbers(page)
+        assert len(rows) == 6
+        while links := [a for a in page.find("a") if a.text == "More"]:
+            page = visitor.get(links[0].attributes["href"])
+            rows += numbers(page)
         assert rows == sorted(range(1, 73), reverse=order == "newest")
         assert (rows[0], rows[-1]) == (first, last)
-        assert not [a for a in beyond.find("a") if a.text == "Next page"]
 
 
 def test_of_many_classes_the_table_shows_the_chosen_one(
@@ -42,10 +53,11 @@ def test_of_many_classes_the_table_shows_the_chosen_one(
     shelf.add_queries(detector_id, [{"predicted": "B", "label": "B"}] * 3)
     recompute()
     path = f"/detectors/{detector_id}/history"
-    assert [th.text for th in visitor.get(path).find("th")] == [
+    heads = [th.text for th in visitor.get(path).find("th")]
+    assert heads[heads.index("Now") + 1 :][:3] == [
+        "Computed (UTC)",
         "Labels",
         "Balanced",
-        "Computed (UTC)",
     ]
     assert "B" in [th.text for th in visitor.get(f"{path}?scope=B").find("th")]
     assert visitor.get(f"{path}?scope=junk").status == 200
@@ -100,6 +112,9 @@ def test_the_history_is_downloaded(visitor: Visitor, published: str) -> None:
     assert whole["items"] == [json.loads(line) for line in lines]
     parquet = visitor.client.get(f"/detectors/{published}/history.parquet")
     assert parquet.data.startswith(b"PAR1")
+    excel = visitor.client.get(f"/detectors/{published}/history.xlsx")
+    sheet = openpyxl.load_workbook(io.BytesIO(excel.data)).active
+    assert sheet.max_row == 72 * 3 + 1
     assert visitor.get(f"/detectors/{published}/history.xml").status == 404
     unknown = visitor.get(f"/detectors/{published}/history.csv?version=v9")
     assert unknown.status in {400, 404}
@@ -127,7 +142,7 @@ def test_a_chart_that_is_still_the_same_is_not_sent_again(
     same = {"If-None-Match": first.headers["ETag"]}
     again = visitor.client.get(path, headers=same)
     assert (again.status_code, again.data) == (304, b"")
-    for other in ("theme=dark", "layout=narrow", "x=time", "method=joint"):
+    for other in ("theme=dark", "layout=narrow", "x=time", "method=exact"):
         assert visitor.client.get(f"{path}?{other}", headers=same).status_code == 200
     shelf.add_queries(published, [{"predicted": "NO", "label": "NO", "version": "v1"}])
     assert visitor.client.get(path, headers=same).status_code == 304
@@ -145,3 +160,127 @@ def test_a_chart_follows_the_settings_of_its_detector(
     settings = f"/detectors/{published}/settings"
     visitor.send(settings, visitor.get(settings).form(settings) | {"target": "80"})
     assert visitor.client.get(path, headers=same).status_code == 200
+
+
+def test_the_last_labels_stand_beside_the_whole(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector = shelf.add_detector()
+    good = [{"predicted": c, "label": c} for c in ("YES", "NO")] * 400
+    bad = [{"predicted": "NO", "label": "YES"}, {"predicted": "NO", "label": "NO"}]
+    shelf.add_queries(detector, good)
+    recompute()
+    shelf.add_queries(detector, bad * 100)
+    recompute()
+    page = visitor.get(f"/detectors/{detector}/history?window=200")
+
+    assert "Lower lately: the 200 labels of this window lie below" in page.text
+    assert "How late labels come" in page.text
+    assert "As known then" not in page.text
+    then = visitor.get(f"/detectors/{detector}/history?window=7d&then=3")
+    assert "As known then" in then.text
+    assert "As known now" in then.text
+    # The whole line is drawn, with a mark at that instant.
+    [chart] = [one for one in then.find("div") if "data-chart-url" in one.attributes]
+    assert "then_at=20" in chart.attributes["data-chart-url"]
+    for asked in ("window=x", "as_known_at=x"):
+        assert visitor.get(f"/detectors/{detector}/history?{asked}").status == 400
+    assert visitor.get(f"/detectors/{detector}/history?then=x").status == 200
+
+
+@pytest.fixture
+def fallen(shelf: Shelf, recompute: Callable[[], None]) -> str:
+    """A detector that met its target and then got every NO wrong."""
+    detector_id = shelf.add_detector(target=0.9)
+    rows = [{"predicted": said, "label": said} for said in ("YES", "NO") * 250]
+    rows += [{"predicted": "YES", "label": said} for said in ("YES", "NO") * 100]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    return detector_id
+
+
+def chart_of(visitor: Visitor, page: Page) -> dict[str, object]:
+    (host,) = [d for d in page.find("div") if "data-chart-url" in d.attributes]
+    answer = visitor.get(host.attributes["data-chart-url"])
+    assert answer.status == 200
+    found: dict[str, object] = json.loads(answer.html)
+    return found
+
+
+def test_an_alarm_and_the_verdicts_stand_over_the_chart(
+    visitor: Visitor, fallen: str
+) -> None:
+    page = visitor.get(f"/detectors/{fallen}/history?window=200")
+    (alarm, verdict, *_) = page.find("div", class_="strip")
+    assert re.search(
+        r"at label [56]\d\d\. (NO|The balanced accuracy) has fallen below 9\d",
+        alarm.text,
+    )
+    (link,) = [a for a in page.find("a") if a.text == "See the mistakes"]
+    assert visitor.get(link.attributes["href"]).find("h2")[0].text == "100 queries"
+    assert re.search(
+        r"Since label \d{3}, 2026-01-31 .* Before: .*met since", verdict.text
+    )
+    # The chart says what the page says.
+    (row,) = [tr.text for tr in page.find("tr") if tr.text.startswith("Now")]
+    assert "50.0 %" in row
+    said = str(chart_of(visitor, page)["description"])
+    assert "The last 200 — 50.0 % (" in said
+    assert "drift alarm, 31 Jan" in said
+    assert re.search(r"since label \d{3}\.$", said)
+
+
+def test_a_chart_of_a_window_is_another_one(visitor: Visitor, fallen: str) -> None:
+    path = f"/detectors/{fallen}/chart.json"
+    plain = visitor.client.get(path)
+    rolled = visitor.client.get(f"{path}?window=200")
+    assert plain.headers["ETag"] != rolled.headers["ETag"]
+    assert "The last 200" not in plain.text
+    same = {"If-None-Match": rolled.headers["ETag"]}
+    again = visitor.client.get(f"{path}?window=200", headers=same)
+    assert again.status_code == 304
+    assert visitor.client.get(f"{path}?window=7d&x=time").status_code == 200
+    assert visitor.client.get(f"{path}?window=x").status_code in {400, 422}
+
+
+def test_a_replay_is_a_line_in_the_chart_and_corrections_are_ticks(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None], clock: Clock
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"key": str(n), "predicted": "YES", "label": "YES"} for n in range(9)]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    clock.at += timedelta(hours=1)
+    shelf.add_queries(detector_id, [{"key": "3", "label": "NO"}])
+    recompute()
+    page = visitor.get(f"/detectors/{detector_id}/history?then=4&window=5")
+    then, now = [tr.text for tr in page.find("tr") if tr.text.startswith("As known")]
+    assert then.split()[3:5] == ["9", "0"]
+    assert now.split()[3:5] == ["9", "1"]
+    spec = json.dumps(chart_of(visitor, page))
+    assert "as known then" in spec
+    assert "YES to NO, 31 Jan" in spec
+
+
+def test_a_drift_alarm_stands_on_the_list_and_the_page_for_a_month(
+    visitor: Visitor, fallen: str, shelf: Shelf, clock: Clock
+) -> None:
+    shelf.add_detector(name="steady")
+    listed = visitor.get("/")
+    assert listed.find("h2")[0].text == "door"
+    (badge,) = listed.find("span", class_="verdict verdict-drift")
+    assert badge.text == "Drift alarm"
+    assert re.search(
+        r"(NO|The balanced accuracy) has fallen below 9\d\.?\d* % lately\. See when",
+        listed.text,
+    )
+    chosen = visitor.get("/?state=drift")
+    assert [one.text for one in chosen.find("h2")] == ["door"]
+    page = visitor.get(f"/detectors/{fallen}")
+    (link,) = [a for a in page.find("a") if a.text == "See when"]
+    assert visitor.get(link.attributes["href"]).status == 200
+    # Beside the verdict, never in its place.
+    assert len(page.find("div", class_="strip")) == 2
+    clock.at += timedelta(days=31)
+    assert "Drift alarm" not in visitor.get("/").text
+    assert visitor.get("/?state=drift").find("h2") == []

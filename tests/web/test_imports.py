@@ -68,7 +68,10 @@ def test_one_bad_row_rejects_the_file(visitor: Visitor, shelf: Shelf) -> None:
     rows = [tr.text for tr in page.find("tbody")[0:1]]
     assert rows[0].startswith("2 predicted 'PERHAPS' is not right")
     assert "3 label 'SOMETIMES' is not right" in rows[0]
-    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+    assert (
+        "No query has been logged yet"
+        in visitor.get(f"/detectors/{detector_id}/queries").text
+    )
 
 
 def test_all_that_is_wrong_with_a_row_is_said(visitor: Visitor, shelf: Shelf) -> None:
@@ -112,12 +115,14 @@ def test_bad_rows_are_skipped_on_request(visitor: Visitor, shelf: Shelf) -> None
     ("content", "name", "said"),
     [
         (b"", "rows.csv", "the file is empty"),
-        (b"colour\nred\n", "rows.csv", "colour: is not a known column"),
-        (b"predicted\nS\xed\n", "rows.csv", "it is not UTF-8 text; save it as UTF-8"),
+        (b"key,KEY\na,b\n", "rows.csv", "key: occurs twice among the columns"),
+        (b"predicted,pred\nYES,NO\n", "rows.csv", "columns 'predicted' and 'pred'"),
         (b"\xff\xfe\x00", "rows.csv", "it is not UTF-16 text"),
         (b"{", "rows.json", "it is not JSON"),
         (b"PAR1", "rows.parquet", "it is not Parquet"),
-        (GOOD, "rows.xlsx", "its name must end in"),
+        (GOOD, "rows.docx", "its name must end in"),
+        (GOOD, "rows.xlsx", "it is not Excel"),
+        (b"\x1f\x8bx", "rows.csv.gz", "it is not gzip"),
         (GOOD, "", "choose a file first"),
     ],
 )
@@ -199,11 +204,14 @@ def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
     address = follow(visitor, detector_id, large(b"a,YES,YES,\nb,NO,,\n"))
     page = visitor.get(address)
     assert page.status == 200
-    assert "waits for its turn" in page.by_id("import-state").text
+    assert "is waiting for its turn" in page.by_id("import-state").text
     assert page.find("progress")
     assert 'hx-trigger="every 1s"' in page.html
     assert 'http-equiv="refresh"' in page.html
-    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+    assert (
+        "No query has been logged yet"
+        in visitor.get(f"/detectors/{detector_id}/queries").text
+    )
 
     run_importer(database, clock)
 
@@ -239,7 +247,10 @@ def test_what_is_wrong_with_a_large_file_is_said_later(
     page = visitor.get(address)
     assert "nothing was imported" in page.by_id("import-state").text
     assert said in page.text
-    assert "No query passes" in visitor.get(f"/detectors/{detector_id}/queries").text
+    assert (
+        "No query has been logged yet"
+        in visitor.get(f"/detectors/{detector_id}/queries").text
+    )
 
 
 def test_bad_rows_of_a_large_file_are_skipped_on_request(
@@ -292,3 +303,59 @@ def test_an_archived_detector_takes_no_large_file(
 def test_an_import_that_does_not_exist_is_not_found(visitor: Visitor) -> None:
     for reference in ("imp_1", "imp_x", "det_1"):
         assert visitor.get(f"/imports/{reference}").status == 404
+
+
+def test_the_columns_of_a_file_are_shown_with_what_they_are_taken_for(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    content = b"y_pred,shade\nYES,<b>red\nNO,blue\n"
+    page = visitor.post(
+        f"/detectors/{detector_id}/import/preview",
+        {"file": (io.BytesIO(content), "rows.csv")},
+    )
+    assert page.status == 200
+    assert "y_pred'YES', 'NO' predicted key" in page.text
+    assert "shade'<b>red', 'blue' other column key" in page.text
+    wrong = visitor.post(
+        f"/detectors/{detector_id}/import/preview",
+        {"file": (io.BytesIO(content), "rows.xlsx")},
+    )
+    assert "it is not Excel" in wrong.text
+
+
+def test_what_was_chosen_for_a_column_stays_chosen(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    content = b"y_pred,other\nYES,no\n"
+    page = visitor.post(
+        f"/detectors/{detector_id}/import/preview",
+        {"file": (io.BytesIO(content), "rows.csv"), "map": "predicted=other"},
+    )
+    assert "predicted `no` as NO, 1 row" in page.text
+    chosen = [one for one in page.find("option") if "selected" in one.attributes]
+    assert [one.attributes["value"] for one in chosen] == ["predicted=other"]
+    # By its name the first column would hold the same.
+    assert "y_pred'YES' other column" in page.text
+
+
+def test_a_file_is_read_as_the_form_says(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    content = b"said,was,at,shade\nyep,Yes,31.01.2026 12:00,red\n"
+    page = visitor.post(
+        f"/detectors/{detector_id}/import",
+        {
+            "file": (io.BytesIO(content), "rows.csv"),
+            "map": "predicted=said",
+            "columns": "label=was\nasked_at=at\n",
+            "classes": "yep=YES",
+            "time_zone": "UTC",
+            "time_format": "%d.%m.%Y %H:%M",
+        },
+    )
+    assert page.status == 200, page.text
+    readings = page.by_id("readings").text
+    assert "predicted `yep` as YES, 1 row" in readings
+    assert "label `Yes` as YES, 1 row" in readings
+    assert "the column 'was' as label" in readings

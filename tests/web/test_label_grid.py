@@ -7,7 +7,7 @@ from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.web.label_grid import TILES
+from tracker.web.labelling.label_grid import TILES
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_grid_is_shown_blind(visitor: Visitor, sheep: str) -> None:
     assert len(fields["queries"].split()) == TILES
     assert "0.625" not in page.html
     tiles = page.html.split("<aside")[0]
-    assert tiles.count("ewe") == tiles.count("ram") == 2 * TILES + 2
+    assert tiles.count("ewe") == tiles.count("ram") == 2 * TILES + 3
 
 
 def test_all_answers_are_stored_at_once_and_what_is_open_comes_again(
@@ -111,7 +111,7 @@ def test_two_browsers_never_see_the_same_tiles(app: Flask, sheep: str) -> None:
     assert (len(first), len(second)) == (TILES, 6)
     assert not set(first) & set(second)
     page = Visitor(app).get(f"/detectors/{sheep}/label/grid")
-    assert "What is left is reserved" in page.text
+    assert "The other queries are reserved" in page.text
 
 
 def test_many_classes_are_chosen_from_a_list(visitor: Visitor, shelf: Shelf) -> None:

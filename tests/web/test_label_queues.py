@@ -3,7 +3,7 @@
 import pytest
 
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
+from tests.web.reading import Page, facts
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_targeted_queue_goes_by_the_choice(
 
 def test_a_picked_query_is_shown_blind(visitor: Visitor, sheep: str) -> None:
     page = visitor.get(f"/detectors/{sheep}/label?queue=targeted")
-    # Whoever logged it called it so, and is shown as it is.
+    # The logging program called it so, and it is shown as it is.
     said = page.by_id("labelling").text.replace("name ram 0.6 Key ram-0.6", "")
     assert "0.6" not in said
     # Beside the query stands which class is known least, whatever is shown.
@@ -83,13 +83,14 @@ def test_picked_labels_are_left_out_and_asked_again_by_chance(
     path = f"/detectors/{sheep}/label"
     page = visitor.get(f"{path}?queue=targeted")
     assert len(walk(visitor, sheep, page)) == 5
-    assert "5 targeted: picked out" in visitor.get(f"/detectors/{sheep}?version=*").text
-    page = visitor.get(path)
+    said = facts(visitor.get(f"/detectors/{sheep}?version=*"))
+    assert said["Targeted, left out"] == "5"
+    page = visitor.get(f"{path}?version=*")
     assert "count for the accuracy" in page.text
     assert "5 left in the random sample" in page.by_id("progress").text
     assert len(walk(visitor, sheep, page)) == 5
-    estimate = visitor.get(f"/detectors/{sheep}?version=*").text
-    assert "0 targeted: picked out" in estimate
+    said = facts(visitor.get(f"/detectors/{sheep}?version=*"))
+    assert said["Targeted, left out"] == "0"
     labels = visitor.get(f"/detectors/{sheep}/labels.jsonl").html
     assert labels.count('"sampling":"random"') == 5
 
@@ -104,13 +105,13 @@ def test_what_one_queue_gave_does_not_come_from_the_other(
     ]
     assert targeted[0] == targeted[3] != targeted[1] == targeted[2]
     # Two are reserved from here, the one that is shown and the one after it.
-    page = visitor.get(path)
+    page = visitor.get(f"{path}?version=*")
     by_chance = set()
     for _ in range(3):
         by_chance.add(page.form(path)["query"])
         page = answer(visitor, sheep, page, label="ewe")
     assert targeted[0] not in by_chance
-    assert "What is left is reserved" in page.text
+    assert "The other queries are reserved" in page.text
     labels = visitor.get(f"/detectors/{sheep}/labels.jsonl").html
     assert labels.count('"sampling":"random"') == 3
 

@@ -1,11 +1,11 @@
-"""Labelling by hand: who is shown what, and answers that are given anew."""
+"""Labelling by hand: who is shown what, and answers that are changed."""
 
 from flask import Flask
 
 from tests.conftest import Clock
 from tests.web.answering import answer, shown, undo
 from tests.web.conftest import Shelf, Visitor
-from tracker.services.reservations import RESERVED_FOR
+from tracker.services.labelling.reservations import RESERVED_FOR
 
 
 def test_two_browsers_are_never_shown_the_same_query(
@@ -34,7 +34,7 @@ def test_what_others_are_labelling_is_not_called_done(
     first, second = Visitor(app), Visitor(app)
     page = first.get(path)
     waiting = second.get(path)
-    assert "What is left is reserved just now: for somebody else, or for you" in (
+    assert "The other queries are reserved right now, for someone else or for you" in (
         waiting.text
     )
     assert "Nothing left" not in waiting.text
@@ -42,7 +42,7 @@ def test_what_others_are_labelling_is_not_called_done(
     # The one that was loaded ahead becomes free too.
     clock.at += RESERVED_FOR
     assert shown(second.get(path), detector_id)
-    assert "What is left is reserved" in first.get(path).text
+    assert "The other queries are reserved" in first.get(path).text
     # What is shown can be answered all the same.
     assert "agreed" in answer(first, detector_id, page, label="YES").text
 
@@ -58,11 +58,11 @@ def test_a_skipped_query_is_shown_to_another_browser(
         assert shown(page, door) != skipped
         page = answer(first, door, page, label="YES")
     second = Visitor(app)
-    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
+    assert "are reserved right now" in second.get(f"/detectors/{door}/label").text
     assert shown(page, door) == skipped
     answer(first, door, page, skip="1")
     # It is all that is left, so it came to the first one again.
-    assert "is reserved just now" in second.get(f"/detectors/{door}/label").text
+    assert "are reserved right now" in second.get(f"/detectors/{door}/label").text
 
 
 def test_an_answer_is_undone_by_giving_another(visitor: Visitor, door: str) -> None:
@@ -76,7 +76,7 @@ def test_an_answer_is_undone_by_giving_another(visitor: Visitor, door: str) -> N
     assert page.form(f"/detectors/{door}/label")["note"] == "dark"
     card = page.by_id("labelling").text
     # Before the image and the answers, where it is seen.
-    assert card.startswith("Changing your last answer. You said NO. Answer anew")
+    assert card.startswith("Changing your last answer. You said NO. Answer again")
     assert not page.find("a", id="undo")
     page = answer(visitor, door, page, label="YES")
     assert "the detector agreed" in page.text

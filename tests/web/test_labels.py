@@ -7,7 +7,7 @@ import pytest
 from tests.web.answering import answer, shown, undo
 from tests.web.conftest import Shelf, Visitor
 from tracker.errors import InvalidInputError
-from tracker.web.labels import choose_keys, find_class
+from tracker.web.labelling.labels import choose_keys, find_class
 
 
 def test_a_query_is_shown_blind(visitor: Visitor, shelf: Shelf) -> None:
@@ -208,10 +208,10 @@ def test_what_is_counted_is_said(visitor: Visitor, door: str) -> None:
     page = answer(visitor, door, visitor.get(f"/detectors/{door}/label"), unclear="1")
     page = answer(visitor, door, undo(visitor, page), label="YES")
     panel = page.by_id("progress").text
-    assert panel.startswith(
-        "1 labelled query today 2 by you, 2 by all: every answer, imports and "
-        "corrections too 2 left in the random sample"
-    )
+    assert (
+        "1 labelled query today 2 by you, 2 by everyone, including imports and "
+        "corrections 2 left in the random sample"
+    ) in panel
 
 
 def test_progress_comes_only_when_there_is_some(visitor: Visitor, door: str) -> None:

@@ -11,9 +11,9 @@ from flask import Flask
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.http import PUBLIC, required_role
-from tracker.services.fields import ROLES
-from tracker.storage.api_keys import list_keys
 from tracker.storage.database import Database
+from tracker.storage.people.api_keys import list_keys
+from tracker.words import ROLES
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 PER_DETECTOR = (
@@ -56,11 +56,21 @@ def test_every_page_declares_who_may_see_it(app: Flask) -> None:
     assert set(roles.values()) <= {PUBLIC, *ROLES}
     assert {e for e, role in roles.items() if role == PUBLIC} == {
         "pages.alive",
+        "pages.ask_for_passkey",
         "pages.come_from_provider",
         "pages.go_to_provider",
         "pages.ready",
+        "pages.show_badge",
+        "pages.show_code",
+        "pages.show_embed",
+        "pages.show_security_contact",
         "pages.show_sign_in",
+        "pages.show_unsubscribe",
+        "pages.sign_in_by_code",
+        "pages.sign_in_by_link",
+        "pages.sign_in_by_passkey",
         "pages.sign_in_by_password",
+        "pages.unsubscribe",
     }
     for endpoint in ("pages.show_settings", "pages.make_key", "pages.revoke"):
         assert roles[endpoint] == "admin"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.web.conftest import Shelf, Visitor
-from tracker.web.planning import roughly
+from tracker.web.drawing.words import roughly
 
 
 def test_the_class_whose_label_helps_most_is_named(
@@ -15,7 +15,7 @@ def test_the_class_whose_label_helps_most_is_named(
 
 def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> None:
     text = visitor.get(f"/detectors/{door}/plan").text
-    assert "A label of YES would help most now: it has none yet." in text
+    assert "A label of YES would help most now: that class has none yet." in text
     assert "alone is right" not in text
 
 
@@ -24,8 +24,8 @@ def test_a_target_above_the_estimate_has_little_hope(
 ) -> None:
     text = visitor.get(f"/detectors/{published}/plan").text
     assert (
-        "More labels of it are not expected to show that YES alone is right more than "
-        "90 % of the time, for its accuracy is not estimated to be higher."
+        "More labels are not expected to show that YES alone is right more than 90 % "
+        "of the time, because its estimated accuracy is not higher."
     ) in text
 
 
@@ -35,11 +35,11 @@ def test_a_target_above_the_estimate_has_little_hope(
         (
             95,
             5,
-            "About 140 more labels of NO would show that NO alone is right more than "
-            "90 % of the time, with a chance of 80 %, if its accuracy is 95 %.",
+            "If its accuracy is 95 %, about 140 more labels of NO would show, with a "
+            "chance of 80 %, that NO alone is right more than 90 % of the time.",
         ),
-        (100, 0, "The interval of NO lies above the target of 90 % already."),
-        (9_001, 999, "for its accuracy is too near to that."),
+        (100, 0, "The interval of NO is already above the target of 90 %."),
+        (9_001, 999, "because its accuracy is too close to that."),
     ],
 )
 def test_what_it_takes_to_certify_the_target(

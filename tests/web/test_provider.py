@@ -1,6 +1,7 @@
 """Signing in at a real provider on this machine."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,16 +10,20 @@ from flask import Flask
 from flask.testing import FlaskClient
 from joserfc.jwk import RSAKey
 
-from tests.conftest import START, Clock
+from tests.conftest import START, Clock, by
 from tests.web.openid import CLIENT_ID, CLIENT_SECRET, Provider, started
 from tests.web.reading import read
 from tracker.app import create_app
 from tracker.errors import ConfigurationError
-from tracker.services.accounts import create_account, disable_account, get_account
-from tracker.services.providers import choose_role
+from tracker.services.people.accounts import (
+    create_account,
+    disable_account,
+    get_account,
+)
+from tracker.services.people.providers import choose_role
 from tracker.settings import Settings
-from tracker.storage.accounts import list_accounts
 from tracker.storage.database import Database
+from tracker.storage.people.accounts import list_accounts
 
 MARIA = {"sub": "42", "preferred_username": "maria", "roles": ["labeler"]}
 
@@ -89,7 +94,7 @@ def test_an_equal_name_gives_nothing_of_another_account(
     app: Flask, database: Database, provider: Provider
 ) -> None:
     with database.write() as session:
-        create_account(session, "maria", "admin", created_at=START)
+        create_account(session, "maria", "admin", by(at=START))
     arrive(app.test_client())
     assert names_and_roles(database) == [("maria", "admin"), ("maria 2", "labeler")]
     for number, said in enumerate((None, 7, "", "a\nb", "x" * 101, "MARIA")):
@@ -110,6 +115,26 @@ def test_who_has_no_role_is_not_let_in(
     assert names_and_roles(database) == []
 
 
+def test_who_loses_the_role_is_out_in_every_browser(
+    app: Flask, provider: Provider
+) -> None:
+    old, new = app.test_client(), app.test_client()
+    arrive(old)
+    assert old.get("/account").status_code == 200
+    provider.claims["roles"] = []
+    assert arrive(new).status_code == 403
+    assert old.get("/account").status_code == 303
+
+
+def test_after_half_a_day_the_provider_is_asked_again(app: Flask, clock: Clock) -> None:
+    client = app.test_client()
+    arrive(client)
+    clock.at += timedelta(hours=11)
+    assert client.get("/account").status_code == 200
+    clock.at += timedelta(hours=2)
+    assert client.get("/account").status_code == 303
+
+
 def test_who_is_disabled_is_not_let_in(
     app: Flask, database: Database, clock: Clock
 ) -> None:
@@ -117,7 +142,7 @@ def test_who_is_disabled_is_not_let_in(
     arrive(client)
     with database.write() as session:
         maria = get_account(session, "maria")
-        disable_account(session, maria, disabled_at=clock())
+        disable_account(session, maria, by(at=clock()))
     assert client.get("/account").status_code == 303
     assert arrive(client).status_code == 403
 
@@ -178,7 +203,7 @@ def test_a_provider_that_is_away(
     away = create_app(settings.model_copy(update=told), database, clock=clock)
     answer = read(away.test_client().get("/sign-in/provider"))
     assert answer.status == 503
-    assert "The provider does not answer" in answer.text
+    assert "The provider did not respond" in answer.text
 
 
 def test_without_a_provider_there_is_no_such_way(

@@ -2,23 +2,30 @@
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from flask import Flask
 from PIL import Image
-from sqlalchemy import event, select
+from sqlalchemy import select
 
-from tests.conftest import Clock
+from tests.conftest import Clock, by
+from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
+from tests.web.reading import Page, facts
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.storage.finding import SORTS
 from tracker.storage.queries import Query
 
 ROWS = [
-    {"key": "a", "predicted": "YES", "label": "YES", "version": "v1"},
+    {
+        "key": "a",
+        "predicted": "YES",
+        "label": "YES",
+        "version": "v1",
+        "metadata": {"camera": "north"},
+    },
     {"key": "b", "predicted": "NO", "label": "YES", "version": "v1"},
     {"key": "c", "predicted": "NO", "label": "NO", "version": "v2"},
     {"key": "d", "predicted": "YES", "label": "UNCLEAR", "version": "v2"},
@@ -62,13 +69,28 @@ def _keys(visitor: Visitor, path: str) -> str:
         ("predicted=NO", "ecb"),
         ("label=YES", "ba"),
         ("label=UNCLEAR", "d"),
-        ("label=MAYBE", ""),
         ("version=v1", "ba"),
         ("version=*", "edcba"),
         ("show=wrong&version=v2", ""),
         ("show=unlabelled&predicted=YES", ""),
         ("show=unlabelled&label=YES", ""),
         ("show=right&predicted=NO&version=v2", "c"),
+        ("show=disputed", ""),
+        ("key=a", "a"),
+        ("key=a*", "a"),
+        ("low=0,5", "e"),
+        ("high=0.4", ""),
+        ("counted=yes", "cba"),
+        ("counted=no", "d"),
+        ("last=2020-01-01", ""),
+        ("first=2020-01-01", "edcba"),
+        ("where=metadata.camera:north", "a"),
+        ("where=metadata.camera:north&where=predicted:NO", ""),
+        ("sort=oldest", "abcde"),
+        ("sort=oldest&label=YES", "ab"),
+        ("sort=-key&predicted=NO", "ecb"),
+        ("sort=confidence", "eabcd"),
+        ("sort=junk", "edcba"),
     ],
 )
 def test_the_list_is_filtered(
@@ -78,6 +100,82 @@ def test_the_list_is_filtered(
     assert _keys(visitor, path) == keys
     recompute()
     assert _keys(visitor, path) == keys
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["label=MAYBE", "predicted=MAYBE", "low=2", "first=soon", "where=camera"],
+)
+def test_what_is_wrong_with_a_filter_is_said(
+    visitor: Visitor, five: str, wrong: str
+) -> None:
+    page = visitor.get(f"/detectors/{five}/queries?{wrong}")
+    assert page.status == 400
+    assert "Nothing is shown" in page.text
+    assert _links(page) == []
+
+
+def test_the_total_is_that_of_all_pages(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    shelf.add_queries(detector_id, [{"predicted": "YES"}] * 30)
+    assert "30 queries" in visitor.get(f"/detectors/{detector_id}/queries").text
+
+
+@pytest.mark.parametrize("sort", sorted(SORTS))
+@pytest.mark.parametrize("filters", ["", "predicted=NO", "label=YES", "show=labelled"])
+def test_previous_and_next_walk_the_list_both_ways(
+    visitor: Visitor, five: str, sort: str, filters: str
+) -> None:
+    listed = _links(visitor.get(f"/detectors/{five}/queries?sort={sort}&{filters}"))
+    walked, here = [], listed[0]
+    while here:
+        walked.append(here)
+        (here,) = _beside(visitor.get(here), "next") or [""]
+    assert walked == listed
+    back = [listed[-1]]
+    while before := _beside(visitor.get(back[-1]), "prev"):
+        back += before
+    assert back == listed[::-1]
+
+
+def _beside(page: Page, which: str) -> list[str]:
+    return [a.attributes["href"] for a in page.find("a", rel=which)]
+
+
+def test_a_correction_leads_back_to_its_place_in_the_list(
+    visitor: Visitor, five: str
+) -> None:
+    (link,) = _links(visitor.get(f"/detectors/{five}/queries?show=wrong"))
+    answer = visitor.send(link, {"label": "NO"})
+    assert answer.headers["Location"] == link
+    assert "show=wrong" in link
+
+
+def test_each_number_of_the_confusion_matrix_opens_as_many_queries(
+    visitor: Visitor, five: str, shelf: Shelf
+) -> None:
+    rows = [{"predicted": "NO", "label": "YES", "sampling": "targeted"}]
+    shelf.add_queries(five, [row | {"version": "v1"} for row in rows])
+    page = visitor.get(f"/detectors/{five}?version=v1")
+    links = {
+        a.text: a.attributes["href"]
+        for a in page.find("a")
+        if "/queries?" in a.attributes.get("href", "")
+    }
+    assert len(_links(visitor.get(links["1 see them"]))) == 1
+    assert len(_links(visitor.get(links["1 50.0 %"]))) == 1
+    assert len(_links(visitor.get(links["The one mistake"]))) == 1
+
+
+def test_a_text_is_shown_with_its_line_breaks(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    text = "Dear all,\n\nit is <b>broken</b>." + "\n" * 9 + "Yours"
+    shelf.add_queries(detector_id, [{"predicted": "YES", "metadata": {"text": text}}])
+    (link,) = _links(visitor.get(f"/detectors/{detector_id}/queries"))
+    for path in (link, f"/detectors/{detector_id}/label"):
+        page = visitor.get(path)
+        assert "Dear all,\n\nit is &lt;b&gt;broken&lt;/b&gt;." in page.html
+        assert "Show the rest" in page.text
 
 
 def test_a_version_that_there_is_not_is_refused(visitor: Visitor, five: str) -> None:
@@ -91,7 +189,7 @@ def test_a_long_list_goes_on_and_keeps_its_filters(
     rows = [{"predicted": "YES", "label": "NO"}, {"predicted": "YES", "label": "YES"}]
     shelf.add_queries(detector_id, rows * 30)
     first = visitor.get(f"/detectors/{detector_id}/queries?show=wrong")
-    (older,) = [a for a in first.find("a") if a.text == "Older"]
+    (older,) = [a for a in first.find("a") if a.text == "Next page"]
     second = visitor.get(older.attributes["href"])
     assert len(_links(first)) == 24
     assert len(_links(second)) == 6
@@ -104,14 +202,9 @@ def test_a_rare_label_is_found_without_a_walk(
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 300)
     recompute()
-    statements: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        statements.append(statement)
-
-    event.listen(database.engine, "before_cursor_execute", note)
-    page = visitor.get(f"/detectors/{detector_id}/queries?show=wrong")
-    assert "No query passes" in page.text
+    with noted_statements(database) as statements:
+        page = visitor.get(f"/detectors/{detector_id}/queries?show=wrong")
+    assert "No query matches" in page.text
     lists = [s for s in statements if "FROM queries" in s and "confidence" in s]
     assert lists == []
 
@@ -150,14 +243,16 @@ def test_a_corrected_label_keeps_the_one_before(visitor: Visitor, five: str) -> 
     assert "by web" in history
     assert "looked twice" in history
     assert "YES replaced" in history
-    assert "1 corrected" not in visitor.get(f"/detectors/{five}?version=v1").text
-    assert "0 unclear" in visitor.get(f"/detectors/{five}?version=v1").text
+    said = facts(visitor.get(f"/detectors/{five}?version=v1"))
+    assert said["Corrected"] == "1"
+    assert said["Unclear, not scored"] == "0"
 
 
 def test_a_picked_query_can_be_left_out(visitor: Visitor, five: str) -> None:
     (link,) = _links(visitor.get(f"/detectors/{five}/queries?show=unlabelled"))
     visitor.send(link, {"label": "YES", "sampling": "targeted"})
-    assert "1 targeted" in visitor.get(f"/detectors/{five}").text
+    said = facts(visitor.get(f"/detectors/{five}"))
+    assert said["Targeted, left out"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -196,8 +291,7 @@ def test_an_image_is_shown(
             session,
             detector,
             NewQuery(predicted="YES"),
-            labeler="alice",
-            created_at=context.clock(),
+            by("alice", context.clock()),
             image=name,
         )
     path = f"/queries/iq_{query.id}"
@@ -281,7 +375,7 @@ def test_metadata_is_shown_in_words(visitor: Visitor, shelf: Shelf) -> None:
     shelf.add_queries(detector_id, [{"predicted": "YES", "metadata": metadata}])
     text = visitor.get(f"/detectors/{detector_id}/label").by_id("labelling").text
     for words in (
-        "text a <b>text</b>",
+        "a <b>text</b>",
         "camera → name north",
         "camera → lamps → on yes",
         "camera → lamps → number 2",
@@ -291,3 +385,35 @@ def test_metadata_is_shown_in_words(visitor: Visitor, shelf: Shelf) -> None:
         "missing none",
     ):
         assert words in text
+
+
+def test_a_tag_is_put_on_and_taken_off(visitor: Visitor, five: str) -> None:
+    path = _links(visitor.get(f"/detectors/{five}/queries?show=wrong"))[0]
+    own = path.partition("?")[0]
+    added = visitor.send(f"{own}/tags?show=wrong", {"add": " too dark "})
+    assert added.status_code == 303
+    assert added.location.endswith(f"{own}?show=wrong")
+    page = visitor.get(own)
+    assert page.find("ul", class_="tags")[0].text.startswith("too dark")
+    [link] = [a for a in page.find("a") if a.text == "too dark"]
+    listed = visitor.get(link.attributes["href"])
+    assert listed.find("h2")[0].text == "1 query"
+    assert "too dark" in listed.text
+    visitor.post(f"{own}/tags", {"remove": "too dark"})
+    assert not visitor.get(own).find("ul", class_="tags")
+    assert visitor.post(f"{own}/tags", {"add": "x" * 101}).status == 422
+
+
+def test_a_query_is_erased_by_an_admin_who_is_sure(visitor: Visitor, five: str) -> None:
+    own = _links(visitor.get(f"/detectors/{five}/queries?show=wrong"))[0].split("?")[0]
+    assert visitor.send(f"{own}/erase").location.endswith(own)
+    assert visitor.get(own).status == 200
+    erased = visitor.send(f"{own}/erase", {"sure": "yes"})
+    assert erased.status_code == 303
+    page = visitor.get(erased.location)
+    assert "The query is erased." in page.text
+    assert page.find("h2")[0].text == "4 queries"
+    assert visitor.get(own).status == 410
+    # It stays counted.
+    cell = visitor.get(f"/detectors/{five}?version=v1")
+    assert "1 of 2 predictions correct" in cell.text

@@ -6,7 +6,7 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.web.words import about
+from tracker.web.drawing.words import about
 
 LONG = [f"{'Klassenname_ohne_Leerzeichen_' * 3}{number}" for number in range(3)]
 
@@ -23,17 +23,17 @@ def heard(page: Page) -> list[str]:
 def test_the_balanced_accuracy_says_that_it_is_a_mean(
     visitor: Visitor, published: str
 ) -> None:
-    balanced = "87.7 %, between 69.9 and 97.0 %, mean of 2 classes, "
-    balanced += "64 of 72 labels right"
+    balanced = "87.7 %, between 77.5 and 94.3 %, mean of 2 classes, "
+    balanced += "64 of 72 predictions correct"
     classes = ["82.1 %, between 63.1 and 94.0 %, 23 of 28 correct"]
     classes += ["93.2 %, between 81.3 and 98.6 %, 41 of 44 correct"]
     assert heard(visitor.get("/")) == [balanced]
     assert heard(visitor.get(f"/detectors/{published}")) == [balanced, *classes]
     shelf_page = visitor.get(f"/detectors/{published}/label/progress")
     assert heard(shelf_page) == [balanced, *classes]
-    for path in ("/", f"/detectors/{published}", f"/detectors/{published}/methods"):
+    for path in ("/", f"/detectors/{published}"):
         (said, *_) = visitor.get(path).find("span", class_="reading-basis")
-        assert said.text == "mean of 2 classes 64 of 72 labels right"
+        assert said.text == "64 of 72 predictions correct"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_without_an_estimate_it_says_what_is_missing(
         assert "no estimate" not in page.text
         return
     assert re.fullmatch(
-        rf"{said}, between [\d.]+ and [\d.]+ %, 2 of 3 labels right", first
+        rf"{said}, between [\d.]+ and [\d.]+ %, 2 of 3 predictions correct", first
     )
     assert others[2] == "no labels yet, between 0 and 100 %"
     assert f"so there is {said};" in page.text
@@ -77,8 +77,8 @@ def test_the_tick_and_the_ends_stand_for_estimate_and_bounds(
     page = visitor.get(f"/detectors/{published}")
     ends = [e.attributes["x"] for e in page.find("svg", class_="plot-end")]
     ticks = [t.attributes["x"] for t in page.find("svg", class_="plot-mark")]
-    # From 50 to 100 %: 69.96, 96.91 and, between them, 87.66 %.
-    assert ends[:2] == ["39.92%", "93.82%"]
+    # From 50 to 100 %: 77.56, 94.24 and, between them, 87.66 %.
+    assert ends[:2] == ["55.11%", "88.47%"]
     assert (len(ends), len(ticks)) == (6, 3)
     assert ticks[0] == "75.32%"
 
@@ -100,7 +100,9 @@ def test_a_long_name_loses_its_middle_for_the_eye_alone(
     beside = [e.text.split()[0] for e in page.find("div", class_="reading-name")]
     assert beside[1:] == [f"Klassenname_…erzeichen_{number}" for number in range(3)]
     heads = [e.text.split()[0] for e in page.find("th", scope="col")]
-    assert [f"Klassen…chen_{number}" for number in range(3)] == heads[-4:-1]
+    short = [f"Klassen…chen_{number}" for number in range(3)]
+    start = heads.index(short[0])
+    assert heads[start : start + 4] == [*short, "labelled"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_a_long_name_loses_its_middle_for_the_eye_alone(
 def test_the_error_of_a_side_is_said_in_a_few_digits(
     visitor: Visitor, shelf: Shelf, classes: int, said: str
 ) -> None:
-    detector_id = shelf.add_detector(classes=list("ABC")[:classes])
+    detector_id = shelf.add_detector(classes=list("ABC")[:classes], method="exact")
     shelf.add_queries(detector_id, [{"predicted": "A", "label": "A"}])
     text = visitor.get(f"/detectors/{detector_id}").text
     assert said in text

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.conftest import Clock
+from tests.conftest import SECRET_KEY, Clock
 from tests.web.conftest import Shelf, Visitor
 from tracker.app import create_app
 from tracker.settings import Settings
@@ -29,14 +29,31 @@ def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
     assert "With 99 % confidence" in visitor.get(f"/detectors/{published}").text
 
 
+def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/settings"
+    before = visitor.get(f"/detectors/{published}/history.csv").html
+    for wrong in ("YES", "unclear", "MAYBE\nMAYBE"):
+        assert visitor.post(path, FIELDS | {"added": wrong}).status == 422
+    assert visitor.send(path, FIELDS | {"added": "MAYBE\n"}).status_code == 303
+    assert "MAYBE was added on 2026-01-31" in visitor.get(path).text
+    page = visitor.get(f"/detectors/{published}")
+    assert "no estimate until MAYBE has a label" in page.text
+    assert "Every class needs labels first." in page.text
+    # What was stored before is as it was, and says of which classes it is.
+    after = visitor.get(f"/detectors/{published}/history.csv").html
+    assert after.replace("gate", "door") == before
+    assert "MAYBE was added on 2026-01-31" in (
+        visitor.get(f"/detectors/{published}/history").text
+    )
+
+
 def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
     path = f"/detectors/{published}/settings"
     visitor.send(path, FIELDS | {"target": ""})
     assert visitor.get(path).form(path)["target"] == ""
-    assert (
-        "target"
-        not in visitor.get("/").text.split("Detectors", 2)[2].split("The bar")[0]
-    )
+    listed = visitor.get("/").text
+    assert "Set a target for gate to get a verdict." in listed
+    assert "target 90" not in listed
 
 
 @pytest.mark.parametrize(
@@ -79,7 +96,7 @@ def test_archiving_asks_first(visitor: Visitor, published: str) -> None:
     assert "door is archived." in page.text
     assert "No detector yet" in page.text
     page = visitor.get(f"/detectors/{published}")
-    assert "is archived since" in page.text
+    assert "was archived on" in page.text
     assert "87.7 %" in page.text
     assert visitor.post(f"/detectors/{published}/settings", FIELDS).status == 422
 
@@ -131,7 +148,7 @@ def test_the_settings_are_shown_without_secrets(
     settings: Settings, database: Database, clock: Clock
 ) -> None:
     secrets = ("secret_key", "oidc_client_secret", "s3_secret_access_key")
-    told = dict.fromkeys(secrets, "s3cr3t" * 8)
+    told = dict.fromkeys(secrets, f"s3cr3t{SECRET_KEY}")
     secret = settings.model_copy(update=told)
     assert "s3cr3t" not in repr(secret)
     page = Visitor(create_app(secret, database, clock=clock)).get("/settings")

@@ -1,4 +1,4 @@
-"""What an editor has settled stays, whoever else says otherwise and wherever."""
+"""What an editor has settled stays, no matter who says otherwise and where."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from flask import Flask
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.storage.database import Database
-from tracker.storage.labels import list_labels
+from tracker.storage.labelling.labels import list_labels
 from tracker.storage.queries import Query, find_query
 
 QUERY = 16777217
@@ -59,15 +59,15 @@ def test_its_page_offers_it_to_editors_alone(
     for name in ("ann", "cleo"):
         page = people[name].get(PATH)
         assert "An editor has settled this query" in page.text
-        assert page.find("select", name="label") == []
+        assert page.find("button", name="label") == []
         refused = people[name].post(PATH, {"label": "NO"})
         assert refused.status == 422
-        assert "Not saved. Those who labelled it disagreed." in refused.text
+        assert "Not saved. Its labelers disagreed." in refused.text
         assert get().label == "YES"
     for name in ("eve", "ada"):
         page = people[name].get(PATH)
         assert "an editor settled it" in page.text
-        assert page.find("select", name="label") != []
+        assert page.find("button", name="label") != []
         assert people[name].send(PATH, {"label": "NO"}).status_code == 303
         assert (get().label, get().agreement) == ("NO", "settled")
         assert people[name].send(PATH, {"label": "YES"}).status_code == 303

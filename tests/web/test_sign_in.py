@@ -6,23 +6,29 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import select, text, update
 
-from tests.conftest import START, Clock, signed_in
+from tests.conftest import START, Clock, by, signed_in
+from tests.links import fields_of, use_link
 from tests.web.conftest import PASSWORD, Visitor, try_password
 from tests.web.reading import read
 from tracker.app import create_app
-from tracker.services.accounts import create_account, disable_account, get_account
-from tracker.services.sign_ins import create_link
+from tracker.services.people.accounts import (
+    create_account,
+    disable_account,
+    get_account,
+)
+from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
-from tracker.storage.accounts import Account
-from tracker.storage.audit import AuditEvent
 from tracker.storage.database import Database
-from tracker.storage.sign_ins import SignIn
+from tracker.storage.people.accounts import Account
+from tracker.storage.people.audit import AuditEvent
+from tracker.storage.people.sign_ins import SignIn
 
 
 def actions(database: Database) -> list[tuple[str, str, str]]:
@@ -110,8 +116,8 @@ def test_out_at_once(app: Flask, database: Database, clock: Clock) -> None:
     assert visitor.get("/").status == 200
     with database.write() as session:
         rosa = get_account(session, "rosa")
-        create_account(session, "boss", "admin", created_at=START)
-        disable_account(session, rosa, disabled_at=clock())
+        create_account(session, "boss", "admin", by(at=START))
+        disable_account(session, rosa, by(at=clock()))
     for browser in (visitor, other):
         assert browser.client.get("/account").status_code == 303
     with database.write() as session:
@@ -123,7 +129,7 @@ def test_out_at_once(app: Flask, database: Database, clock: Clock) -> None:
     assert third.client.get("/account").status_code == 303
 
 
-def test_an_answer_that_was_lost_is_told_of(app: Flask, door: str) -> None:
+def test_an_answer_that_was_lost_is_reported(app: Flask, door: str) -> None:
     path = f"/detectors/{door}/label"
     visitor = Visitor(app)
     query = visitor.get(path).form(path)["query"]
@@ -200,12 +206,10 @@ def test_a_link_signs_in_once_and_for_a_while(
     app: Flask, database: Database, clock: Clock
 ) -> None:
     with database.write() as session:
-        made = create_account(session, "nora", "labeler", created_at=START)
-        used, late = (create_link(session, made, created_at=clock()) for _ in "ab")
+        made = create_account(session, "nora", "labeler", by(at=START))
+        used, late = (create_link(session, made, by(at=clock())) for _ in "ab")
     first, second = app.test_client(), app.test_client()
-    assert first.get(f"/sign-in?token={used}&next=/account").headers["Location"] == (
-        "/account"
-    )
+    assert use_link(first, used, next="/account").headers["Location"] == "/account"
     assert "choose a password under your name" in read(first.get("/account")).text
     again = read(second.get(f"/sign-in?token={used}"))
     assert again.status == 404
@@ -217,14 +221,51 @@ def test_a_link_signs_in_once_and_for_a_while(
     assert ("nora", "signed in by a link", "nora") in actions(database)
 
 
-def test_two_who_open_a_link_at_once(app: Flask, database: Database) -> None:
+def test_looking_at_a_link_does_not_spend_it(app: Flask, database: Database) -> None:
     with database.write() as session:
-        made = create_account(session, "nora", "labeler", created_at=START)
-        token = create_link(session, made, created_at=START + timedelta(minutes=1))
+        made = create_account(session, "nora", "labeler", by(at=START))
+        token = create_link(session, made, by(at=START + timedelta(minutes=1)))
+    scanner, client = app.test_client(), app.test_client()
+    for method in ("HEAD", "GET", "GET"):
+        opened = scanner.open(f"/sign-in?token={token}", method=method)
+        assert opened.status_code == 200
+    assert scanner.get("/account").status_code == 303
+    assert use_link(client, token).status_code == 303
+
+
+def test_a_link_of_another_account_asks_first_and_ends_the_session_before(
+    app: Flask, database: Database
+) -> None:
+    with database.write() as session:
+        made = create_account(session, "nora", "labeler", by(at=START))
+        token = create_link(session, made, by(at=START + timedelta(minutes=1)))
+    visitor = Visitor(app, "maria")
+    shown_before = visitor.client.get_cookie("tracker")
+    opened = visitor.get(f"/sign-in?token={token}")
+    assert "You are signed in as maria. Continuing signs you out." in opened.text
+    assert "nora" not in visitor.get("/account").text
+
+    assert use_link(visitor.client, token).status_code == 303
+
+    assert "nora" in visitor.get("/account").text
+    assert shown_before is not None
+    copy = app.test_client()
+    copy.set_cookie("tracker", shown_before.value)
+    assert copy.get("/account").status_code == 303
+
+
+def test_two_who_use_a_link_at_once(app: Flask, database: Database) -> None:
+    with database.write() as session:
+        made = create_account(session, "nora", "labeler", by(at=START))
+        token = create_link(session, made, by(at=START + timedelta(minutes=1)))
 
     def open_it(_: int) -> int:
-        return app.test_client().get(f"/sign-in?token={token}").status_code
+        client = app.test_client()
+        fields = fields_of(client.get(f"/sign-in?token={token}").text)
+        all_have_opened_it.wait()
+        return client.post("/sign-in/link", data=fields).status_code
 
+    all_have_opened_it = Barrier(4)
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(open_it, range(4))) == [303, 404, 404, 404]
 
@@ -233,7 +274,7 @@ def test_wrong_name_and_wrong_password_look_the_same(
     app: Flask, database: Database, maria: str
 ) -> None:
     with database.write() as session:
-        create_account(session, "nopassword", "viewer", created_at=START)
+        create_account(session, "nopassword", "viewer", by(at=START))
     pages = [
         try_password(app.test_client(), "wrong", name)
         for name in ("maria", "nobody", "nopassword", "m" * 3_000, "a\0b")
@@ -317,6 +358,7 @@ def test_after_signing_in_one_stays_on_this_server(
     assert entered.headers["Location"] == "/"
 
 
+@pytest.mark.usefixtures("slow_hashing")
 def test_a_password_stands_nowhere(
     app: Flask,
     database: Database,

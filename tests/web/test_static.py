@@ -8,7 +8,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from tests.web.conftest import Visitor
-from tracker.files import shipped_folder
+from tracker.files import shipped_folder, zipped
 
 FILES = ("vendor/tabler.min.css", "vendor/vega.min.js", "label.js")
 GZIP = {"Accept-Encoding": "br;q=0.5, gzip"}
@@ -36,6 +36,14 @@ def test_a_static_file_is_sent_as_gzip_to_whoever_takes_it(
         assert answer.cache_control.max_age == 365 * 24 * 3600
     head = fetch(visitor, f"/static/{file}", headers=GZIP, method="HEAD")
     assert head.content_length == small.content_length
+
+
+def test_a_file_is_compressed_once(visitor: Visitor) -> None:
+    fetch(visitor, "/static/label.js", headers=GZIP)
+    before = zipped.cache_info()
+    fetch(visitor, "/static/label.js", headers=GZIP)
+    after = zipped.cache_info()
+    assert (after.hits, after.misses) == (before.hits + 1, before.misses)
 
 
 @pytest.mark.parametrize("headers", [{}, GZIP])

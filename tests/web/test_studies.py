@@ -79,15 +79,15 @@ def test_seeds_and_missing_columns_are_told(visitor: Visitor, shelf: Shelf) -> N
     page = visitor.get(sent.headers["Location"])
     assert "Trained 5 times with other random seeds" in page.text
     assert "92.0 %, between 90.0 and 94.0 %, 5 rounds" in page.text
-    assert "there would be" not in page.text
+    assert "as well" not in page.text
     bare = b"validation\n0.9\n0.8\n"
     sent = upload(visitor, detector_id, bare, name="bare")
     page = visitor.get(sent.headers["Location"])
-    assert "With training for each round there would be 632 too" in page.text
+    assert "Add training to each round to get 632 as well" in page.text
     trained = b"validation,training\n0.9,1\n0.8,1\n"
     sent = upload(visitor, detector_id, trained, name="trained")
     page = visitor.get(sent.headers["Location"])
-    assert "With no_information for each round there would be 632+" in page.text
+    assert "Add no_information to each round to get 632+" in page.text
 
 
 def test_the_middle_half_is_said_as_it_was_seen(visitor: Visitor, shelf: Shelf) -> None:
@@ -127,6 +127,7 @@ def test_the_same_file_again_leads_to_the_same_study(
         (b"validation\n0.9\n", "a.csv", {}, "file", "there are 1; a study has from 2"),
         (b"validation\n0.9\n2\n", "a.csv", {}, "file", "row 2, validation: 2.0 is not"),
         (b"colour\n2\n", "a.csv", {}, "file", "colour: is not a known column"),
+        (b"colour,size\n2,3\n", "a.csv", {}, "file", "size: is not a known column"),
         (b"{", "a.json", {}, "file", "it is not JSON"),
         (b"", "a.csv", {"name": " "}, "name", "is required"),
         (b"", "a.csv", {"kind": "x"}, "kind", "is not right"),
@@ -182,10 +183,10 @@ def test_the_rounds_can_be_downloaded(visitor: Visitor, shelf: Shelf) -> None:
     assert got.headers["Content-Disposition"].endswith('-rounds.csv"')
     reader = csv.DictReader(io.StringIO(got.text, newline=""))
     assert [{k: float(v) for k, v in row.items()} for row in reader] == iris()
-    for suffix in ("json", "jsonl", "parquet"):
+    for suffix in ("json", "jsonl", "parquet", "xlsx"):
         assert visitor.client.get(f"{location}/rounds.{suffix}").status_code == 200
     for path in (
-        f"{location}/rounds.xlsx",
+        f"{location}/rounds.txt",
         "/studies/stu_9",
         "/studies/stu_9/rounds.csv",
     ):

@@ -6,12 +6,15 @@ from collections import defaultdict
 
 from flask import Flask
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.services.irises import SEEDS
 from tests.web.conftest import Visitor
 from tests.web.reading import Page
-from tracker.services.background_imports import NewImport, add_import
-from tracker.services.studies import add_study, parse_study
+from tracker.services.imports.background import add_import
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.studies import add_study, parse_study
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 
@@ -19,15 +22,19 @@ from tracker.storage.detectors import Detector
 def _add_things(database: Database) -> dict[str, str]:
     """Add what pages are of, and return what their addresses are made of."""
     study = parse_study({"name": "tree", "kind": "seeds", "rounds": SEEDS})
-    new = NewImport("csv", "reject", "0", "web", "account", "::1")
     with database.write() as session:
         detector = session.get_one(Detector, 1)
-        added, _ = add_study(session, detector, study, added_by="web", created_at=START)
-        file = add_import(session, detector, io.BytesIO(b""), new, created_at=START)
+        added, _ = add_study(session, detector, study, by("web", START))
+        seen = NewAudit(name="autumn")
+        audit = create_audit(session, detector, seen, by("web"))
+        file = add_import(
+            session, detector, RowFile("csv", "0", io.BytesIO(b"")), by("web")
+        )
         return {
             "detector_id": "det_1",
             "study_id": f"stu_{added.id}",
             "import_id": f"imp_{file.id}",
+            "audit_id": f"aud_{audit.id}",
             "account_id": "1",
         }
 

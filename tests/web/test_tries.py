@@ -17,9 +17,11 @@ from tests.conftest import Clock
 from tests.processes import SECONDS, serving
 from tests.web.conftest import PASSWORD, try_password
 from tests.web.reading import read
-from tracker.storage.audit import AuditEvent
 from tracker.storage.database import Database
-from tracker.storage.sign_ins import SignInTry
+from tracker.storage.people.audit import AuditEvent
+from tracker.storage.people.sign_ins import SignInTry
+
+pytestmark = pytest.mark.processes
 
 
 def test_five_wrong_passwords_close_an_account_for_a_while(
@@ -72,6 +74,7 @@ def servers(database_url: str, maria: str, tmp_path: Path) -> Iterator[list[str]
         yield [first, second]
 
 
+@pytest.mark.chaos_on("sqlite")
 def test_tries_are_counted_by_all_processes_as_one(
     servers: list[str], database: Database
 ) -> None:

@@ -4,23 +4,30 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import (
-    calculator,
+from tracker.api import detectors, judges, labelers, openapi, otlp, queries
+from tracker.api.deciding import calculator, comparison, planning
+from tracker.api.estimates import (
     charts,
-    comparison,
-    detectors,
+    cohorts,
     estimates,
     history,
-    imports,
+    slices,
+    thresholds,
+)
+from tracker.api.imports import imports
+from tracker.api.labelling import (
+    assignments,
+    audits,
+    golds,
     labels,
-    openapi,
-    planning,
-    queries,
+    rechecks,
     reservations,
     studies,
+    tags,
 )
 from tracker.api.openapi import OPTIONS
 from tracker.api.routes import DetectorConverter, LastDetectorConverter
+from tracker.api.telling import badges, webhooks
 
 __all__ = ["OPTIONS", "log", "register"]
 
@@ -38,14 +45,27 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         queries,
         reservations,
         labels,
+        tags,
+        rechecks,
+        golds,
         imports,
         estimates,
+        cohorts,
+        slices,
+        thresholds,
         comparison,
         history,
         charts,
         planning,
         calculator,
         studies,
+        audits,
+        webhooks,
+        badges,
+        judges,
+        labelers,
+        assignments,
+        otlp,
         openapi,
     ):
         # A program shows a key with every request and has no cookie to steal.

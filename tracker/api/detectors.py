@@ -7,15 +7,14 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.dumps import dump_detector
-from tracker.api.once import answer_once
 from tracker.api.pages import dump_page
 from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, audit, database, now, requires
+from tracker.http import account, by, context, database, no_content, requires
+from tracker.once import answer_once
 from tracker.services import detectors as services
-from tracker.services.access import grant
 from tracker.services.detectors import DetectorChange, NewDetector
+from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
 
@@ -25,24 +24,22 @@ routes = build_routes("detectors", "Classifiers under measurement.")
 class DetectorList(Page):
     """Which detectors to list."""
 
-    name: Text | None = Field(default=None, description="Only the one of this name.")
+    name: Text | None = Field(default=None, description="Only the one with this name.")
     after: DetectorCursor | None = Field(
-        default=None, description="As it stands in next."
+        default=None, description="The value from next."
     )
 
 
 @routes.post(
-    "/detectors", responses=answers({201: shapes.Detector}, 409, 413, 415, 422)
+    "/detectors", responses=answers({201: services.Detector}, 409, 413, 415, 422)
 )
 @requires("editor")
 def create_detector(body: NewDetector) -> Response:
-    """Make a detector."""
+    """Create a detector."""
 
-    def create(session: Session) -> tuple[dict[str, Any], int]:
-        detector = services.create_detector(session, body, created_at=now())
-        grant(session, account(), detector.id)
-        audit(session, "detector made", detector.name)
-        return dump_detector(session, detector), 201
+    def create(session: Session) -> tuple[Shape, int]:
+        detector = services.create_detector(session, body, by())
+        return services.describe_detector(session, detector), 201
 
     return answer_once(create, content=body.model_dump_json())
 
@@ -61,34 +58,34 @@ def list_detectors(query: DetectorList) -> dict[str, Any]:
                 among=account().detectors,
             ),
             query.limit,
-            lambda detector: dump_detector(session, detector),
+            lambda detector: services.describe_detector(session, detector),
             lambda detector: dump_id("det", detector.id),
         )
 
 
 @routes.get(
-    "/detectors/<last_detector:id>", responses=answers({200: shapes.Detector}, 404)
+    "/detectors/<last_detector:id>", responses=answers({200: services.Detector}, 404)
 )
 @requires("viewer")
 def get_detector(path: DetectorPath) -> dict[str, Any]:
-    """Look at a detector; an archived one is found by its id only."""
+    """Get a detector; an archived one is found only by its id."""
     with database().read() as session:
-        return dump_detector(session, services.get_detector(session, path.id))
+        detector = services.get_detector(session, path.id)
+        return services.describe_detector(session, detector).dump()
 
 
 @routes.patch(
     "/detectors/<last_detector:id>",
-    responses=answers({200: shapes.Detector}, 404, 409, 413, 415, 422),
+    responses=answers({200: services.Detector}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
 def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
-    """Change a detector; its classes stay as they are, and so does its history."""
+    """Change a detector; classes can be added, and its history stays as it is."""
+    hosts = context().settings.predictor_hosts
     with database().write() as session:
         detector = services.get_open_detector(session, path.id)
-        changed = services.change_detector(session, detector, body)
-        if changed:
-            audit(session, "detector changed", detector.name, **changed)
-        return dump_detector(session, detector)
+        services.change_detector(session, detector, body, by(), predictor_hosts=hosts)
+        return services.describe_detector(session, detector).dump()
 
 
 @routes.delete(
@@ -99,8 +96,5 @@ def archive_detector(path: DetectorPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
     with database().write() as session:
         detector = services.get_detector(session, path.id)
-        services.archive_detector(detector, archived_at=now())
-        audit(session, "detector archived", detector.name)
-    response = Response(status=204)
-    del response.headers["Content-Type"]
-    return response
+        services.archive_detector(session, detector, by())
+    return no_content()

@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from tracker.api.planning_examples import PLANNING_EXAMPLES
+from tracker.api.deciding.comparison_example import BALANCED, COMPARISON, NO, YES
+from tracker.api.deciding.planning_examples import PLANNING_EXAMPLES
+from tracker.api.labelling.audit_examples import AUDIT_EXAMPLES
+from tracker.api.labelling.team_examples import TEAM_EXAMPLES
+from tracker.api.telling.webhook_examples import WEBHOOK_EXAMPLES
 
 _INSTANT = "2026-01-31T13:45:00Z"
 _NEXT = "http://localhost:8000/api/v1/detectors?limit=1&after=det_1"
@@ -13,8 +17,16 @@ _DETECTOR = {
     "classes": ["YES", "NO"],
     "confidence_level": 0.95,
     "target": 0.9,
+    "guideline": "YES if you see no gap.\nUNCLEAR if the door is out of sight.",
     "audit_rate": 1.0,
+    "gold_rate": 0.05,
     "labels_wanted": 1,
+    "method": "joint",
+    "stalled_after_hours": None,
+    "production_version": None,
+    "added_classes": [],
+    "predictor": None,
+    "slices": ["camera"],
     "created_at": _INSTANT,
     "archived_at": None,
     "versions": [{"name": "v3", "created_at": _INSTANT}],
@@ -35,6 +47,8 @@ _QUERY = {
     "label": "NO",
     "sampling": "random",
     "agreement": None,
+    "is_repeat": False,
+    "tags": ["blurry"],
 }
 _NEXT_QUERY = {
     "id": "iq_16777216",
@@ -44,6 +58,7 @@ _NEXT_QUERY = {
     **{name: _QUERY[name] for name in ("key", "input", "asked_at", "metadata")},
     **{name: _QUERY[name] for name in ("image_url", "image")},
     "sampling": "random",
+    "recheck": False,
     "reserved_until": "2026-01-31T13:50:00Z",
 }
 _LABEL = {
@@ -56,25 +71,7 @@ _LABEL = {
     "labelled_at": _INSTANT,
     "created_at": _INSTANT,
     "is_current": True,
-}
-_YES = {
-    "correct": 23,
-    "labelled": 28,
-    "accuracy": 0.8214285714285714,
-    "low": 0.6310666505176896,
-    "high": 0.9393570912747284,
-}
-_NO = {
-    "correct": 41,
-    "labelled": 44,
-    "accuracy": 0.9318181818181818,
-    "low": 0.8134379898466336,
-    "high": 0.9857123316715961,
-}
-_BALANCED = {
-    "accuracy": 0.8766233766233766,
-    "low": 0.6996243567934961,
-    "high": 0.9691065488084805,
+    "source": None,
 }
 _ROW = {
     "computed_at": _INSTANT,
@@ -84,9 +81,10 @@ _ROW = {
     "scope": "balanced",
     "correct": 64,
     "labelled": 72,
-    **_BALANCED,
+    **BALANCED,
     "confidence_level": 0.95,
     "method": "exact",
+    "formula": 1,
 }
 _REPORT = {
     "queries_added": 1,
@@ -126,79 +124,45 @@ _STUDY = {
     "added_by": "carol",
     "created_at": _INSTANT,
 }
-_COMPARISON = {
+_ESTIMATE = {
     "detector": "det_1",
     "name": "door",
-    "old": "v2",
-    "new": "v3",
+    "version": "v3",
     "computed_at": _INSTANT,
     "confidence_level": 0.95,
-    "paired": {
-        "method": "exact",
-        "pairs": 211,
-        "disagreeing": 0,
-        "classes": [
-            {
-                "class": "YES",
-                "pairs": 50,
-                "gained": 8,
-                "lost": 1,
-                "difference": 0.14,
-                "low": 0.02131213878647623,
-                "high": 0.2739749849262374,
-                "p_value": 0.0390625,
-            },
-            {
-                "class": "NO",
-                "pairs": 161,
-                "gained": 16,
-                "lost": 6,
-                "difference": 0.062111801242236024,
-                "low": 0.004851133807557655,
-                "high": 0.12384518511375282,
-                "p_value": 0.052478790283203125,
-            },
-        ],
-        "balanced": {
-            "difference": 0.10105590062111802,
-            "low": 0.0008692282936877405,
-            "high": 0.21394141254116494,
-        },
+    "method": "exact",
+    "labels": 72,
+    "last_label_at": _INSTANT,
+    "unclear": 1,
+    "corrections": 2,
+    "unstated": 0,
+    "targeted_left_out": 5,
+    "repeats_left_out": 2,
+    "includes_targeted": False,
+    "classes": [{"class": "YES", **YES}, {"class": "NO", **NO}],
+    "balanced": BALANCED,
+    "confusion": {"YES": {"YES": 23, "NO": 5}, "NO": {"YES": 3, "NO": 41}},
+    "target": 0.9,
+    "decision": {
+        "verdict": "undecided",
+        "target": 0.9,
+        "method": "anytime",
+        "low": 0.6938,
+        "high": 0.9774,
+        "labels_to_decide": 3222,
     },
-    "unpaired": {
-        "method": "exact",
-        "classes": [
-            {
-                "class": "YES",
-                "old": {"correct": 30, "labelled": 40, "accuracy": 0.75},
-                "new": {"correct": 23, "labelled": 28, "accuracy": 0.8214285714285714},
-                "difference": 0.0714285714285714,
-                "low": -0.28174501191316464,
-                "high": 0.38358320840660737,
-            },
-            {
-                "class": "NO",
-                "old": {
-                    "correct": 130,
-                    "labelled": 150,
-                    "accuracy": 0.8666666666666667,
-                },
-                "new": {"correct": 41, "labelled": 44, "accuracy": 0.9318181818181818},
-                "difference": 0.06515151515151507,
-                "low": -0.12735748901939917,
-                "high": 0.19708708167931735,
-            },
-        ],
-        "balanced": {
-            "difference": 0.06829004329004324,
-            "low": -0.23362562810250288,
-            "high": 0.3102959218412807,
-        },
-    },
-    "verdict": "better",
-    "verdict_from": "paired",
+    "no_decision_because": None,
+    "window": None,
+    "as_known_at": None,
 }
-
+_BADGE = {"id": "bdg_1", "created_at": _INSTANT, "created_by": "ann"}
+_OVERALL = {
+    "correct": 64,
+    "labelled": 72,
+    "accuracy": 0.8888888888888888,
+    "low": 0.7927,
+    "high": 0.9508,
+}
 EXAMPLES: dict[str, dict[str, Any]] = {
     "NewDetector": {
         "name": "door",
@@ -222,9 +186,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "sampling": "random",
     },
     "Query": _QUERY,
-    "QueryPage": {"items": [_QUERY], "next": None},
+    "QueryPage": {"items": [_QUERY], "next": None, "total": 1},
     "NextQuery": _NEXT_QUERY,
+    "QueryCompletion": {"predicted": "YES", "confidence": 0.97, "version": "v3"},
     "NewLabel": {"label": "NO", "sampling": "random", "note": "A hand is in the way."},
+    "NewTags": {"tags": ["blurry"]},
     "Label": _LABEL,
     "LabelPage": {"items": [_LABEL], "next": None},
     "ImportBody": {
@@ -240,36 +206,58 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "ImportReport": _REPORT,
     "Import": _IMPORT,
-    "ImportPage": {"items": [_IMPORT], "next": None},
-    "Estimate": {
-        "detector": "det_1",
-        "name": "door",
-        "version": "v3",
-        "computed_at": _INSTANT,
-        "confidence_level": 0.95,
-        "method": "exact",
-        "labels": 72,
-        "unclear": 1,
-        "targeted_left_out": 5,
-        "includes_targeted": False,
-        "classes": [{"class": "YES", **_YES}, {"class": "NO", **_NO}],
-        "balanced": _BALANCED,
-        "confusion": {"YES": {"YES": 23, "NO": 5}, "NO": {"YES": 3, "NO": 41}},
-        "decision": {
-            "verdict": "undecided",
-            "target": 0.9,
-            "method": "anytime",
-            "low": 0.6938,
-            "high": 0.9774,
-        },
+    "Mapping": {
+        "columns": {"predicted": "answer", "asked_at": "when"},
+        "classes": {"closed": "YES", "open": "NO"},
+        "extra": "metadata",
+        "time_zone": "Europe/Berlin",
+        "time_format": None,
     },
-    "Comparison": _COMPARISON,
+    "ImportPage": {"items": [_IMPORT], "next": None},
+    "Estimate": _ESTIMATE,
+    "MeasuredEstimate": {**_ESTIMATE, "overall": _OVERALL},
+    "MadeBadge": {
+        **_BADGE,
+        "token": "kf83nVdP0dZ0pWb1Vb7bqkYzv1r9Wm2c",
+        "svg": "http://localhost:8000/badge/kf83nVdP0dZ0pWb1Vb7bqkYzv1r9Wm2c.svg",
+        "json": "http://localhost:8000/badge/kf83nVdP0dZ0pWb1Vb7bqkYzv1r9Wm2c.json",
+        "embed": "http://localhost:8000/embed/kf83nVdP0dZ0pWb1Vb7bqkYzv1r9Wm2c",
+    },
+    "BadgePage": {"items": [_BADGE], "next": None},
+    "Comparison": COMPARISON,
     "HistoryPage": {
         "items": [
             _ROW,
-            {**_ROW, "scope": "YES", **_YES},
-            {**_ROW, "scope": "NO", **_NO},
+            {**_ROW, "scope": "YES", **YES},
+            {**_ROW, "scope": "NO", **NO},
         ],
+        "next": None,
+    },
+    "LabelFile": {
+        "items": [
+            {
+                "query": "iq_1",
+                "key": "frame-0001",
+                "version": "v3",
+                "predicted": "YES",
+                "confidence": 0.97,
+                "asked_at": _INSTANT,
+                "metadata": {"camera": "north"},
+                "label": "NO",
+                "sampling": "random",
+                "note": None,
+                "labeler": "alice",
+                "labelled_at": _INSTANT,
+                "is_current": True,
+                "input": None,
+                "is_repeat": False,
+                "tags": ["blurry"],
+            }
+        ],
+        "next": None,
+    },
+    "RoundFile": {
+        "items": [{"validation": 0.8958, "training": 0.9606, "no_information": 0.3333}],
         "next": None,
     },
     "NewStudy": {
@@ -302,9 +290,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         ],
     },
     **PLANNING_EXAMPLES,
+    **WEBHOOK_EXAMPLES,
+    **AUDIT_EXAMPLES,
+    **TEAM_EXAMPLES,
     "Problem": {
         "type": "about:blank",
-        "title": "The input is wrong",
+        "title": "Invalid input",
         "status": 422,
         "detail": "predicted: 'MAYBE' is not right: it must be one of YES, NO",
         "errors": [

@@ -6,21 +6,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flask import Response, current_app, send_from_directory
+from flask import Response, current_app, render_template, send_from_directory
 from flask_openapi3.models.info import Info
+from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
 from tracker.api.examples import EXAMPLES, TEXTS
-from tracker.api.imports import PREFER
-from tracker.api.once import PARAMETER
+from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
-from tracker.api.shapes import HistoryPage, Problem
+from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
-from tracker.services.import_rows import ImportBody
+from tracker.once import PARAMETER
+from tracker.services.estimates.slices import Slices
+from tracker.services.imports.checking import ImportBody
+from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries import NewQuery
-from tracker.services.studies import NewStudy
 
 OPTIONS: dict[str, Any] = {
     "info": Info(
@@ -32,6 +34,7 @@ OPTIONS: dict[str, Any] = {
         "until it is null. Errors are problem documents (RFC 9457). Wherever a "
         "detector's id stands in a path, its name works too.",
     ),
+    "servers": [Server(url="/", description="The server of this document.")],
     "security_schemes": {"key": {"type": "http", "scheme": "bearer"}},
     "doc_ui": False,
     # Every call documents a 400, so that nothing is added to what it says itself.
@@ -39,31 +42,22 @@ OPTIONS: dict[str, Any] = {
     "validation_error_model": Problem,
     "validation_error_callback": on_invalid_body,
 }
+_READ_BY_VIEWS = (
+    NewQuery,
+    ImportBody,
+    NewStudy,
+    HistoryPage,
+    LabelFile,
+    RoundFile,
+    Slices,
+)
 routes = build_routes("documentation", "This document.", public=True)
 
 _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
 _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
     "swagger-ui-bundle.js": _SWAGGER / "js",
-    "swagger.svg": _SWAGGER / "images",
 }
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tracker API</title>
-<link rel="icon" href="docs/swagger.svg">
-<link rel="stylesheet" href="docs/swagger-ui.css">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="docs/swagger-ui-bundle.js"></script>
-<script src="docs/start.js"></script>
-</body>
-</html>
-"""
 _START = """\
 window.ui = SwaggerUIBundle({
   url: "openapi.json",
@@ -84,8 +78,8 @@ def get_document() -> Response:
 @routes.get("/docs", responses=answers_file("text/html", problems=()))
 @requires(PUBLIC)
 def get_docs() -> Response:
-    """Read this document as a page that can try calls."""
-    return Response(_PAGE, content_type="text/html; charset=utf-8")
+    """Show this document as a page that can try calls."""
+    return Response(render_template("documentation.html"))
 
 
 @routes.route("/docs/<file>")
@@ -109,9 +103,10 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     document = deepcopy(app.api_doc)
     schemas = document["components"]["schemas"]
     # What comes in more than one way is read, or answered, by its view alone.
-    for model in (NewQuery, ImportBody, NewStudy, HistoryPage):
+    for model in _READ_BY_VIEWS:
         schema = get_model_schema(model)
-        schemas.update(schema.pop("$defs", {}))
+        # Those that are there already are as they are answered.
+        schemas |= schema.pop("$defs", {}) | schemas
         schemas[model.__name__] = schema
     for name, schema in schemas.items():
         # What a body refers to stands beside it and not inside of it.
@@ -143,7 +138,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter, which is left out and never null."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) != 1:
-        return schema
+        kept = {name: value for name, value in schema.items() if value is not None}
+        return {**kept, "anyOf": kinds} if kinds else schema
     return {
         **kinds[0],
         **({"description": text} if (text := schema.get("description")) else {}),

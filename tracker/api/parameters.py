@@ -1,9 +1,10 @@
-"""What may stand behind the question mark of an address, and in its path."""
+"""The parameters of a call, in its query string and in its path."""
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,19 +18,13 @@ from pydantic import (
 
 from tracker import stats
 from tracker.errors import FieldError
-from tracker.http import BadParametersError
-from tracker.services.fields import (
-    Input,
-    Instant,
-    Level,
-    Probability,
-    describe_errors,
-    show,
-)
+from tracker.http import BadParametersError, now
+from tracker.services.fields import Input, Level, Probability, parse_when
+from tracker.services.where import FORMS
+from tracker.services.wording import describe_errors, show
 from tracker.stats.arguments import MOST_LABELS
-from tracker.storage.base import parse_id
+from tracker.storage.base import parse_id, parse_whole
 
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_IN_LIST = 1000
 _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
@@ -37,6 +32,9 @@ _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 class Parameters(Input):
     """Base of the parameters of a call, which come as text."""
+
+    # Those that may be given more than once.
+    repeated: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -56,24 +54,27 @@ class Parameters(Input):
     def unknown(cls, name: str) -> FieldError:
         """Return the error of a parameter that this call does not have."""
         known = ", ".join(cls.model_fields) or "none"
-        return FieldError(name, f"is not a parameter of this call; there are: {known}")
+        return FieldError(
+            name, f"is not a parameter of this call; known parameters: {known}"
+        )
 
 
 class NoParameters(Parameters):
-    """Nothing may stand behind the question mark."""
+    """A call without query parameters."""
 
 
 def wrong_parameter(name: str, value: object, message: str) -> BadParametersError:
-    """Return the error of a parameter whose *value* makes no sense here."""
+    """Return the error of a query parameter whose *value* is invalid."""
     wrong = FieldError(name, f"{show(value)} is not right: {message}")
     return BadParametersError([wrong])
 
 
 def _parse_whole(value: object) -> object:
     if isinstance(value, str):
-        if not _WHOLE.fullmatch(value):
-            raise ValueError("it must be a whole number")
-        return int(value)
+        number = parse_whole(value)
+        if number is None:
+            raise ValueError("it must be a whole number of at most 63 bits")
+        return number
     return value
 
 
@@ -130,6 +131,10 @@ def _parse_list(parse: Callable[[object], object], value: object) -> object:
     return value
 
 
+def _parse_when(value: object) -> datetime:
+    return parse_when(value, at=now())
+
+
 def _check_storable(value: str) -> str:
     if "\x00" in value:
         raise ValueError("NUL is not allowed")
@@ -141,6 +146,7 @@ def _cursor_schema(prefix: str) -> WithJsonSchema:
 
 
 Limit = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_parse_whole)]
+DrawLimit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_parse_whole)]
 RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Text = Annotated[str, AfterValidator(_check_storable)]
@@ -178,6 +184,18 @@ LabelCursor = Annotated[
 StudyCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "stu")), _cursor_schema("stu")
 ]
+AuditCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "aud")), _cursor_schema("aud")
+]
+EventCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "evt")), _cursor_schema("evt")
+]
+DeliveryCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "dlv")), _cursor_schema("dlv")
+]
+BadgeCursor = Annotated[
+    int, BeforeValidator(partial(_parse_cursor, "bdg")), _cursor_schema("bdg")
+]
 ImportCursor = Annotated[
     int, BeforeValidator(partial(_parse_cursor, "imp")), _cursor_schema("imp")
 ]
@@ -188,17 +206,45 @@ Place = Annotated[
 ]
 
 
+# An instant, or so long before the request.
+When = Annotated[
+    datetime,
+    BeforeValidator(_parse_when),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date-time"},
+                {"type": "string", "pattern": "^[0-9]{1,4}[mhdw]$"},
+            ]
+        }
+    ),
+]
+
+
+AS_KNOWN_AT = (
+    "As it was known at this instant: without what came later, and with labels as "
+    "they were before later corrections."
+)
+
+
 class Page(Parameters):
     """Which page of a list."""
 
-    limit: Limit = Field(default=100, description="How many items a page has at most.")
+    limit: Limit = Field(
+        default=100, description="The maximum number of items on a page."
+    )
 
 
 class Window(Parameters):
     """A stretch of time."""
 
-    since: Instant | None = Field(default=None, description="At this instant or later.")
-    until: Instant | None = Field(default=None, description="Before this instant.")
+    since: When | None = Field(
+        default=None,
+        description="From this instant on, or from so long ago: 30m, 12h, 7d, 2w.",
+    )
+    until: When | None = Field(
+        default=None, description="Before this instant, in the same format."
+    )
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
@@ -207,6 +253,20 @@ class Window(Parameters):
                 "until", str(self.until), "it must be later than since"
             )
         return self
+
+
+class Where(Parameters):
+    """Which queries, by what is known of them."""
+
+    repeated: ClassVar[frozenset[str]] = frozenset({"where"})
+
+    where: list[Text] = Field(
+        default=[],
+        description="Only where this holds; repeatable, then all must hold. "
+        f"{FORMS} (both ends of a range belong to it; a date is its whole "
+        "day, in UTC). Metadata is read query by query, which takes seconds for a "
+        "million of them.",
+    )
 
 
 class DetectorPath(Input):
@@ -225,6 +285,24 @@ class StudyPath(Input):
     """A study in the path of an address."""
 
     id: str = Field(description="The study's id.")
+
+
+class AuditPath(Input):
+    """An audit in the path of an address."""
+
+    id: str = Field(description="The audit's id.")
+
+
+class WebhookPath(Input):
+    """A webhook in the path of an address."""
+
+    id: str = Field(description="The webhook's id.")
+
+
+class BadgePath(Input):
+    """A badge in the path of an address."""
+
+    id: str = Field(description="The badge's id.")
 
 
 class ImportPath(Input):

@@ -1,14 +1,14 @@
 """Queries: logged with their image and label, and found again."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from flask import Response
+from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.dumps import dump_query
-from tracker.api.once import answer_once
+from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
 from tracker.api.pages import dump_page
 from tracker.api.parameters import (
     DetectorPath,
@@ -17,72 +17,148 @@ from tracker.api.parameters import (
     QueryCursor,
     QueryPath,
     Text,
+    Where,
+    Window,
+    wrong_parameter,
 )
 from tracker.api.routes import answers, answers_file, build_routes
-from tracker.api.uploads import NEW_QUERY_BODY, read_new_query
 from tracker.errors import NotFoundError
-from tracker.http import account, context, database, now, requires
+from tracker.http import by, context, database, no_content, now, requires
+from tracker.once import answer_once
+from tracker.services import erasing, waiting
 from tracker.services import queries as services
 from tracker.services.detectors import (
-    check_class,
-    choose_versions,
     get_detector,
     get_open_detector,
 )
+from tracker.services.finding import QueryFilter, build_filter, find_queries
 from tracker.services.images import MEDIA_TYPES
+from tracker.services.waiting import QueryCompletion
+from tracker.shapes import Shape
 from tracker.storage import queries as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.finding import count_queries
+from tracker.storage.waiting import (
+    WaitingQuery,
+    count_waiting,
+    find_waiting,
+    list_waiting,
+)
 
-routes = build_routes("queries", "What was put to a detector, and what it said.")
+AnyQuery = storage.Query | WaitingQuery
+routes = build_routes("queries", "Inputs of a detector and its predictions.")
 
 
-class QueryList(Page):
+class QueryList(Page, Window, Where):
     """Which queries to list."""
 
-    labelled: Flag | None = Field(default=None, description="With a label, or without.")
+    labelled: Flag | None = Field(
+        default=None, description="Only queries with a label, or only those without."
+    )
     predicted: Text | None = Field(
-        default=None, description="Only with this prediction."
+        default=None, description="Only queries with this prediction."
     )
     label: Text | None = Field(
-        default=None, description="Only with this current label."
+        default=None, description="Only queries with this current label."
     )
-    version: Text | None = Field(default=None, description="Only of this version.")
+    version: Text | None = Field(
+        default=None, description="Only queries of this version."
+    )
+    key: Text | None = Field(
+        default=None,
+        description="Only queries with this key; a * at the end matches any ending.",
+    )
+    wrong: Flag | None = Field(
+        default=None,
+        description="Where the detector was wrong, or right: of those with a label "
+        "that is no UNCLEAR.",
+    )
     agreement: Literal["agreed", "disputed", "settled"] | None = Field(
         default=None,
-        description="Only where several people labelled it and this came of it.",
+        description="Only queries that several people labelled, with this outcome.",
     )
-    after: QueryCursor | None = Field(default=None, description="As it stands in next.")
+    versus: Text | None = Field(
+        default=None,
+        description="Only queries whose input was put to this other version too, where "
+        "exactly one of the two is right; with wrong=false what was gained, with "
+        "wrong=true what was lost.",
+    )
+    tag: Text | None = Field(
+        default=None, description="Only queries that are marked with this tag."
+    )
+    waiting: Flag | None = Field(
+        default=None,
+        description="true: only those that wait for their prediction, the newest "
+        "first; false: none of them. They are listed among the others if nothing else "
+        "is asked for.",
+    )
+    sort: Literal[
+        "newest",
+        "oldest",
+        "asked_at",
+        "-asked_at",
+        "confidence",
+        "-confidence",
+        "key",
+        "-key",
+    ] = Field(
+        default="newest",
+        description="- is downwards; those without a value come last.",
+    )
+    after: QueryCursor | None = Field(default=None, description="The value from next.")
+
+    @property
+    def takes_waiting(self) -> bool:
+        """Whether queries without a prediction are among those that are asked for."""
+        asked = self.model_dump(exclude={"waiting", "after", "limit"})
+        usual = type(self)().model_dump(exclude={"waiting", "after", "limit"})
+        if self.waiting and asked != usual:
+            raise wrong_parameter(
+                "waiting", "true", "nothing else can be asked of queries that wait"
+            )
+        return self.waiting or (self.waiting is None and asked == usual)
 
 
 @routes.post(
     "/detectors/<detector:id>/queries",
-    responses=answers({201: shapes.Query, 200: shapes.Query}, 404, 409, 413, 415, 422),
+    responses=answers(
+        {201: services.Query, 200: services.Query}, 404, 409, 413, 415, 422
+    ),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
 @requires("editor")
 def log_query(path: DetectorPath) -> Response:
-    """Log a query, maybe with its label.
+    """Log a query, with or without its label.
 
     The same key again with the same content answers 200 and the stored query; with
     other content it is a 409.
     """
     new, image = read_new_query()
 
-    def log(session: Session) -> tuple[dict[str, Any], int]:
+    def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
         query, is_new = services.log_query(
             session,
             detector,
             new,
-            labeler=account().name,
-            created_at=now(),
+            by(),
             image=image,
         )
-        answer = dump_query(session, query, version=new.version)
-        return answer, 201 if is_new else 200
+        return _describe(session, query), 201 if is_new else 200
 
     return answer_once(log, content=f"{image}\n{new.model_dump_json()}")
+
+
+def _describe(session: Session, query: AnyQuery) -> services.Query:
+    return waiting.describe_any(session, query, image=address_of_image(query))
+
+
+def address_of_image(query: AnyQuery) -> str | None:
+    """Return where the image of *query* is, None if it has none."""
+    if query.image is None:
+        return None
+    return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
 
 
 @routes.get(
@@ -90,43 +166,124 @@ def log_query(path: DetectorPath) -> Response:
 )
 @requires("viewer")
 def list_queries(path: DetectorPath, query: QueryList) -> dict[str, Any]:
-    """List the queries of a detector, the newest first."""
+    """List the queries of a detector, the newest first unless sorted otherwise."""
     with database().read() as session:
-        return dump_page(
-            _find(session, get_detector(session, path.id), query),
+        detector = get_detector(session, path.id)
+        is_mixed = query.takes_waiting
+        found, total = (_list_any if is_mixed else _list_predicted)(
+            session, detector, query
+        )
+        page = dump_page(
+            found,
             query.limit,
-            lambda found: dump_query(session, found),
+            lambda found: _describe(session, found),
             lambda found: dump_id("iq", found.id),
         )
+        return page | {"total": total}
 
 
-def _find(session: Session, detector: Detector, query: QueryList) -> Any:
-    if query.predicted is not None:
-        check_class(detector, query.predicted, field="predicted", may_be_unclear=False)
-    if query.label is not None:
-        check_class(detector, query.label, field="label", may_be_unclear=True)
-    version_id = None
-    if query.version not in {None, "*"}:
-        version_id = choose_versions(session, detector, query.version)[0].id
-    return storage.list_queries(
+def _list_predicted(
+    session: Session, detector: Detector, query: QueryList
+) -> tuple[Sequence[AnyQuery], int]:
+    wanted = _parse_filter(query)
+    found = find_queries(
         session,
-        detector.id,
+        detector,
+        wanted,
+        sort=query.sort,
+        after=_find_place(session, detector, query),
+        limit=query.limit + 1,
+        at=now(),
+    )
+    conditions = build_filter(session, detector, wanted, at=now())
+    return found, count_queries(session, conditions)
+
+
+def _list_any(
+    session: Session, detector: Detector, query: QueryList
+) -> tuple[Sequence[AnyQuery], int]:
+    """Return those that wait, alone or merged with the others, the newest first."""
+    if query.after is not None and find_waiting(session, query.after) is None:
+        _find_place(session, detector, query)
+    place: dict[str, Any] = {"before": query.after, "limit": query.limit + 1}
+    found: list[AnyQuery] = [*list_waiting(session, detector.id, **place)]
+    total = count_waiting(session, detector.id)
+    if not query.waiting:
+        found += storage.list_queries(session, detector.id, **place)
+        total += count_queries(session, storage.build_conditions(detector.id))
+        found.sort(key=lambda one: one.id, reverse=True)
+    return found[: query.limit + 1], total
+
+
+def _find_place(
+    session: Session, detector: Detector, query: QueryList
+) -> storage.Query | None:
+    if query.after is None:
+        return None
+    found = storage.find_query_of(session, detector.id, query.after)
+    if found is None:
+        message = "there is no such query any more; begin with the first page"
+        raise wrong_parameter("after", dump_id("iq", query.after), message)
+    return found
+
+
+def _parse_filter(query: QueryList) -> QueryFilter:
+    return QueryFilter(
         labelled=query.labelled,
         predicted=query.predicted,
         label=query.label,
-        version_id=version_id,
+        version=query.version,
+        key=query.key,
+        is_wrong=query.wrong,
         agreement=query.agreement,
-        before=query.after,
-        limit=query.limit + 1,
+        versus=query.versus,
+        tag=query.tag,
+        where=query.where,
+        since=query.since,
+        until=query.until,
     )
 
 
-@routes.get("/queries/<id>", responses=answers({200: shapes.Query}, 404))
+@routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
 @requires("viewer")
 def get_query(path: QueryPath) -> dict[str, Any]:
-    """Look at a query."""
+    """Get a query."""
     with database().read() as session:
-        return dump_query(session, services.get_query(session, path.id))
+        return _describe(
+            session, waiting.find_any(session, path.id, seen_by=by().name)
+        ).dump()
+
+
+@routes.patch(
+    "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
+)
+@requires("editor")
+def complete_query(path: QueryPath, body: QueryCompletion) -> dict[str, Any]:
+    """Give a query its input, or one that waits for it the prediction.
+
+    Queries that wait come by the device API.  With its input a query shares the label
+    of all that were put to it.  Once more the same answers the same; another prediction
+    or input is a 409.
+    """
+
+    def complete(session: Session) -> dict[str, Any]:
+        query = waiting.complete_query(session, path.id, body, by())
+        return _describe(session, query).dump()
+
+    return database().run(complete)
+
+
+@routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
+@requires("admin")
+def erase_query(path: QueryPath) -> Response:
+    """Erase a query: its image, metadata, input and notes, never what was counted.
+
+    The counts and the history stay as they are.  From then on the query answers 410.
+    """
+    name = database().run(lambda session: erasing.erase_query(session, path.id, by()))
+    if name is not None:
+        context().images.delete(name)
+    return no_content()
 
 
 @routes.get(
@@ -135,9 +292,9 @@ def get_query(path: QueryPath) -> dict[str, Any]:
 )
 @requires("viewer")
 def get_image(path: QueryPath) -> Response:
-    """Get the image of a query, as it was written anew when it came in."""
+    """Get the image of a query, as it was encoded again on upload."""
     with database().read() as session:
-        name = services.get_query(session, path.id).image
+        name = waiting.find_any(session, path.id).image
     if name is None:
         raise NotFoundError("the query has no image")
     try:

@@ -1,4 +1,4 @@
-"""What all routes of the API have in common."""
+"""What all routes of the API share."""
 
 from typing import Any
 
@@ -10,29 +10,34 @@ from pydantic import ValidationError
 from werkzeug.routing import BaseConverter
 
 from tracker.api.parameters import NoParameters
-from tracker.api.rates import limit_rate
-from tracker.api.shapes import Shape
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError, dump_errors, problem, read_json_body
-from tracker.services.detectors import UnknownVersionError
-from tracker.services.fields import describe_errors, refuse
+from tracker.rates import limit_rate
+from tracker.services.versions import UnknownVersionError
+from tracker.services.wording import describe_errors, invalid
+from tracker.shapes import Shape
 
 PREFIX = "/api/v1"
 _PROBLEM = {
     "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
 }
 _PROBLEMS = {
-    400: "The request cannot be read, or its parameters are wrong; see errors.",
-    401: "There is no valid API key.",
-    403: "The role of the key does not suffice.",
-    404: "There is no such thing.",
-    409: "It contradicts what is stored.",
+    400: "The request cannot be parsed, or a parameter is invalid; see errors.",
+    401: "The API key is missing or invalid.",
+    403: "The role of the key does not allow this.",
+    404: "Not found.",
+    409: "The request conflicts with stored data.",
+    410: "It was erased.",
     413: "The body is too large.",
-    415: "The media type is not read here.",
-    422: "The input is wrong; see errors.",
-    429: "The key has sent too many requests; go on after Retry-After seconds.",
-    503: "What is needed is away or busy, or the disk is full; try again.",
+    415: "Unsupported media type.",
+    422: "The input is invalid; see errors.",
+    429: "Too many requests with this key; retry after Retry-After seconds.",
+    503: "The database is unavailable or busy, or the disk is full; try again.",
 }
+# The schema of a file that is sent or received as it is.
+BYTES = {"type": "string", "format": "binary"}
+# Text, though the name of the type does not say so.
+_TEXTS = {"application/x-ndjson", "image/svg+xml"}
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)
 
@@ -52,8 +57,9 @@ class LastDetectorConverter(DetectorConverter):
     """
 
     regex = (
-        r"(?!.+/(?:queries|imports?|estimate|comparison|history|recompute|next|plan"
-        r"|studies|chart\.(?:svg|png|json))\Z).+?"
+        r"(?!.+/(?:queries|audits|badges|imports?|estimate|comparison|history"
+        r"|recompute|next|plan|labels|studies|events|thresholds|calibration"
+        r"|judges|gold|assignments|labelers|rechecks|chart\.(?:svg|png|json))\Z).+?"
     )
 
 
@@ -77,9 +83,9 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
 
 
 def _on_unknown_version(error: UnknownVersionError) -> Response:
-    # A page of it does not exist; here it is a parameter that is wrong.
+    # On a page this is a 404; here it is an invalid parameter.
     wrong = [FieldError("version", str(error))]
-    return problem(400, "The input is wrong", str(error), errors=dump_errors(wrong))
+    return problem(400, "Invalid input", str(error), errors=dump_errors(wrong))
 
 
 def _operation_id(*, name: str, path: str, method: str) -> str:  # noqa: ARG001 - as called.
@@ -102,15 +108,15 @@ def answers(success: dict[int, type[Shape]], *problems: int) -> ResponseDict:
 
 
 def answers_later(shape: type[Shape]) -> ResponseDict:
-    """Return what a call answers that is carried out by and by."""
+    """Return what a call answers whose work is done in the background."""
     headers = {
-        "Location": "Where to ask how far it is.",
+        "Location": "The address of its progress.",
         "Preference-Applied": "respond-async.",
-        "Retry-After": "After how many seconds to ask.",
+        "Retry-After": "How many seconds to wait before the next request.",
     }
     return {
         "202": {
-            "description": "It is carried out by and by, as Prefer asked for.",
+            "description": "The import runs in the background, as requested by Prefer.",
             "headers": {
                 name: {"description": said, "schema": {"type": "string"}}
                 for name, said in headers.items()
@@ -123,17 +129,24 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
 def answers_file(
     *media_types: str, problems: tuple[int, ...], page: type[Shape] | None = None
 ) -> ResponseDict:
-    """Return what a call answers that gives a file away, or else a *page*."""
+    """Return what a call answers that sends a file; as JSON it is a *page*.
+
+    JSON comes first, because generated clients take the first type that they know.
+    """
+    content = {name: {"schema": _schema_of_file(name)} for name in media_types}
+    if page is not None:
+        content = {**_content(page), **content, **_content(page)}
     return {
-        "200": {
-            "description": "The file." if page is None else "The file, or a page.",
-            "content": {
-                **{name: {} for name in media_types},
-                **({} if page is None else _content(page)),
-            },
-        },
+        "200": {"description": "The content.", "content": content},
         **_problems(*problems),
     }
+
+
+def _schema_of_file(media_type: str) -> dict[str, Any]:
+    if media_type == "application/json":
+        return {"type": "object"}
+    is_text = media_type.startswith("text/") or media_type in _TEXTS
+    return {"type": "string"} if is_text else BYTES
 
 
 def _content(shape: type[Shape]) -> dict[str, Any]:
@@ -150,8 +163,9 @@ def check_request() -> None:
     takes = current_app.view_functions[str(request.endpoint)].__annotations__
     if "query" not in takes:
         NoParameters.model_validate(request.args.to_dict())
+    repeated: frozenset[str] = getattr(takes.get("query"), "repeated", frozenset())
     for name, values in request.args.lists():
-        if len(values) > 1:
+        if len(values) > 1 and name not in repeated:
             raise BadParametersError.of(name, "is given more than once")
     if "body" in takes and request.method in {"POST", "PATCH"}:
         read_json_object()
@@ -162,7 +176,7 @@ def read_json_object() -> dict[str, Any]:
     read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):
-        refuse("body", value, "it must be a JSON object")
+        raise invalid("body", value, "it must be a JSON object")
     return value
 
 

@@ -104,6 +104,19 @@ def x_axis(x: Axis, domain: tuple[float, float], width: int) -> dict[str, Any]:
     return labels_axis(domain, width) if x == "labels" else time_axis(domain, width)
 
 
+def x_scale(
+    x: Axis, domain: tuple[float, float], ends: tuple[int, int]
+) -> dict[str, Any]:
+    """Return the horizontal scale from *domain* to pixels."""
+    if x == "labels":
+        return {"type": "log", "domain": list(domain), "range": [*ends], "nice": False}
+    # Vega-Lite would read a domain of numbers as instants for the beginnings of marks
+    # and as numbers for their ends, and complain that the two differ.
+    start, end = ({"expr": f"{value:.0f}"} for value in domain)
+    places = {"domainMin": start, "domainMax": end, "range": [*ends]}
+    return {"type": "utc", "nice": False, **places}
+
+
 def _round_number_below(value: float) -> int:
     if value < 1:
         return 1

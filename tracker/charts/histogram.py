@@ -20,7 +20,7 @@ class Column:
 
 
 def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
-    """Return the columns of *values* upon an axis from *start* to 1.
+    """Return the columns of *values* on an axis from *start* to 1.
 
     The highest one fills the plot, and places without a value have none.  Raises
     ValueError unless every value lies on the axis.

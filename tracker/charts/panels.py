@@ -1,4 +1,4 @@
-"""One panel: a band from low to high, the estimate as a line upon it."""
+"""One panel: a band from low to high, with the estimate as a line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,27 @@ from itertools import pairwise
 from typing import Any
 
 from tracker.charts import axes, words
+from tracker.charts.overlay import (
+    NOTHING,
+    SPACE,
+    STRIP,
+    Frame,
+    Overlay,
+    draw_lately,
+    draw_marks,
+    draw_states,
+)
 from tracker.charts.rounding import outward
-from tracker.charts.series import Axis, Point
+from tracker.charts.series import Axis
 from tracker.charts.sheet import AXIS_ROOM, SIDE, TOP
 from tracker.charts.themes import Colours
 from tracker.charts.view import View
+from tracker.shapes import Moment
 
 Spec = dict[str, Any]
+
+# What two names in a margin are apart at least.
+_APART = 16
 
 # The names of the fields are ours alone.  A name from a user never becomes a
 # field, a parameter or part of an expression, so nothing in it can be executed.
@@ -30,15 +44,31 @@ class Panel:
     """What tells one panel from another; *number* is unique in its chart."""
 
     number: int
-    points: Sequence[Point]
+    points: Sequence[Moment]
     heading: Spec
     colour: str
     width: int
     height: int
     y_domain: tuple[float, float]
     has_y_labels: bool = True
-    x_title: str | None = None
+    x_title: str | list[str] | None = None
     target: float | None = None
+    # The interval that the verdict goes by, in order.
+    deciding: Sequence[Moment] = ()
+    # Beside the plot, for the names of what is drawn.
+    margin: int = SIDE
+    overlay: Overlay = NOTHING
+
+    @property
+    def floor(self) -> int:
+        """Where the plot ends: above the strip of verdicts, if there is one."""
+        return self.height - (STRIP + SPACE if self.overlay.states else 0)
+
+    def reach(self, share: float) -> float:
+        """Return how many pixels above the bottom *share* is drawn."""
+        low, high = self.y_domain
+        inside = min(1.0, max(0.0, (share - low) / (high - low)))
+        return inside * (self.floor - TOP)
 
 
 def draw(panel: Panel, view: View, colours: Colours) -> Spec:
@@ -55,9 +85,12 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
             _band(panel, colours),
             _edge(panel, "low"),
             _edge(panel, "high"),
+            *_whisker(panel, view, colours),
             *_target(panel, view, colours),
             _line(panel),
             *_now(panel, colours, rows[-1]),
+            *_names(panel, view, rows[-1], colours),
+            *_over(panel, view, colours),
             _readings(panel, colours),
         ],
     }
@@ -74,7 +107,7 @@ def _rows(panel: Panel, view: View) -> list[Spec]:
     ]
 
 
-def _row(point: Point, *, is_class: bool) -> Spec:
+def _row(point: Moment, *, is_class: bool) -> Spec:
     estimate = words.accuracy(point) or "none yet"
     # A mean of classes is no count divided by another, so it stands alone.
     if is_class and (k_of_n := words.counts(point)):
@@ -93,21 +126,16 @@ def _row(point: Point, *, is_class: bool) -> Spec:
     }
 
 
-def _place(point: Point, x: Axis) -> int:
+def _place(point: Moment, x: Axis) -> int:
     return point.labels if x == "labels" else axes.milliseconds(point.computed_at)
 
 
 def _x(panel: Panel, view: View) -> Spec:
-    is_time = view.x == "time"
+    ends = (1, panel.width - panel.margin)
     return {
         "field": "x",
-        "type": "temporal" if is_time else "quantitative",
-        "scale": {
-            "type": "utc" if is_time else "log",
-            "domain": list(view.x_domain),
-            "range": [1, panel.width - SIDE],
-            "nice": False,
-        },
+        "type": "temporal" if view.x == "time" else "quantitative",
+        "scale": axes.x_scale(view.x, view.x_domain, ends),
         "axis": axes.x_axis(view.x, view.x_domain, panel.width),
         "title": panel.x_title,
     }
@@ -119,7 +147,7 @@ def _y(field: str, panel: Panel) -> Spec:
         "type": "quantitative",
         "scale": {
             "domain": list(panel.y_domain),
-            "range": [panel.height, TOP],
+            "range": [panel.floor, TOP],
             "nice": False,
             # Not clipping: it takes a clip path per mark, and some programs that
             # open SVG then draw nothing.
@@ -130,7 +158,7 @@ def _y(field: str, panel: Panel) -> Spec:
 
 
 def _y_axis(panel: Panel) -> Spec:
-    axis = axes.percent_axis(panel.y_domain, panel.height)
+    axis = axes.percent_axis(panel.y_domain, panel.floor)
     if not panel.has_y_labels:
         axis |= {"labels": False, "minExtent": 0, "maxExtent": 0}
     return {"axis": axis}
@@ -164,27 +192,113 @@ def _line(panel: Panel) -> Spec:
     }
 
 
+def _whisker(panel: Panel, view: View, colours: Colours) -> list[Spec]:
+    """Return the ends of the interval that decides, as two thin lines."""
+    if not panel.deciding:
+        return []
+    start, end = view.x_domain
+    ends = [
+        {"x": max(start, min(end, _place(one, view.x))), "low": low, "high": high}
+        for one in panel.deciding
+        for low, high in [map(float, outward(one.low, one.high, 6))]
+    ]
+    data = {"values": [*ends, ends[-1] | {"x": end}]}
+    mark: Spec = {"type": "line", "interpolate": "step-after", "color": colours.muted}
+    return [
+        {
+            "data": data,
+            "mark": mark | {"strokeWidth": 1},
+            "encoding": {"y": _y(field, panel)},
+        }
+        for field in ("low", "high")
+    ]
+
+
 def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
     if panel.target is None:
         return []
-    start, end = view.x_domain
-    text: Spec = {"type": "text", "text": f"target {words.chosen(panel.target)}"}
-    text |= {"align": "right", "fontSize": 12, "fontWeight": 600, "dx": -8}
-    # Above the line, except where it would run into the title.
-    room = (1 - panel.target) / (1 - panel.y_domain[0]) * panel.height
-    text |= (
-        {"baseline": "bottom", "dy": -4} if room > 20 else {"baseline": "top", "dy": 5}
-    )
-    ends = {"values": [{"x": place, "target": panel.target} for place in (start, end)]}
-    label = {"data": {"values": ends["values"][1:]}}
-    y = {"y": _y("target", panel)}
-    halo: Spec = {"stroke": colours.background, "strokeWidth": 3, "strokeOpacity": 0.8}
-    rule: Spec = {"type": "line", "color": colours.text, "strokeDash": [6, 4]}
+    ends = [{"x": place, "target": panel.target} for place in view.x_domain]
+    rule: Spec = {"type": "line", "color": colours.text, "strokeDash": [5, 4]}
     return [
-        {"data": ends, "mark": rule | {"strokeWidth": 1.25}, "encoding": y},
-        label | {"mark": text | halo, "encoding": y},
-        label | {"mark": text | {"color": colours.text}, "encoding": y},
+        {
+            "data": {"values": ends},
+            "mark": rule | {"strokeWidth": 1.25},
+            "encoding": {"y": _y("target", panel)},
+        }
     ]
+
+
+def _over(panel: Panel, view: View, colours: Colours) -> list[Spec]:
+    """Return what is drawn over the panel: a window, events and verdicts."""
+    frame = Frame(
+        x=view.x,
+        x_domain=view.x_domain,
+        width=panel.width - panel.margin,
+        height=panel.floor,
+        top=TOP,
+    )
+    return [
+        *draw_lately(panel.overlay, frame, _y("low", panel), colours),
+        *draw_marks(panel.overlay, frame, colours),
+        *draw_states(panel.overlay, frame, panel.height, colours),
+    ]
+
+
+def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
+    """Return the names of the lines in the margin, each beside the end of its own."""
+    if panel.number:
+        return []
+    # That of the target keeps its place, and the others make room for it.
+    named: list[tuple[float | None, str, Spec]] = [
+        (
+            panel.target,
+            "" if panel.target is None else f"target {words.chosen(panel.target)}",
+            {"color": colours.text},
+        ),
+        (row["accuracy"], row["estimate"], {"color": panel.colour, "fontSize": 14}),
+    ]
+    if panel.overlay.lately:
+        last = panel.overlay.lately[-1]
+        said = [panel.overlay.lately_name, words.accuracy(last) or "none yet"]
+        named.append((last.accuracy, "\n".join(said), {"color": colours.lately}))
+    usual: Spec = {"type": "text", "align": "left", "baseline": "middle", "dx": 9}
+    usual |= {"fontSize": 12, "fontWeight": 600, "lineBreak": "\n"}
+    names: list[Spec] = []
+    taken: list[float] = []
+    for share, text, look in named:
+        if share is None:
+            continue
+        own = panel.reach(share)
+        place = _make_room(own, taken, 0.0, panel.floor - TOP, lines=text.count("\n"))
+        taken += [place - line * _APART for line in range(text.count("\n") + 1)]
+        names.append(
+            {
+                "data": {"values": [{"x": view.x_domain[1], "y": share}]},
+                "mark": usual | look | {"text": text, "dy": round(own - place)},
+                "encoding": {"y": _y("y", panel)},
+            }
+        )
+    return names
+
+
+def _make_room(
+    own: float, taken: Sequence[float], low: float, high: float, *, lines: int
+) -> float:
+    """Return the place nearest to *own* for a name of so many more *lines* below it."""
+    places = [own, *(t + _APART * (1 + lines) for t in taken)]
+    places += [t - _APART for t in taken]
+    free = [
+        place
+        for place in places
+        # Beside the title there is room, above the plot.
+        if low <= place <= high + 1.5 * _APART
+        and all(
+            abs(place - line * _APART - t) >= _APART
+            for line in range(lines + 1)
+            for t in taken
+        )
+    ]
+    return min(free, key=lambda place: abs(place - own), default=own)
 
 
 def _now(panel: Panel, colours: Colours, row: Spec) -> list[Spec]:

@@ -13,3 +13,9 @@ def rounded(value: float, places: int, rounding: str) -> Decimal:
     # A Decimal holds a float exactly; multiplying and flooring floats would now
     # and then round inward.
     return Decimal(value).quantize(Decimal(1).scaleb(-places), rounding)
+
+
+def percents(low: float, high: float) -> tuple[str, str]:
+    """Return *low* and *high* in percent with two places, rounded outward."""
+    down, up = outward(low, high, 4)
+    return f"{100 * down:.2f}", f"{100 * up:.2f}"

@@ -3,24 +3,12 @@
 import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Literal
 
+from tracker.shapes import Moment
+
 Axis = Literal["labels", "time"]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One row of a snapshot: an estimate after so many labels."""
-
-    labels: int
-    computed_at: datetime
-    correct: int | None
-    labelled: int | None
-    accuracy: float | None
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +16,12 @@ class Series:
     """The history of one class, or of the balanced accuracy."""
 
     scope: str
-    points: Sequence[Point]
+    points: Sequence[Moment]
 
 
 def thin(
-    points: Sequence[Point], *, limit: int = 250, x: Axis = "labels"
-) -> list[Point]:
+    points: Sequence[Moment], *, limit: int = 250, x: Axis = "labels"
+) -> list[Moment]:
     """Return at most *limit* of *points*, spread evenly along the axis *x*.
 
     Evenly means evenly in the logarithm of the labels, or evenly in time.  The
@@ -56,7 +44,7 @@ def thin(
     return [points[index] for index in sorted(kept)]
 
 
-def _rising_keys(points: Sequence[Point], x: Axis) -> list[float]:
+def _rising_keys(points: Sequence[Moment], x: Axis) -> list[float]:
     keys: list[float] = []
     highest = -math.inf
     for point in points:
@@ -67,13 +55,13 @@ def _rising_keys(points: Sequence[Point], x: Axis) -> list[float]:
     return keys
 
 
-def _key(point: Point, x: Axis) -> float:
+def _key(point: Moment, x: Axis) -> float:
     if x == "time":
         return point.computed_at.timestamp()
     return math.log(max(point.labels, 1))
 
 
-def in_order(points: Sequence[Point], *, x: Axis) -> list[Point]:
+def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
     """Return *points* so that they only go forward along the axis *x*.
 
     Along the labels the newest reading wins: a label corrected to unclear lowers
@@ -82,12 +70,12 @@ def in_order(points: Sequence[Point], *, x: Axis) -> list[Point]:
     stands still instead, because no reading may be lost to it.  Points without a
     scored label say nothing and have no place on a logarithmic axis.
     """
-    path: list[Point] = []
+    path: list[Moment] = []
     for point in points:
         if point.labels <= 0:
             continue
         if x == "time" and path and point.computed_at < path[-1].computed_at:
-            path.append(replace(point, computed_at=path[-1].computed_at))
+            path.append(point.model_copy(update={"computed_at": path[-1].computed_at}))
             continue
         while x == "labels" and path and path[-1].labels >= point.labels:
             path.pop()
@@ -95,11 +83,11 @@ def in_order(points: Sequence[Point], *, x: Axis) -> list[Point]:
     return path
 
 
-def widest(paths: Sequence[Sequence[Point]], *, limit: int) -> list[int]:
+def widest(paths: Sequence[Sequence[Moment]], *, limit: int) -> list[int]:
     """Return, in order, the places of the *limit* widest intervals now."""
     order = sorted(range(len(paths)), key=lambda index: (-_width(paths[index]), index))
     return sorted(order[:limit])
 
 
-def _width(points: Sequence[Point]) -> float:
-    return points[-1].high - points[-1].low if points else 0.0
+def _width(points: Sequence[Moment]) -> float:
+    return points[-1].width if points else 0.0

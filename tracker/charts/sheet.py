@@ -15,6 +15,9 @@ TOP, SIDE = 6, 6
 
 GAP = 24
 
+# Beside the large panel, for the names of its lines.
+MARGIN = 88
+
 # Half of the last number on a horizontal axis may stand beyond the panel.
 _EDGE = 8
 _MOST_COLUMNS = 5

@@ -26,6 +26,12 @@ class Colours:
     balanced: str
     classes: tuple[str, ...]
     band: float
+    # The line of the last labels, events, and behind the words of verdicts.
+    lately: str
+    warn: str
+    good: str
+    bad: str
+    plain: str
 
 
 COLOURS: dict[Theme, Colours] = {
@@ -41,6 +47,11 @@ COLOURS: dict[Theme, Colours] = {
             *("#498e00", "#728181", "#8f2bd0", "#1687a3"),
         ),
         band=0.16,
+        lately="#a84a08",
+        warn="#7a4b00",
+        good="#bfe5d5",
+        bad="#f5c3cc",
+        plain="#dededa",
     ),
     "dark": Colours(
         background="#262626",
@@ -54,6 +65,11 @@ COLOURS: dict[Theme, Colours] = {
             *("#b4e04a", "#f0d6cb", "#cf6bff", "#9aa8a8"),
         ),
         band=0.2,
+        lately="#f78b50",
+        warn="#f2c14e",
+        good="#1d5340",
+        bad="#6b2a39",
+        plain="#474747",
     ),
 }
 

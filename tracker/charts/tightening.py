@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracker.charts import words
+from tracker.charts.overlay import NOTHING, Overlay
 from tracker.charts.panels import Panel, draw
-from tracker.charts.series import Axis, Point, Series, in_order, thin, widest
-from tracker.charts.sheet import GAP, Layout, Sheet, build_sheet
+from tracker.charts.series import Axis, Series, in_order, widest
+from tracker.charts.sheet import GAP, MARGIN, Layout, Sheet, build_sheet
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
 from tracker.charts.view import View, build_view
-
-__all__ = ["CLASS_LIMIT", "Point", "Series", "thin", "tightening_chart"]
+from tracker.shapes import Moment
 
 # More panels than this are no longer looked at one by one.
 CLASS_LIMIT = 12
@@ -30,7 +30,7 @@ _X_TITLE: dict[Axis, str] = {
 class _Class:
     name: str
     colour: str
-    points: Sequence[Point]
+    points: Sequence[Moment]
 
 
 def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
@@ -46,13 +46,19 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     width: int | None = None,
     height: int | None = None,
     class_count: int | None = None,
+    deciding: Sequence[Moment] = (),
+    is_whole: bool = False,
+    overlay: Overlay | None = None,
 ) -> dict[str, Any]:
     """Return the Vega-Lite specification of the tightening chart.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
     *width* is that of the whole picture and *height* that of the large panel.
-    Beyond 12 classes only those with the widest intervals now are drawn; a caller
-    who has left some out already says in *class_count* how many there are.
+    *deciding* is the history of the interval that the verdict goes by; its ends are
+    drawn as thin lines.  The vertical axis begins where the data are, or at 0 if
+    *is_whole*.  An *overlay* is drawn over the large panel.  Beyond 12 classes only
+    those with the widest intervals now are drawn; a caller who has left some out
+    already says in *class_count* how many there are.
 
     The data are inline and thinned to what a screen can show.  Titles and names
     of classes may be anything: they are only ever shown.
@@ -65,16 +71,21 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     classes = _classes(series[1:], x, colours)
     count = max(class_count or 0, len(series) - 1)
     notes = _notes(confidence_level, method, len(classes), count)
-    view = build_view([balanced, *(one.points for one in classes)], x)
+    notes += _legend(target, has_whisker=bool(deciding))
+    paths = [balanced, *(one.points for one in classes)]
+    view = build_view(paths, x, is_whole=is_whole)
+    whisker = in_order(deciding, x=x)
+    over = overlay or NOTHING
+    large = _large_panel(balanced, whisker, view, sheet, colours, target, over)
     rows = [
-        draw(_large_panel(balanced, view, sheet, colours, target), view, colours),
+        draw(large, view, colours),
         *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
     ]
     return _page(
         rows,
         colours=colours,
         heading=_heading(title, notes, sheet),
-        description=_describe(title, notes, balanced[-1], classes, target),
+        description=_describe(title, notes, balanced[-1], classes, target, over),
     )
 
 
@@ -92,19 +103,32 @@ def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class
     return [one for one in classes if one.points]
 
 
-def _large_panel(
-    points: Sequence[Point],
+def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
+    points: Sequence[Moment],
+    deciding: Sequence[Moment],
     view: View,
     sheet: Sheet,
     colours: Colours,
     target: float | None,
+    overlay: Overlay,
 ) -> Panel:
     reading = words.balanced_reading(points[-1])
+    heading: dict[str, Any]
     if sheet.layout == "wide":
         heading = {"text": f"Balanced accuracy — {reading}", "fontSize": 16}
     else:
         heading = {"text": "Balanced accuracy", "fontSize": 14, "subtitle": reading}
     drawn = view.cut(points, limit=_POINTS)
+    whisker = view.cut(deciding, limit=_POINTS) if deciding else []
+    if any(mark.kind == "alarm" for mark in overlay.marks):
+        # Above the plot there is room for what they are called.
+        heading["offset"] = 26
+    every = [*drawn, *whisker, *overlay.lately]
+    domain = view.percent_domain(every, target=target)
+    x_title = [_X_TITLE[view.x]]
+    if view.is_cut(every, domain[0]):
+        begins = f"The axis begins at {words.chosen(domain[0])}"
+        x_title.append(f"{begins}; at first the band reached further down.")
     return Panel(
         number=0,
         points=drawn,
@@ -112,9 +136,12 @@ def _large_panel(
         colour=colours.balanced,
         width=sheet.panel_width(1),
         height=sheet.large_height,
-        y_domain=view.percent_domain(drawn, target=target),
-        x_title=_X_TITLE[view.x],
+        y_domain=domain,
+        x_title=x_title if len(x_title) > 1 else x_title[0],
         target=target,
+        deciding=whisker,
+        margin=MARGIN,
+        overlay=overlay,
     )
 
 
@@ -218,12 +245,22 @@ def _notes(confidence_level: float, method: str, shown: int, count: int) -> list
     return notes
 
 
-def _describe(
+def _legend(target: float | None, *, has_whisker: bool) -> list[str]:
+    found = []
+    if has_whisker:
+        found.append("thin lines are the ends of the interval that decides the verdict")
+    if target is not None:
+        found.append("the dashed line is the target")
+    return found
+
+
+def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.
     title: str,
     notes: list[str],
-    balanced: Point,
+    balanced: Moment,
     classes: Sequence[_Class],
     target: float | None,
+    overlay: Overlay,
 ) -> str:
     sentences = [
         f"How the intervals of {words.plain(title)} tightened as labels arrived",
@@ -235,4 +272,12 @@ def _describe(
         sentences.append(f"{one.name} — {words.aloud(reading)}")
     if target is not None:
         sentences.append(f"The target is {words.chosen(target)}")
+    if overlay.lately:
+        last = overlay.lately[-1]
+        said = f"{words.accuracy(last) or 'no estimate'} ({words.interval(last)})"
+        sentences.append(f"The {overlay.lately_name} — {words.aloud(said)}")
+    sentences += [mark.text for mark in overlay.marks if mark.kind == "alarm"]
+    sentences += [
+        f"{state.verdict} since label {state.labels:,}" for state in overlay.states[-1:]
+    ]
     return ". ".join(sentences) + "."

@@ -5,7 +5,7 @@ import unicodedata
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from tracker.charts.rounding import outward, rounded
-from tracker.charts.series import Point
+from tracker.shapes import Accuracy, Moment, Score
 
 _UNFIT = {"Cc", "Cs"}
 _DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
@@ -62,36 +62,41 @@ def chosen(share: float) -> str:
     return f"{100 * share:.10g} %"
 
 
-def accuracy(point: Point) -> str | None:
-    """Return the estimate of *point*, such as "82.1 %", or None without one.
+def accuracy(found: Accuracy) -> str | None:
+    """Return the estimate of *found*, such as "82.1 %", or None without one.
 
     Only a perfect record prints as 100 %, and only a hopeless one as 0 %.
     """
-    if point.accuracy is None:
+    if found.accuracy is None:
         return None
-    places = _places(point)
-    shown = rounded(point.accuracy, places, ROUND_HALF_EVEN)
-    if shown == 1 and point.accuracy < 1:
-        shown = rounded(point.accuracy, places, ROUND_FLOOR)
-    if shown == 0 and point.accuracy > 0:
-        shown = rounded(point.accuracy, places, ROUND_CEILING)
+    places = _places(found)
+    shown = rounded(found.accuracy, places, ROUND_HALF_EVEN)
+    if shown == 1 and found.accuracy < 1:
+        shown = rounded(found.accuracy, places, ROUND_FLOOR)
+    if shown == 0 and found.accuracy > 0:
+        shown = rounded(found.accuracy, places, ROUND_CEILING)
     return f"{_percent(shown)} %"
 
 
-def interval(point: Point) -> str:
-    """Return the bounds of *point*, such as "63.1–94.0 %", rounded outward."""
-    low, high = outward(point.low, point.high, _places(point))
-    return f"{_percent(low)}–{_percent(high)} %"
+def bounds(found: Accuracy) -> tuple[str, str]:
+    """Return the bounds of *found* in percent, "63.1" and "94.0", rounded outward."""
+    low, high = outward(found.low, found.high, _places(found))
+    return _percent(low), _percent(high)
 
 
-def balanced_reading(point: Point) -> str:
+def interval(found: Accuracy) -> str:
+    """Return the bounds of *found*, such as "63.1–94.0 %", rounded outward."""
+    return f"{'–'.join(bounds(found))} %"
+
+
+def balanced_reading(point: Moment) -> str:
     """Return "87.7 % (69.9–97.0 %) after 72 labels"."""
     estimate = accuracy(point) or "no estimate yet"
     labels = "1 label" if point.labels == 1 else f"{point.labels:,} labels"
     return f"{estimate} ({interval(point)}) after {labels}"
 
 
-def class_reading(point: Point) -> tuple[str, str]:
+def class_reading(point: Score) -> tuple[str, str]:
     """Return the two halves of "82.1 % (63.1–94.0 %), 23 of 28"."""
     estimate, k_of_n = accuracy(point), counts(point)
     if estimate is None or k_of_n is None:
@@ -104,16 +109,15 @@ def aloud(reading: str) -> str:
     return reading.replace("–", " to ")
 
 
-def counts(point: Point) -> str | None:
+def counts(found: Score) -> str | None:
     """Return "23 of 28", or None for a class without labels."""
-    if point.correct is None or not point.labelled:
+    if not found.labelled:
         return None
-    return f"{point.correct:,} of {point.labelled:,}"
+    return f"{found.correct:,} of {found.labelled:,}"
 
 
-def _places(point: Point) -> int:
-    width = point.high - point.low
-    return 3 if width >= 0.01 else 4 if width >= 0.001 else 5
+def _places(found: Accuracy) -> int:
+    return 3 if found.width >= 0.01 else 4 if found.width >= 0.001 else 5
 
 
 def _percent(share: Decimal) -> str:

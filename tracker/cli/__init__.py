@@ -10,26 +10,61 @@ from tracker.errors import InvalidInputError, TrackerError
 # Where each command stands.  It is imported when it is asked for: the worker has
 # no use for the web server, and a key is made without statistics.
 _COMMANDS = {
-    "serve": "serve.serve",
+    "serve": "operations.serve.serve",
     "demo": "demo.demo",
-    "web": "web.web",
-    "worker": "worker.worker",
-    "db": "schema.db",
+    "web": "operations.web.web",
+    "worker": "operations.worker.worker",
+    "db": "operations.schema.db",
     "detectors": "detectors.detectors",
     "import": "imports.import_file",
     "export": "exports.export",
-    "estimate": "estimates.estimate",
-    "compare": "comparison.compare",
-    "plan": "planning.plan",
-    "interval": "calculator.interval",
-    "coverage": "calculator.coverage",
-    "recompute": "recompute.recompute",
-    "studies": "studies.studies",
-    "accounts": "accounts.accounts",
-    "keys": "api_keys.keys",
-    "backup": "backup.backup",
-    "restore": "backup.restore",
-    "doctor": "doctor.doctor",
+    "estimate": "estimates.estimates.estimate",
+    "slices": "estimates.slices.slices",
+    "compare": "deciding.comparison.compare",
+    "gate": "deciding.gates.gate",
+    "mcp": "mcp.mcp",
+    "plan": "deciding.planning.plan",
+    "interval": "deciding.calculator.interval",
+    "coverage": "deciding.calculator.coverage",
+    "recompute": "operations.recompute.recompute",
+    "studies": "labelling.studies.studies",
+    "audits": "labelling.audits.audits",
+    "accounts": "people.accounts.accounts",
+    "badges": "badges.badges",
+    "keys": "people.api_keys.keys",
+    "backup": "operations.backup.backup",
+    "restore": "operations.backup.restore",
+    "doctor": "operations.doctor.doctor",
+    # Run by others, and listed nowhere.
+    "prepare": "operations.preparation.prepare",
+}
+# What the list of commands says of each, without importing one.
+_DOES = {
+    "serve": "Run all of Tracker: the database upgraded, web server and...",
+    "demo": "Show Tracker on real handwritten digits, with labels...",
+    "web": "Serve the pages and the API.",
+    "worker": "Recompute the intervals of detectors with new labels, and...",
+    "db": "Look after the database's schema.",
+    "detectors": "Make and list detectors.",
+    "import": "Import the queries and labels in FILE into DETECTOR.",
+    "export": "Write the interval history, or the labels, of DETECTOR.",
+    "estimate": "Print how accurate DETECTOR is, and how sure that is.",
+    "slices": "Print where DETECTOR is worse: its accuracy on each part...",
+    "compare": "Print whether a new version of DETECTOR is better than an...",
+    "gate": "Stop a build whose DETECTOR is not good enough.",
+    "mcp": "Answer questions from a language model over stdin and...",
+    "plan": "Print how many more labels DETECTOR needs, and of which...",
+    "interval": "Print the intervals of COUNTS, such as 23/28 41/44, one...",
+    "coverage": "Print how often an interval would hold the truth, summed...",
+    "recompute": "Run the job once; --all also checks the running counts...",
+    "studies": "Add, list, show and export resampling studies.",
+    "audits": "Begin, list and export audits, which need the fewest labels.",
+    "accounts": "Make, list, change and disable the accounts of people.",
+    "badges": "Make, list and revoke badges, which show an accuracy to...",
+    "keys": "Make, list and revoke API keys.",
+    "backup": "Write everything to FILE while the service runs.",
+    "restore": "Restore the backup FILE into an empty database.",
+    "doctor": "Report what is wrong with the stored data and how to fix...",
 }
 
 
@@ -37,15 +72,21 @@ class _Group(click.Group):
     """Loads a command when it is used, and prints our own errors as one line each."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(_DOES)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(".")
+        module, _, name = _COMMANDS[cmd_name].rpartition(".")
         command = getattr(importlib.import_module(f"tracker.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(
+        self, _ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_DOES.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -61,6 +102,6 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group)
-@click.version_option(package_name="tracker")
+@click.version_option(package_name="tracker-server", prog_name="tracker")
 def main() -> None:
     """Measure how accurate detectors are in production, and how sure that is."""

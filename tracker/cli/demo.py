@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,28 +14,52 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from tracker.cli.serve import announce, prepare, run
-from tracker.cli.setup import configure_logging, now
+from tracker.cli.demo_cameras import log_cameras
+from tracker.cli.logs import configure_logging
+from tracker.cli.operations.prepared import prepare
+from tracker.cli.operations.serve import announce, run
+from tracker.cli.setup import by, now
 from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_digits
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
-from tracker.services.keys import create_key
-from tracker.services.labels import NewLabel, add_label
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.people.keys import create_key
 from tracker.services.queries import NewQuery, get_query_by_number, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.images import ImageStore, open_image_store
+from tracker.words import ADMIN, RANDOM, TARGETED, UNCLEAR
 
 # Of the older version this part has been labelled before; of the newer one this
 # part gets its labels while the visitor looks, and the rest waits for the visitor.
-_LABELLED_BEFORE = 0.5
+_LABELLED_BEFORE = 0.3
 _LABELLED_LIVE = 0.7
 _LABELS_PER_SECOND = 6.0
 _SEED = 1998
+# An audit of so many digits is finished after about a hundred answers.
+_AUDITED, _AUDIT_HALF_WIDTH = 300, 0.14
+AUDITED_NAME = "digits-to-audit"
 
-# A detector's number, a query's number and its true class.
-Waiting = tuple[int, int, str]
+# As people label, now and then one cannot be told, or is said wrongly and corrected
+# some labels later; and a few are picked because the detector was least sure.
+_ONE_UNCLEAR_IN = 140
+_ONE_CORRECTED_IN = 170
+_CORRECTED_AFTER = 40
+_TARGETED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A label that will arrive live, and the one of this program that it replaces."""
+
+    detector: int
+    query: int
+    label: str
+    sampling: str = RANDOM
+    replaces: str | None = None
 
 
 @click.command()
@@ -47,13 +72,7 @@ def demo(host: str, port: int) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="tracker-demo-") as folder:
         settings = Settings(data_dir=Path(folder), recompute_seconds=1.0)
-        configure_logging(settings)
-        link = prepare(settings, host, port)
-        database = open_database(settings.database)
-        begun = now()
-        with database.write() as session:
-            key = create_key(session, "demo", "admin", created_at=begun)
-        waiting = fill(database, open_image_store(settings), created_at=begun)
+        configure_logging(settings.log_level)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("TRACKER_")}  # noqa: TID251
         environ = kept | {
             "TRACKER_DATA_DIR": folder,
@@ -61,6 +80,12 @@ def demo(host: str, port: int) -> None:
             # A line for each run of the job would hide the address.
             "TRACKER_LOG_LEVEL": "warning",
         }
+        prepared = prepare(host, port, environ, upgrade=True)
+        database = open_database(settings.database)
+        begun = now()
+        with database.write() as session:
+            key = create_key(session, "demo", ADMIN, by())
+        waiting = fill(database, open_image_store(settings), created_at=begun)
 
         def ready(url: str, link: str | None) -> None:
             click.echo()
@@ -72,8 +97,15 @@ def demo(host: str, port: int) -> None:
                 f"{url}/api/v1/detectors/{DETECTORS[0].name}/estimate"
             )
 
+            click.echo(
+                "An audit to finish in three minutes, with the keys 1 and 2:\n"
+                f"  {url}/audits/aud_1"
+            )
+
         feeder = Feeder(database, waiting)
-        status = run(host, port, environ, link, on_ready=ready, each_tick=feeder.tick)
+        status = run(
+            host, port, environ, prepared, on_ready=ready, each_tick=feeder.tick
+        )
         database.close()
     sys.exit(status)
 
@@ -81,7 +113,7 @@ def demo(host: str, port: int) -> None:
 def fill(
     database: Database, images: ImageStore, *, created_at: datetime
 ) -> list[Waiting]:
-    """Log every query of the demo, and return the labels that shall arrive live.
+    """Log every query of the demo, and return the labels that arrive live.
 
     The labels come in an order drawn once, so that they are a random sample of
     what the detector sees, as the intervals assume.
@@ -97,9 +129,7 @@ def fill(
     for demo_detector in DETECTORS:
         order = draw.sample(digits, len(digits))
         with database.write() as session:
-            detector = create_detector(
-                session, _described(demo_detector), created_at=created_at
-            )
+            detector = create_detector(session, _described(demo_detector), by())
         for version in demo_detector.versions:
             waiting = _log_version(
                 database,
@@ -113,7 +143,55 @@ def fill(
             )
             if version == demo_detector.versions[-1]:
                 live.append(waiting)
+    log_cameras(database, images, created_at=created_at)
+    add_audit(database, pick_audited(digits), names, created_at)
     return [label for labels in zip(*live, strict=True) for label in labels]
+
+
+def pick_audited(digits: list[Digit]) -> list[Digit]:
+    """Return the digits that the audit is about: a random sample, always the same."""
+    draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
+    return draw.sample(digits, _AUDITED)
+
+
+def add_audit(
+    database: Database,
+    digits: list[Digit],
+    names: dict[int, str],
+    created_at: datetime,
+) -> None:
+    """Begin an audit of a few digits that a visitor finishes in three minutes.
+
+    Their detector is one of its own: nobody else labels them, and none was labelled
+    before.  What is drawn depends on nothing but the visitor's answers.
+    """
+    described = DETECTORS[0]
+    version = described.versions[-1]
+    logged_by = replace(by(), at=created_at, credited="demo")
+    with database.write() as session:
+        new = NewDetector(
+            name=AUDITED_NAME,
+            question=described.question,
+            classes=list(described.classes),
+        )
+        detector = create_detector(session, new, logged_by)
+        for position, digit in enumerate(digits):
+            said = digit.predictions[described.name, version]
+            query = NewQuery(
+                key=f"digit-{digit.index}",
+                predicted=said.predicted,
+                confidence=said.confidence,
+                version=version,
+                asked_at=created_at - timedelta(minutes=len(digits) - position),
+            )
+            log_query(session, detector, query, logged_by, image=names[digit.index])
+        audit = NewAudit(
+            name="One page of digits",
+            aim=described.classes[0],
+            half_width=_AUDIT_HALF_WIDTH,
+            seed=str(_SEED),
+        )
+        create_audit(session, detector, audit, logged_by)
 
 
 def follow(digits: list[Digit], text: str, console: Console) -> Iterable[Digit]:
@@ -142,11 +220,16 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
     created_at: datetime,
     console: Console,
 ) -> list[Waiting]:
-    """Log every digit as a query of *version*; the older one gets labels at once."""
+    """Log every digit as a query of *version*, and return the labels that are to come.
+
+    The older version gets some at once, which the newer one takes over with its inputs.
+    """
     is_old = version != demo_detector.versions[-1]
     labelled = int(len(order) * _LABELLED_BEFORE) if is_old else 0
     live: list[Waiting] = []
+    unsure: list[tuple[float, Waiting]] = []
     text = f"{demo_detector.name} {version}"
+    logged_by = replace(by(), at=created_at, credited="demo")
     with database.write() as session:
         for position, digit in enumerate(follow(order, text, console)):
             said = digit.predictions[demo_detector.name, version]
@@ -163,19 +246,43 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
                     "index": digit.index,
                 },
                 label=truth if position < labelled else None,
-                sampling="random" if position < labelled else None,
+                sampling=RANDOM if position < labelled else None,
             )
             query, _ = log_query(
-                session,
-                detector,
-                new,
-                labeler="demo",
-                created_at=created_at,
-                image=images[digit.index],
+                session, detector, new, logged_by, image=images[digit.index]
             )
+            if query.label is not None:
+                continue
+            waiting = Waiting(detector.id, query.id, truth)
             if position < _LABELLED_LIVE * len(order):
-                live.append((detector.id, query.id, truth))
-    return live
+                live.append(waiting)
+            else:
+                unsure.append((said.confidence, waiting))
+    unsure.sort(key=lambda pair: (pair[0], pair[1].query))
+    picked = [replace(one, sampling=TARGETED) for _, one in unsure[:_TARGETED]]
+    return picked + list(_as_people_label(live, demo_detector.classes))
+
+
+def _as_people_label(
+    waiting: list[Waiting], classes: tuple[str, ...]
+) -> Iterator[Waiting]:
+    """Go through *waiting* with a few that are unclear, and a few that are corrected.
+
+    Which ones has nothing to do with what the detector said of them.
+    """
+    late: list[tuple[int, Waiting]] = []
+    for number, one in enumerate(waiting, 1):
+        if number % _ONE_UNCLEAR_IN == 0:
+            yield replace(one, label=UNCLEAR)
+        elif number % _ONE_CORRECTED_IN == 0:
+            wrong = classes[classes.index(one.label) - 1]
+            yield replace(one, label=wrong)
+            late.append((number + _CORRECTED_AFTER, replace(one, replaces=wrong)))
+        else:
+            yield one
+        while late and late[0][0] <= number:
+            yield late.pop(0)[1]
+    yield from (one for _, one in late)
 
 
 class Feeder:
@@ -199,13 +306,10 @@ class Feeder:
         self._given += max(due, 0)
 
     def _give(self, waiting: Waiting) -> None:
-        detector_id, query_id, truth = waiting
         with self._database.write() as session:
-            query = get_query_by_number(session, detector_id, query_id)
-            detector = find_detector(session, detector_id)
+            query = get_query_by_number(session, waiting.detector, waiting.query)
+            detector = find_detector(session, waiting.detector)
             # The visitor may have been faster; a person's label stays.
-            if detector is not None and query.label is None:
-                new = NewLabel(label=truth, sampling="random")
-                add_label(
-                    session, detector, query, new, labeler="demo", created_at=now()
-                )
+            if detector is not None and query.label == waiting.replaces:
+                new = NewLabel(label=waiting.label, sampling=waiting.sampling)
+                add_label(session, detector, query, new, by().credit("demo"))

@@ -1,12 +1,25 @@
 """The commands around detectors."""
 
+import shlex
+from typing import Any, get_args
+
 import click
 from rich.table import Table
 
-from tracker.cli.setup import audit_command, connected, load_settings, now, print_table
-from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates import get_estimate
-from tracker.services.fields import parse_input
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings, now
+from tracker.services.detectors import (
+    DetectorChange,
+    NewDetector,
+    change_detector,
+    create_detector,
+    get_detector,
+    get_open_detector,
+)
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.fields import ShownMethod, parse_input
+from tracker.services.imports.reading.choices import Mapping
+from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 
@@ -19,6 +32,7 @@ def detectors() -> None:
 @detectors.command()
 @click.argument("name")
 @click.option("--question", required=True, help="What a labeler is asked.")
+@click.option("--guideline", default="", help="How to answer it, for labelers.")
 @click.option("--classes", default="YES,NO", show_default=True, help="By commas.")
 @click.option("--target", type=float, help="Balanced accuracy aimed at, such as 0.9.")
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
@@ -27,23 +41,34 @@ def detectors() -> None:
     type=float,
     default=1.0,
     show_default=True,
-    help="Which share of the queries is offered to be labelled at random.",
+    help="The share of queries in the random queue.",
 )
 @click.option(
     "--labels-wanted",
     type=int,
     default=1,
     show_default=True,
-    help="How many different people are to label each query.",
+    help="How many different people label each query.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(get_args(ShownMethod)),
+    default="joint",
+    show_default=True,
+    help="The method of the intervals on pages.",
+)
+@click.option("--slices", default="", help="Metadata keys for slices.")
 def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     name: str,
     question: str,
+    guideline: str,
     classes: str,
     target: float | None,
     confidence_level: float,
     audit_rate: float,
     labels_wanted: int,
+    method: str,
+    slices: str,
 ) -> None:
     """Make the detector NAME, and print its id."""
     new = parse_input(
@@ -51,17 +76,90 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
         {
             "name": name,
             "question": question,
+            "guideline": guideline,
             "classes": classes.split(","),
             "target": target,
             "confidence_level": confidence_level,
             "audit_rate": audit_rate,
             "labels_wanted": labels_wanted,
+            "method": method,
+            "slices": _split(slices),
         },
     )
     with connected(load_settings()) as database, database.write() as session:
-        detector = create_detector(session, new, created_at=now())
-        audit_command(session, "detector made", name)
+        detector = create_detector(session, new, by())
         click.echo(dump_id("det", detector.id))
+
+
+@detectors.command()
+@click.argument("name")
+@click.option(
+    "--production-version", help="The version that pages show; '' for the default."
+)
+@click.option(
+    "--predictor",
+    metavar="URL",
+    help="The URL of a model that predicts images; '' for none.",
+)
+@click.option("--slices", help="Metadata keys for slices; '' for none.")
+@click.option("--guideline", help="How to answer, for labelers; '' for none.")
+@click.option(
+    "--gold-rate", type=float, help="The share of gold queries in the random queue."
+)
+@click.option("--add-class", "added", multiple=True, help="One more; repeatable.")
+def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
+    name: str,
+    production_version: str | None,
+    predictor: str | None,
+    slices: str | None,
+    guideline: str | None,
+    gold_rate: float | None,
+    added: tuple[str, ...],
+) -> None:
+    """Change the detector NAME."""
+    settings = load_settings()
+    given: dict[str, Any] = {}
+    if production_version is not None:
+        given["production_version"] = production_version or None
+    if predictor is not None:
+        given["predictor"] = predictor or None
+    if slices is not None:
+        given["slices"] = _split(slices)
+    if guideline is not None:
+        given["guideline"] = guideline
+    if gold_rate is not None:
+        given["gold_rate"] = gold_rate
+    with connected(settings) as database, database.write() as session:
+        detector = get_open_detector(session, name)
+        if added:
+            given["classes"] = [*detector.classes, *added]
+        new = parse_input(DetectorChange, given)
+        hosts = settings.predictor_hosts
+        change_detector(session, detector, new, by(), predictor_hosts=hosts)
+
+
+@detectors.command()
+@click.argument("name")
+@click.option("--remove", is_flag=True, help="Save nothing any more.")
+def mapping(name: str, *, remove: bool) -> None:
+    """Print how files of the detector NAME are read, as options of import."""
+    with connected(load_settings()) as database, database.write() as session:
+        detector = get_detector(session, name)
+        if remove:
+            save_mapping(session, detector, Mapping(), by())
+        found = load_mapping(detector)
+    for field, column in found.columns.items():
+        click.echo(f"--map {shlex.quote(f'{field}={column}')}")
+    for value, known in found.classes.items():
+        click.echo(f"--class {shlex.quote(f'{value}={known}')}")
+    for option in ("extra", "time_zone", "time_format"):
+        value = getattr(found, option)
+        if value is not None:
+            click.echo(f"--{option.replace('_', '-')} {shlex.quote(value)}")
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 @detectors.command(name="list")

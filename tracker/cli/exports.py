@@ -1,7 +1,7 @@
 """The command export."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,28 +13,42 @@ from sqlalchemy.orm import Session
 
 from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
-from tracker.services.exports import MEDIA_TYPES, write_rows
-from tracker.services.history import (
+from tracker.services.estimates.history import (
     HISTORY_COLUMNS,
     LABEL_COLUMNS,
     iter_history,
     iter_labels,
 )
+from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.stats import METHODS
+
+
+def file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command that writes rows say in which format and where to."""
+    formats = click.Choice(list(MEDIA_TYPES))
+    place = click.Path(dir_okay=False, path_type=Path)
+    command = click.option("--output", type=place, help="Not stdout.")(command)
+    return click.option(
+        "--format", "format_name", type=formats, default="csv", show_default=True
+    )(command)
+
+
+def write_file(
+    format_name: str,
+    columns: Sequence[str],
+    rows: Iterable[dict[str, Any]],
+    output: Path | None,
+) -> None:
+    """Write *rows* into the file *output*, or to stdout."""
+    target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
+    with target as stream:
+        for piece in write_rows(format_name, columns, rows):
+            stream.write(piece)
 
 
 @click.command()
 @click.argument("detector")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(list(MEDIA_TYPES)),
-    default="csv",
-    show_default=True,
-)
-@click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Not stdout."
-)
+@file_options
 @click.option(
     "--what",
     type=click.Choice(["history", "labels"]),
@@ -42,21 +56,22 @@ from tracker.stats import METHODS
     show_default=True,
 )
 @click.option(
-    "--version", default="*", show_default=True, help="One version; * for all."
+    "--version",
+    help="For the history: the version; by default the one that pages show; * for all.",
 )
 @click.option(
     "--method",
     type=click.Choice([*METHODS, "*"]),
     default="exact",
     show_default=True,
-    help="Of the history; * for every one that is stored.",
+    help="For the history: the method; * for every stored one.",
 )
 def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
     detector: str,
     format_name: str,
     output: Path | None,
     what: str,
-    version: str,
+    version: str | None,
     method: str,
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
@@ -68,24 +83,22 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
             console=Console(stderr=True),
             transient=True,
         )
-        target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
-        with progress, target as stream:
+        with progress:
             task = progress.add_task("", total=None)
             rows = _counted(
                 _rows(session, detector, what, version, method), progress, task
             )
-            for piece in write_rows(format_name, columns, rows):
-                stream.write(piece)
+            write_file(format_name, columns, rows, output)
 
 
 def _rows(
-    session: Session, name: str, what: str, version: str, method: str
+    session: Session, name: str, what: str, version: str | None, method: str
 ) -> Iterator[dict[str, Any]]:
     detector = get_detector(session, name)
     if what == "labels":
         return iter_labels(session, detector)
     return (
-        row
+        row.dump()
         for _, row in iter_history(session, detector, version=version, method=method)
     )
 

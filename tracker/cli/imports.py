@@ -1,59 +1,141 @@
 """The command import."""
 
-import hashlib
 import io
-from collections.abc import Callable, Iterable
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, NamedTuple, cast
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tracker.cli.setup import audit_command, connected, load_settings, now
+from tracker.cli.setup import by, connected, load_settings, now
 from tracker.services.detectors import get_open_detector
-from tracker.services.import_formats import BY_SUFFIX, READERS
-from tracker.services.import_reports import ImportReport, RejectedImportError
-from tracker.services.imports import import_rows
-from tracker.services.rows import Row
+from tracker.services.imports.images import open_images, store_images
+from tracker.services.imports.reading.choices import (
+    EXTRAS,
+    METADATA,
+    Choices,
+    read_choices,
+)
+from tracker.services.imports.reading.files import RowFile, open_named
+from tracker.services.imports.reports import (
+    Outcome,
+    RejectedImportError,
+    say_readings,
+)
+from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.writing import importing
+from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.storage.images import open_image_store
+from tracker.words import REJECT, SKIP
 
 _MOST_SHOWN = 50
+_PIPE = Path("-")
+_BUFFER = 2**20
+
+
+class _How(NamedTuple):
+    choices: Choices
+    on_error: str
+    images: Path | None
+    save_mapping: bool
 
 
 @click.command(name="import")
 @click.argument("detector")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--skip-bad-rows", is_flag=True, help="Write the good rows even so.")
+@click.argument(
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+@click.option(
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="FIELD=COLUMN",
+    help="Which column holds a field; repeatable.",
+)
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="VALUE=CLASS",
+    help="Which class a value stands for; repeatable.",
+)
+@click.option(
+    "--extra",
+    type=click.Choice(EXTRAS),
+    help="What to do with other columns; by default metadata, or what is saved.",
+)
+@click.option(
+    "--time-zone", help="The time zone of times without one, such as Europe/Berlin."
+)
+@click.option("--time-format", help="The format of times, such as '%d.%m.%Y %H:%M'.")
+@click.option("--skip-bad-rows", is_flag=True, help="Import the other rows anyway.")
 @click.option(
     "--labeler", default="import", show_default=True, help="Who gave the labels."
 )
+@click.option(
+    "--images",
+    type=click.Path(exists=True, path_type=Path),
+    help="A folder or zip file of images, named by the column image.",
+)
+@click.option(
+    "--save-mapping",
+    is_flag=True,
+    help="Read the detector's future files the same way.",
+)
+@click.option(
+    "--saved-mapping/--no-saved-mapping",
+    "uses_saved",
+    default=True,
+    show_default=True,
+    help="Whether to use the mapping saved with the detector.",
+)
 def import_file(
-    detector: str, file: Path, *, skip_bad_rows: bool, labeler: str
+    detector: str,
+    file: Path,
+    *,
+    skip_bad_rows: bool,
+    images: Path | None,
+    save_mapping: bool,
+    **choices: Any,
 ) -> None:
-    """Add the queries and labels in FILE to DETECTOR.
+    """Import the queries and labels in FILE into DETECTOR.
 
-    FILE is CSV, JSON Lines, JSON or Parquet, as its name says.
+    FILE is CSV, Excel, JSON Lines, JSON or Parquet, as its name says, or one of these
+    with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow, Weights &
+    Biases and FiftyOne are read as they are.
     Either all rows are added or, if one of them is wrong, none; running it again
     adds nothing.
     """
-    kind = BY_SUFFIX.get(file.suffix.lower())
-    if kind is None:
-        raise click.UsageError(
-            f"{file.name}: the name must end in one of {', '.join(BY_SUFFIX)}"
-        )
-    reader = READERS[kind]
+    how = _How(
+        read_choices(**choices, usual_extra=METADATA),
+        SKIP if skip_bad_rows else REJECT,
+        images,
+        save_mapping,
+    )
+    name = "" if file == _PIPE else file.name
+    settings = load_settings()
     try:
-        with connected(load_settings()) as database:
-            report = _import(
-                database, detector, file, reader, labeler, skip_bad_rows=skip_bad_rows
-            )
+        with connected(settings) as database, _opened(file) as stream:
+            rows = open_named(stream, name, largest_document=None).read_by(how.choices)
+            if images is not None:
+                rows = _take_images(database, settings, detector, rows, images)
+            report = _import(database, detector, rows, stream, how)
     except RejectedImportError as error:
+        _print_readings(error.report)
         _print_errors(error.report)
         raise click.ClickException(
             f"{error.report.bad_rows:,} of {error.report.rows:,} rows are wrong; "
             "nothing was written. --skip-bad-rows writes the others."
         ) from error
+    _print_readings(report)
     _print_errors(report)
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
@@ -61,51 +143,91 @@ def import_file(
     )
 
 
-def _import(  # noqa: PLR0913 - all that one import needs.
+@contextmanager
+def _opened(file: Path) -> Iterator[io.BufferedReader]:
+    """Open *file*; a pipe is read to its end first."""
+    if file != _PIPE:
+        with file.open("rb", buffering=_BUFFER) as opened:
+            yield cast("io.BufferedReader", opened)
+        return
+    with tempfile.TemporaryFile(buffering=_BUFFER) as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        yield cast("io.BufferedReader", spool)
+
+
+def _take_images(
+    database: Database, settings: Settings, detector: str, file: RowFile, path: Path
+) -> RowFile:
+    """Store the images that the rows name, before any transaction begins."""
+    with database.read() as session:
+        found = get_open_detector(session, detector)
+    with open_images(path) as images, _progress("images") as progress:
+        task = progress.add_task(path.name, total=None, done=0)
+        return store_images(
+            file,
+            found,
+            images,
+            open_image_store(settings),
+            on_progress=lambda done, total: progress.update(
+                task, completed=done, total=total, done=done
+            ),
+        )
+
+
+def _import(
     database: Database,
     detector: str,
-    file: Path,
-    reader: Callable[[BinaryIO], Iterable[Row]],
-    labeler: str,
-    *,
-    skip_bad_rows: bool,
-) -> ImportReport:
-    progress = Progress(
+    file: RowFile,
+    stream: io.BufferedReader,
+    how: _How,
+) -> Outcome:
+    with _progress("rows") as progress:
+        task = progress.add_task("", total=file.size, done=0)
+
+        def note(rows: int) -> None:
+            progress.update(task, completed=stream.raw.tell(), done=rows)
+
+        prepared = importing(
+            database,
+            detector,
+            file,
+            by(),
+            clock=now,
+            on_error=how.on_error,
+            on_progress=note,
+        )
+        with prepared as carry_out, database.write() as session:
+            report = carry_out(session)
+            if not how.save_mapping:
+                return report
+            found = get_open_detector(session, detector)
+            mapping = file.choices.join(load_mapping(found)).to_be_saved()
+            save_mapping(session, found, mapping, by())
+        return report
+
+
+def _progress(what: str) -> Progress:
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
+        TextColumn(f"{{task.fields[done]:,}} {what}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        with progress, database.write() as session:
-            task = progress.add_task(file.name, total=file.stat().st_size, rows=0)
-            stream.seek(0)
-            buffered = io.BufferedReader(stream.raw, 2**20)
-            found = get_open_detector(session, detector)
-            report = import_rows(
-                session,
-                found,
-                reader(buffered),
-                digest=digest,
-                labeler=labeler,
-                created_at=now(),
-                skip_bad_rows=skip_bad_rows,
-                on_progress=lambda rows: progress.update(
-                    task, completed=stream.raw.tell(), rows=rows
-                ),
-            )
-            buffered.detach()
-            if report.has_changed:
-                name, counts = found.name, report.counts
-                audit_command(session, "imported", name, sha256=digest, **counts)
-            return report
 
 
-def _print_errors(report: ImportReport) -> None:
+def _print_readings(report: Outcome) -> None:
+    readings = say_readings(report)
+    for reading in readings[:_MOST_SHOWN]:
+        click.echo(f"read: {reading}", err=True)
+    if len(readings) > _MOST_SHOWN:
+        click.echo(f"… {len(readings):,} readings in all", err=True)
+
+
+def _print_errors(report: Outcome) -> None:
     for error in report.errors[:_MOST_SHOWN]:
-        click.echo(f"row {error.row}, {error.field}: {error.message}", err=True)
-    if report.bad_rows > _MOST_SHOWN:
+        more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
+        click.echo(f"row {error.row}{more}, {error.field}: {error.message}", err=True)
+    if len(report.errors) > _MOST_SHOWN:
         click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)

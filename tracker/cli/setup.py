@@ -1,60 +1,27 @@
-"""What each command does first: settings, logging, an opened database."""
+"""What each command does first: settings, an opened database."""
 
 import getpass
 import ipaddress
-import logging
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
-
-import structlog
-from rich.console import Console
-from rich.table import Table
-from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError, UnavailableError
-from tracker.services.access import Actor
-from tracker.services.accounts import has_open_account
-from tracker.services.audit import record
+from tracker.services.by import Actor, By
+from tracker.services.people.accounts import has_open_account
 from tracker.settings import Settings
-from tracker.storage import schema
 from tracker.storage.database import Database, open_database
+from tracker.storage.operations import schema
+from tracker.words import ADMIN
 
 
 def load_settings() -> Settings:
     """Read the settings from this process's environment."""
     # The one place where the environment is read; everybody else is handed it.
     return Settings.from_env(os.environ)  # noqa: TID251
-
-
-def configure_logging(settings: Settings) -> None:
-    """Log to stderr: for people on a terminal, as JSON lines elsewhere."""
-    renderer: structlog.typing.Processor = (
-        # Rich tracebacks show local variables, and one of them may be an API key.
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
-    )
-    processors: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if not sys.stderr.isatty():
-        processors.append(structlog.processors.format_exc_info)
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    structlog.configure(
-        processors=[*processors, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr)
-    # A run of the job that takes longer than its interval is no reason to warn.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
 def reach(settings: Settings) -> Database:
@@ -106,11 +73,6 @@ def connected(settings: Settings, *, fill: bool = True) -> Iterator[Database]:
 def now() -> datetime:
     """Return the present instant, for a command to pass down."""
     return datetime.now(UTC)
-
-
-def print_table(table: Table) -> None:
-    """Print *table*; square brackets in a name are not taken for colours."""
-    Console(markup=False, emoji=False, highlight=False).print(table)
 
 
 def process_name() -> str:
@@ -173,14 +135,7 @@ def is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address).is_loopback
 
 
-def audit_command(session: Session, action: str, subject: str, **details: Any) -> None:
-    """Log what is done at the command line, in the same transaction."""
-    record(
-        session,
-        Actor(getpass.getuser(), "admin", "command"),
-        action,
-        subject,
-        happened_at=now(),
-        address=socket.gethostname(),
-        **details,
-    )
+def by() -> By:
+    """Return who gives a command, when and on which machine."""
+    actor = Actor(getpass.getuser(), ADMIN, "command")
+    return By(actor, now(), socket.gethostname())

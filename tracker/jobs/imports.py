@@ -1,9 +1,15 @@
-"""The job that carries out the imports which were left to a worker."""
+"""The job that runs imports in the background."""
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 
 import structlog
@@ -16,29 +22,43 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.jobs.recompute import Clock, utc_now
-from tracker.services.import_attempts import (
+from tracker.services.imports.attempts import (
     REST_SECONDS,
     LostImportError,
     MissingFileError,
-    carry_out,
+    begin_attempt,
     claim_of,
     done,
     end_import,
     gone,
     let_rest,
     rejected,
+    take_images,
     take_import,
+)
+from tracker.services.imports.background import clear_arriving, delete_file
+from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.staging import (
+    LARGE_BYTES,
+    GivenUpError,
+    Stage,
+    clear,
+    clear_ended,
 )
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
-from tracker.storage.import_progress import forget_progress, note_progress
-from tracker.storage.imports import (
+from tracker.storage.images import ImageStore
+from tracker.storage.imports.files import (
     Claim,
     Ending,
     Progress,
     give_back,
+    has_arriving,
     has_free_import,
+    list_left_over,
+    renew_import,
 )
+from tracker.storage.imports.staging import has_staged
 
 log = structlog.get_logger("tracker.job")
 
@@ -47,12 +67,12 @@ _PAUSE_SECONDS = 1.0
 
 
 class _StoppedError(Exception):
-    """This worker is to end; the import is begun anew by another."""
+    """This worker is stopping; another one starts the import again."""
 
 
 @dataclass(slots=True)
 class _Course:
-    """How far an attempt is, told from one thread to the other."""
+    """The progress of an attempt, shared between two threads."""
 
     progress: Progress = field(default_factory=Progress)
     is_lost: bool = False
@@ -62,14 +82,16 @@ class _Course:
 class Importer:
     """Carries out imports one after the other, the longest waiting first.
 
-    Several workers share them out by leases; see storage/imports.py.  An attempt that
-    was cut short by the end of this worker, or by a database that was away, does not
-    count as one.
+    Several workers share them out by leases; see storage/imports/files.py.  An attempt
+    that was cut short by the end of this worker, or by a database that was away, does
+    not count as one.
     """
 
     database: Database
     worker: str
     clock: Clock = utc_now
+    # Where the images go that were sent beside a file.
+    images: ImageStore | None = None
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
 
     def stop(self) -> None:
@@ -79,10 +101,33 @@ class Importer:
     def run(self) -> int:
         """Take up every import that waits, and count them."""
         taken = 0
+        self._clear()
         while not self._stop.is_set() and (claim := self._take()) is not None:
             taken += 1
             self._attempt(claim)
+            self._clear_files()
+        self._clear_files()
         return taken
+
+    def _clear(self) -> None:
+        """Delete what programs that have died left in SQLite."""
+        if not self.database.is_sqlite:
+            return
+        with self.database.read() as session:
+            is_staged = has_staged(session)
+            is_arriving = has_arriving(session)
+        if is_staged:
+            with self.database.staging() as writes:
+                clear_ended(writes, at=self.clock())
+        if is_arriving:
+            clear_arriving(self.database.write, at=self.clock())
+
+    def _clear_files(self) -> None:
+        """Delete the files of imports that have ended."""
+        with self.database.read() as session:
+            left_over = list_left_over(session)
+        for import_id in left_over:
+            delete_file(self.database.write, import_id)
 
     def _take(self) -> Claim | None:
         # SQLite has one writer at a time, who is not disturbed to find nothing.
@@ -119,8 +164,6 @@ class Importer:
                 state=ending.state,
                 seconds=round(time.perf_counter() - begun, 4),
             )
-        finally:
-            forget_progress(self.database, claim.import_id)
 
     def _carry_out(self, claim: Claim, course: _Course) -> Ending:
         def note(progress: Progress) -> None:
@@ -130,22 +173,73 @@ class Importer:
             if self._stop.is_set():
                 raise _StoppedError
 
-        def work(session: Session) -> Ending:
-            report = carry_out(
-                session, claim, created_at=self.clock(), on_progress=note
-            )
-            ending = done(report)
-            end_import(session, claim, ending, course.progress, at=self.clock())
-            return ending
-
+        carry_out = self._stage if self.database.is_sqlite else self._write_at_once
         try:
-            return self.database.run(work)
+            choices = take_images(
+                claim, self.database.read, self.images, on_progress=note
+            )
+            ending = carry_out(claim, choices, course, note)
+            if course.progress.bytes >= LARGE_BYTES:
+                self.database.settle()
+            return ending
         except MissingFileError:
             ending = gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
             ending = rejected(error)
         with self.database.write() as session:
             end_import(session, claim, ending, course.progress, at=self.clock())
+        return ending
+
+    def _write_at_once(
+        self,
+        claim: Claim,
+        choices: Choices,
+        course: _Course,
+        note: Callable[[Progress], None],
+    ) -> Ending:
+        def work(session: Session) -> Ending:
+            def same() -> AbstractContextManager[Session]:
+                return nullcontext(session)
+
+            attempt = begin_attempt(
+                session, claim, same, at=self.clock(), choices=choices
+            )
+            ending = done(attempt.carry_out(session, note))
+            end_import(session, claim, ending, course.progress, at=self.clock())
+            return ending
+
+        return self.database.run(work)
+
+    def _stage(
+        self,
+        claim: Claim,
+        choices: Choices,
+        course: _Course,
+        note: Callable[[Progress], None],
+    ) -> Ending:
+        """Write in pieces that let others in between, and show all at the end."""
+        with self.database.read() as session:
+            attempt = begin_attempt(
+                session, claim, self.database.read, at=self.clock(), choices=choices
+            )
+        with self.database.staging() as writes:
+            clear_ended(writes, at=self.clock(), import_id=claim.import_id)
+            with closing(Stage(self.clock, claim.import_id)) as stage:
+                try:
+                    staged = attempt.stage(writes, stage, note)
+                    with self.database.write() as session:
+                        ending = done(staged.show(session))
+                        end_import(
+                            session, claim, ending, course.progress, at=self.clock()
+                        )
+                except _StoppedError:
+                    # The next attempt clears it, and this worker is to end soon.
+                    raise
+                except GivenUpError as error:
+                    raise LostImportError from error
+                except Exception:
+                    clear(writes, stage.owner_id)
+                    raise
         return ending
 
     @contextmanager
@@ -155,9 +249,9 @@ class Importer:
 
         def note() -> None:
             while True:
-                with suppress(UnavailableError):
-                    course.is_lost |= not note_progress(
-                        self.database, claim, course.progress, at=self.clock()
+                with suppress(UnavailableError), self.database.write() as session:
+                    course.is_lost |= not renew_import(
+                        session, claim, course.progress, at=self.clock()
                     )
                 if has_ended.wait(_NOTE_SECONDS):
                     return
@@ -173,7 +267,7 @@ class Importer:
     def _give_back(self, claim: Claim, *, rest_seconds: float) -> None:
         """Let any worker take the import up, after a rest, and count no attempt.
 
-        Where the database is away it waits for it, lest the attempt be counted.
+        Waits while the database is away, so that the attempt is not counted.
         """
         while True:
             with suppress(UnavailableError), self.database.write() as session:

@@ -11,11 +11,15 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.errors import UnavailableError
-from tracker.services.recompute import StaleFoldError, compute_fold, store_fold
+from tracker.services.estimates.drift import compute_replays, store_replays
+from tracker.services.estimates.slice_recounts import compute_slices, store_slices
+from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.services.telling.events import FAILING, tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
-from tracker.storage.job_runs import JobRun, add_job_run, beat
-from tracker.storage.leases import (
+from tracker.storage.operations.job_runs import JobRun, add_job_run, beat
+from tracker.storage.operations.leases import (
     LEASE_SECONDS,
     count_failures,
     let_rest,
@@ -52,6 +56,7 @@ def recompute_detector(
 
     Where another worker is faster it has done the work, or part of it: look again.
     """
+    _count_slices(database, detector_id, clock)
     for _ in range(_TRIES):
         begun = time.perf_counter()
         with database.read() as session:
@@ -75,9 +80,56 @@ def recompute_detector(
             snapshots=fold.snapshots,
             seconds=round(time.perf_counter() - begun, 4),
         )
+        if fold.has_corrections:
+            _replay_drift(database, detector_id)
         return Recomputed(detector_id, fold.labels, fold.snapshots)
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
+
+
+def _count_slices(database: Database, detector_id: int, clock: Clock) -> None:
+    """Count the slices by keys that were declared since.
+
+    New labels wait meanwhile, a minute for some million, and nobody who writes them
+    does.  If another worker folds them in all the same, it is done the next time.
+    """
+    for _ in range(_TRIES):
+        begun = time.perf_counter()
+        with database.read() as session:
+            detector = find_detector(session, detector_id)
+            found = None if detector is None else compute_slices(session, detector)
+        if found is None:
+            return
+        with suppress(StaleFoldError), database.write() as session:
+            store_slices(session, found, at=clock())
+            log.info(
+                "slices counted",
+                detector=f"det_{detector_id}",
+                keys=found.changes.names,
+                seconds=round(time.perf_counter() - begun, 4),
+            )
+            return
+
+
+def _replay_drift(database: Database, detector_id: int) -> None:
+    """Say which drift alarms the labels of today would raise, after many corrections.
+
+    Two workers at once write the same, or one the newer.
+    """
+    begun = time.perf_counter()
+    with database.read() as session:
+        detector = find_detector(session, detector_id)
+        found = {} if detector is None else compute_replays(session, detector)
+    if not found:
+        return
+    with database.write() as session:
+        store_replays(session, found)
+    log.info(
+        "drift replayed",
+        detector=f"det_{detector_id}",
+        versions=len(found),
+        seconds=round(time.perf_counter() - begun, 4),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +166,7 @@ class Recomputer:
             at = self.clock()
             beat(session, self.worker, seen_at=at)
             return take_leases(
-                session, self.worker, at=at, but=tried, is_forced=is_forced
+                session, self.worker, at=at, excluding=tried, is_forced=is_forced
             )
 
         return self.database.run(take)
@@ -170,6 +222,9 @@ class Recomputer:
                 error=reason,
             )
             add_job_run(session, run)
+            detector = find_detector(session, detector_id)
+            if detector is not None and not failures:
+                tell(session, FAILING, detector, at=at, data={"error": reason})
         log.error(
             "recompute failed",
             detector=f"det_{detector_id}",

@@ -8,9 +8,9 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.recompute import Clock, utc_now
-from tracker.services.retention import delete_unlabelled
+from tracker.services.operations.retention import delete_unlabelled, delete_waiting
 from tracker.storage.database import Database
-from tracker.storage.retention import Place, list_unlabelled
+from tracker.storage.operations.retention import Place, list_unlabelled
 
 log = structlog.get_logger("tracker.job")
 
@@ -24,7 +24,7 @@ class Retention:
     """Goes through the unlabelled queries older than *days*, a part at each run.
 
     Some of them are kept, so it goes on where the run before it ended, and after the
-    last one begins anew; otherwise those would be looked at by every run.
+    last one starts over; otherwise every run would look at those again.
     """
 
     database: Database
@@ -46,6 +46,7 @@ class Retention:
             if looked_at < self.piece:
                 self._after = None
                 break
+        deleted += self._delete_waiting(before)
         if deleted:
             log.info(
                 "deleted unlabelled queries",
@@ -54,6 +55,14 @@ class Retention:
                 seconds=round(time.perf_counter() - begun, 4),
             )
         return deleted
+
+    def _delete_waiting(self, before: datetime) -> int:
+        """Delete queries that were never given a prediction, and count them."""
+
+        def delete(session: Session) -> int:
+            return delete_waiting(session, before=before, limit=self.piece)
+
+        return self.database.run(delete)
 
     def _delete_piece(self, before: datetime) -> tuple[int, int]:
         """Return how many queries the next piece had, and how many are deleted."""

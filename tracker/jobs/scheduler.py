@@ -13,49 +13,82 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tracker.errors import UnavailableError
 from tracker.jobs.imports import Importer
+from tracker.jobs.mail import Postman
+from tracker.jobs.predictors import Asker
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
+from tracker.jobs.telemetry import Exporter
+from tracker.jobs.webhooks import Courier
 
 log = structlog.get_logger("tracker.worker")
 
 _WATCH_SECONDS = 1.0
 _RETENTION_SECONDS = 60.0
 _IMPORT_SECONDS = 1.0
+_COURIER_SECONDS = 1.0
+_LOOK_AROUND_SECONDS = 60.0
+_ASKER_SECONDS = 1.0
+_POSTMAN_SECONDS = 5.0
+_EXPORTER_SECONDS = 10.0
 
 
-def run_worker(
+def run_worker(  # noqa: PLR0913 - one for each job.
     recomputer: Recomputer,
     *,
     every_seconds: float,
     importer: Importer | None = None,
     retention: Retention | None = None,
+    courier: Courier | None = None,
+    asker: Asker | None = None,
+    postman: Postman | None = None,
+    exporter: Exporter | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run the job every so many seconds until SIGTERM, SIGINT or *stop*.
 
-    Beside it *importer* looks for imports every second and, where queries are not
-    kept for ever, *retention* runs every minute.  A run that is under way is finished
-    first; an import, which may take long, is given up.  Two workers at once are
-    harmless: see ``services/recompute.py``.
+    Each other argument is a job that runs beside it.  At the end a current run is
+    finished, but an import, which may take long, is given up.  Two workers at once
+    are harmless: see ``services/operations/recompute.py``.
     """
     stop = stop or threading.Event()
-    if threading.current_thread() is threading.main_thread():
-
-        def _stop(_signal: int, _frame: FrameType | None) -> None:
-            stop.set()
-
-        signal.signal(signal.SIGTERM, _stop)
-        signal.signal(signal.SIGINT, _stop)
-
+    _stop_on_signals(stop)
     scheduler = _build_scheduler()
     run_once = _Runner().run_once
-    _add(scheduler, run_once, recomputer.run, every_seconds)
-    if importer is not None:
-        _add(scheduler, run_once, importer.run, _IMPORT_SECONDS)
-    if retention is not None:
-        _add(scheduler, run_once, retention.run, _RETENTION_SECONDS)
+    works: list[tuple[Callable[[], object], float]] = [(recomputer.run, every_seconds)]
+    works += [(importer.run, _IMPORT_SECONDS)] if importer else []
+    works += [(retention.run, _RETENTION_SECONDS)] if retention else []
+    if courier:
+        works.append((courier.run, _COURIER_SECONDS))
+        works.append((courier.look_around, _LOOK_AROUND_SECONDS))
+    works += [(asker.run, _ASKER_SECONDS)] if asker else []
+    works += [(postman.run, _POSTMAN_SECONDS)] if postman else []
+    works += [(exporter.run, _EXPORTER_SECONDS)] if exporter else []
+    for work, seconds in works:
+        _add(scheduler, run_once, work, seconds)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
+    _watch_clock(scheduler, stop)
+    for lasting in (importer, courier, asker, postman):
+        if lasting is not None:
+            lasting.stop()
+    scheduler.shutdown(wait=True)
+    log.info("worker stopped", worker=recomputer.worker)
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    """Set *stop* on SIGTERM and SIGINT, which only a main thread can receive."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def _stop(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+
+
+def _watch_clock(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
+    """Wait for *stop*, and run every job at once when the clock was set back."""
     offset = _wall_offset()
     while not stop.wait(_WATCH_SECONDS):
         # The scheduler waits for a time on the wall: were the clock set back by an
@@ -65,17 +98,13 @@ def run_worker(
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
         offset = _wall_offset()
-    if importer is not None:
-        importer.stop()
-    scheduler.shutdown(wait=True)
-    log.info("worker stopped", worker=recomputer.worker)
 
 
 def _build_scheduler() -> BackgroundScheduler:
     return BackgroundScheduler(
         timezone=UTC,
-        # One for each of the three jobs, so that none waits for another.
-        executors={"default": ThreadPoolExecutor(3)},
+        # One for each of the eight jobs, so that none waits for another.
+        executors={"default": ThreadPoolExecutor(8)},
         # A late run is still wanted (there is no grace after which it would be
         # dropped), several late ones are one, and never two at the same time.
         job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},

@@ -1,115 +1,272 @@
 """Making, changing and archiving detectors, and finding them."""
 
-from datetime import datetime
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.by import By
 from tracker.services.fields import (
-    UNCLEAR,
     Classes,
     DetectorName,
+    GoldRate,
+    Guideline,
+    Hours,
     Input,
+    Instant,
     LabelsWanted,
     Level,
     Question,
     Rate,
+    ShownMethod,
+    SliceNames,
+    VersionName,
     is_storable,
-    missing,
-    refuse,
-    show,
+    parse_instant,
 )
-from tracker.services.ranks import draw_seed
+from tracker.services.labelling.ranks import draw_seed
+from tracker.services.telling.posting import check_predictor
+from tracker.services.versions import UnknownVersionError, choose_versions
+from tracker.services.wording import dump_instant, invalid, missing, show
+from tracker.shapes import Shape
 from tracker.storage import detectors as storage
-from tracker.storage.base import parse_id
-from tracker.storage.detectors import Detector, Version
-from tracker.storage.queries import find_newest_version_id
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.estimates import slices
+from tracker.storage.estimates.pending import add_batch
+from tracker.storage.people import accounts, api_keys
+from tracker.storage.waiting import ask_again
+from tracker.words import UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
 _LONGEST_IN_LOG = 200
-
-
-class UnknownVersionError(NotFoundError):
-    """A detector has no version of that name."""
+_MAY_BE_NULL = ("target", "stalled_after_hours", "production_version", "predictor")
 
 
 class NewDetector(Input):
-    """A detector to be made."""
+    """A new detector."""
 
-    name: DetectorName = Field(description="Unique among those not archived.")
-    question: Question = Field(description="What a labeler is asked about an input.")
-    classes: Classes = Field(
-        default=["YES", "NO"], description="2 to 1,000, told apart exactly as written."
+    name: DetectorName = Field(
+        description="Unique among the detectors that are not archived."
     )
-    confidence_level: Level = Field(default=0.95, description="Of the intervals.")
+    question: Question = Field(
+        description="The question for labelers about each input."
+    )
+    guideline: Guideline = Field(
+        default="", description="How to answer it, with line breaks, for labelers."
+    )
+    classes: Classes = Field(
+        default=["YES", "NO"],
+        description="2 to 1,000 names, compared exactly as written.",
+    )
+    confidence_level: Level = Field(
+        default=0.95, description="The confidence level of the intervals."
+    )
     target: Level | None = Field(
         default=None, description="The balanced accuracy that is aimed at."
     )
     audit_rate: Rate = Field(
         default=1.0,
-        description="Which share of the queries is offered to be labelled at random.",
+        description="The share of queries in the random queue.",
+    )
+    gold_rate: GoldRate = Field(
+        default=0.0, description="The share of gold queries mixed into it."
     )
     labels_wanted: LabelsWanted = Field(
         default=1, description="How many different people are to label each query."
     )
+    stalled_after_hours: Hours | None = Field(
+        default=None, description="Send an event after this many hours without a label."
+    )
+    method: ShownMethod = Field(
+        default="joint", description="The method of the intervals on pages."
+    )
+    slices: SliceNames = Field(
+        default=[],
+        description="The keys of the metadata that it is cut by, at most 8: how "
+        "accurate is it for each camera?",
+    )
 
 
 class DetectorChange(Input):
-    """What shall be different; a field left out stays as it is.
+    """The fields to change; a field that is left out keeps its value.
 
-    The classes cannot be changed: the balanced accuracy of other classes is
-    another quantity, and the history of the two would not fit together.
+    Classes can be added, never removed or renamed.  The history says of which classes
+    it is: from the first label after the change on, the balanced accuracy is the mean
+    of all.
     """
 
     name: DetectorName | None = None
     question: Question | None = None
+    guideline: Guideline | None = None
     confidence_level: Level | None = None
     target: Level | None = None
     audit_rate: Rate | None = None
+    gold_rate: GoldRate | None = None
     labels_wanted: LabelsWanted | None = None
+    stalled_after_hours: Hours | None = None
+    method: ShownMethod | None = None
+    production_version: VersionName | None = Field(
+        default=None, description="null for the newest with a scored label."
+    )
+    predictor: str | None = None
+    slices: SliceNames | None = None
+    classes: Classes | None = Field(
+        default=None, description="Those there are, and the new ones."
+    )
 
 
-def create_detector(
-    session: Session, new: NewDetector, *, created_at: datetime
-) -> Detector:
-    """Add a detector; raises ConflictError if its name is taken."""
-    detector = Detector(
-        name=new.name,
-        question=new.question,
-        classes=list(new.classes),
-        confidence_level=new.confidence_level,
-        target=new.target,
-        audit_rate=new.audit_rate,
-        labels_wanted=new.labels_wanted,
+class AddedClass(Shape):
+    """A class that a detector was given later."""
+
+    name: str = Field(serialization_alias="class")
+    added_at: Instant
+
+
+class DetectorVersion(Shape):
+    """One trained state of a detector."""
+
+    name: str
+    created_at: Instant = Field(description="When its first query arrived.")
+
+
+class Detector(Shape):
+    """A classifier under measurement."""
+
+    id: str = Field(description="det_ and a number.")
+    name: str
+    question: str
+    guideline: str = Field(description="How to answer it, for labelers.")
+    classes: list[str]
+    added_classes: list[AddedClass] = Field(
+        description="Those of the classes that were added later."
+    )
+    confidence_level: float
+    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    audit_rate: float = Field(description="The share of queries in the random queue.")
+    gold_rate: float = Field(description="The share of gold queries mixed into it.")
+    labels_wanted: int = Field(
+        description="How many different people are to label each query."
+    )
+    stalled_after_hours: int | None = Field(
+        description="Hours without a label before an event is sent; null for never."
+    )
+    method: ShownMethod = Field(description="The method of the intervals on pages.")
+    production_version: str | None = Field(
+        description="The version that is shown unless another is asked for; null for "
+        "the newest with a scored label."
+    )
+    predictor: str | None = Field(description="Where a model answers images.")
+    slices: list[str] = Field(description="The keys of the metadata that it is cut by.")
+    created_at: Instant
+    archived_at: Instant | None
+    versions: list[DetectorVersion] = Field(description="In the order they arrived.")
+
+
+def describe_detector(session: Session, detector: storage.Detector) -> Detector:
+    """Return a detector as it is answered."""
+    return Detector.from_row(
+        detector,
+        id=dump_id("det", detector.id),
+        added_classes=[
+            AddedClass(name=name, added_at=parse_instant(at))
+            for name, at in detector.added_classes
+        ],
+        versions=[
+            DetectorVersion.from_row(version)
+            for version in storage.list_versions(session, detector.id)
+        ],
+    )
+
+
+def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detector:
+    """Add a detector that its maker sees; raises ConflictError for a taken name."""
+    detector = storage.Detector(
+        **new.model_dump(),
+        # There is nothing yet that would have to be counted.
+        counted_slices=list(new.slices),
         audit_seed=draw_seed(),
-        created_at=created_at,
+        created_at=by.at,
         revision=0,
     )
     session.add(detector)
     _flush_name(session, new.name)
+    if by.actor.detectors is not None and by.actor.kind == "account":
+        accounts.add_detector_id(session, by.actor.row, detector.id)
+    elif by.actor.detectors is not None:
+        api_keys.add_key_detector_id(session, by.actor.row, detector.id)
+    by.record(session, "detector made", detector.name)
     return detector
 
 
 def change_detector(
-    session: Session, detector: Detector, change: DetectorChange
-) -> dict[str, Any]:
-    """Change the fields that were given; raises ConflictError for a taken name.
-
-    Returns the old and the new value of each that is another now, for the audit log.
-    """
+    session: Session,
+    detector: storage.Detector,
+    change: DetectorChange,
+    by: By,
+    predictor_hosts: Collection[str] = (),
+) -> None:
+    """Change the fields that were given; raises ConflictError for a taken name."""
     changed: dict[str, Any] = {}
     for field in sorted(change.model_fields_set):
         old, new = getattr(detector, field), getattr(change, field)
-        if new is None and field != "target":
+        if new is None and field not in _MAY_BE_NULL:
             raise InvalidInputError.of(field, "must not be null; leave it out instead")
+        if field == "production_version" and new is not None:
+            _check_version(session, detector, new)
+        if new != old and field == "predictor":
+            check_predictor(new, predictor_hosts)
+            ask_again(session, detector.id)
+        if new != old and field == "slices":
+            _drop_slices(session, detector, new, by)
+        if field == "classes":
+            new = _add_classes(detector, new, by)
         if new != old:
             changed[field] = {"old": _cut(old), "new": _cut(new)}
             setattr(detector, field, new)
     _flush_name(session, detector.name)
-    return changed
+    if changed:
+        by.record(session, "detector changed", detector.name, **changed)
+
+
+def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[str]:
+    """Return the classes with the new ones at the end.
+
+    The history is stored by their places, which must stay as they are.
+    """
+    gone = [name for name in detector.classes if name not in wanted]
+    if gone:
+        raise InvalidInputError.of(
+            "classes",
+            f"{show(gone[0])} must stay: classes can be added, never removed or "
+            "renamed",
+        )
+    new = [name for name in wanted if name not in detector.classes]
+    at = dump_instant(by.at)
+    detector.added_classes = [*detector.added_classes, *([name, at] for name in new)]
+    return [*detector.classes, *new]
+
+
+def _drop_slices(
+    session: Session, detector: storage.Detector, names: list[str], by: By
+) -> None:
+    """Forget the slices that are no longer wanted, and let the job count new ones."""
+    gone = [name for name in detector.slices if name not in names]
+    slices.delete_slices(session, detector.id, gone)
+    detector.counted_slices = [
+        name for name in detector.counted_slices if name in names
+    ]
+    # The job takes up a detector that has a batch, be it an empty one.
+    add_batch(session, detector.id, created_at=by.at)
+
+
+def _check_version(session: Session, detector: storage.Detector, name: str) -> None:
+    try:
+        choose_versions(session, detector, name)
+    except UnknownVersionError as error:
+        raise InvalidInputError.of("production_version", str(error)) from error
 
 
 def _cut(value: Any) -> Any:
@@ -117,15 +274,16 @@ def _cut(value: Any) -> Any:
     return f"{value[:_LONGEST_IN_LOG]}…" if is_long else value
 
 
-def archive_detector(detector: Detector, *, archived_at: datetime) -> None:
+def archive_detector(session: Session, detector: storage.Detector, by: By) -> None:
     """Hide a detector from the lists and free its name; nothing is lost."""
-    detector.archived_at = detector.archived_at or archived_at
+    detector.archived_at = detector.archived_at or by.at
+    by.record(session, "detector archived", detector.name)
 
 
-def bring_back_detector(session: Session, detector: Detector) -> None:
+def bring_back_detector(session: Session, detector: storage.Detector, by: By) -> None:
     """Put an archived detector back into the lists, with all that it had.
 
-    Raises ConflictError if another one has its name by now.
+    Raises ConflictError if another detector has taken its name.
     """
     name = detector.name
     detector.archived_at = None
@@ -136,6 +294,7 @@ def bring_back_detector(session: Session, detector: Detector) -> None:
             f"another detector is named {show(name)} by now; give that one another "
             "name or archive it first"
         ) from error
+    by.record(session, "detector brought back", name)
 
 
 def _flush_name(session: Session, name: str) -> None:
@@ -150,7 +309,7 @@ def _flush_name(session: Session, name: str) -> None:
         ) from error
 
 
-def get_detector(session: Session, id_or_name: str) -> Detector:
+def get_detector(session: Session, id_or_name: str) -> storage.Detector:
     """Return the detector of that id, or the unarchived one of that name."""
     detector_id = parse_id("det", id_or_name)
     if detector_id is not None:
@@ -164,7 +323,7 @@ def get_detector(session: Session, id_or_name: str) -> Detector:
     return detector
 
 
-def get_open_detector(session: Session, id_or_name: str) -> Detector:
+def get_open_detector(session: Session, id_or_name: str) -> storage.Detector:
     """Return a detector that may still be written to.
 
     Raises ConflictError if it is archived.
@@ -175,35 +334,8 @@ def get_open_detector(session: Session, id_or_name: str) -> Detector:
     return detector
 
 
-def choose_versions(
-    session: Session, detector: Detector, name: str | None
-) -> list[Version]:
-    """Return the versions that *name* means.
-
-    ``*`` means all, None the one that queries last arrived with.  Raises
-    UnknownVersionError, which lists the names there are, for an unknown one.
-    """
-    if name == "*":
-        return list(storage.list_versions(session, detector.id))
-    if name is None:
-        version_id = find_newest_version_id(session, detector.id)
-        return [] if version_id is None else [session.get_one(Version, version_id)]
-    version = None
-    if is_storable(name):
-        version = storage.find_version(session, detector.id, name)
-    if version is None:
-        names = [
-            version.name for version in storage.list_versions(session, detector.id)
-        ]
-        known = ", ".join(show(known) for known in names[-10:]) or "none yet"
-        raise UnknownVersionError(
-            f"there is no version {show(name)}; there are: {known}"
-        )
-    return [version]
-
-
 def check_class(
-    detector: Detector, name: str, *, field: str, may_be_unclear: bool
+    detector: storage.Detector, name: str, *, field: str, may_be_unclear: bool
 ) -> None:
     """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):
@@ -211,4 +343,4 @@ def check_class(
     known = [*detector.classes[:20], *(["…"] if len(detector.classes) > 20 else [])]
     if may_be_unclear:
         known.append(UNCLEAR)
-    refuse(field, name, f"it must be one of {', '.join(known)}")
+    raise invalid(field, name, f"it must be one of {', '.join(known)}")

@@ -1,23 +1,26 @@
-"""Writing rows out as CSV, JSON, JSON Lines or Parquet."""
+"""Writing rows out as CSV, Excel, JSON, JSON Lines or Parquet."""
 
 import csv
 import io
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from tracker.errors import InvalidInputError
-from tracker.services.fields import refuse
+from tracker.services.wording import invalid
+from tracker.services.workbooks import write_workbook
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
     "jsonl": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
+# As the document of the API names them, without their encoding.
+FILE_TYPES = tuple(name.partition(";")[0] for name in MEDIA_TYPES.values())
 _CHUNK = 2_000
 # A spreadsheet runs a cell that begins like this.  Import takes the quote off.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d]")
@@ -32,10 +35,10 @@ Rows = Iterable[dict[str, Any]]
 def check_format(name: str) -> None:
     """Raise InvalidInputError unless *name* is a format that there is."""
     if name not in MEDIA_TYPES:
-        refuse("format", name, f"it must be one of {', '.join(MEDIA_TYPES)}")
+        raise invalid("format", name, f"it must be one of {', '.join(MEDIA_TYPES)}")
 
 
-def write_rows(name: str, columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
+def write_rows(name: str, columns: Sequence[str], rows: Rows) -> Generator[bytes]:
     """Yield *rows* in the format *name*, piece by piece."""
     check_format(name)
     if name == "csv":
@@ -44,10 +47,12 @@ def write_rows(name: str, columns: Sequence[str], rows: Rows) -> Iterator[bytes]
         return _write_jsonl(rows)
     if name == "json":
         return _write_json(rows)
+    if name == "xlsx":
+        return write_workbook(columns, map(_flat_rows, _chunks(rows)))
     return _write_parquet(columns, rows)
 
 
-def _write_csv(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
+def _write_csv(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(columns)
@@ -60,10 +65,14 @@ def _write_csv(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
     yield buffer.getvalue().encode()
 
 
+def _flat_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: _flat(value) for name, value in row.items()} for row in rows]
+
+
 def _flat(value: object) -> object:
-    """Return an object as its JSON, for a file that has cells alone."""
-    is_object = isinstance(value, dict)
-    return json.dumps(value, ensure_ascii=False) if is_object else value
+    """Return an object or a list as its JSON, for a file that has cells alone."""
+    is_nested = isinstance(value, dict | list)
+    return json.dumps(value, ensure_ascii=False) if is_nested else value
 
 
 def _cell(value: object) -> object:
@@ -79,12 +88,12 @@ def _cell(value: object) -> object:
     return value
 
 
-def _write_jsonl(rows: Rows) -> Iterator[bytes]:
+def _write_jsonl(rows: Rows) -> Generator[bytes]:
     for chunk in _chunks(rows):
         yield "".join(f"{_dump(row)}\n" for row in chunk).encode()
 
 
-def _write_json(rows: Rows) -> Iterator[bytes]:
+def _write_json(rows: Rows) -> Generator[bytes]:
     yield b'{"items":['
     comma = ""
     for chunk in _chunks(rows):
@@ -97,21 +106,17 @@ def _dump(row: dict[str, Any]) -> str:
     return json.dumps(row, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def _write_parquet(columns: Sequence[str], rows: Rows) -> Iterator[bytes]:
-    # Heavy and optional: it is loaded for those who export Parquet.
-    try:
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError as error:
-        raise InvalidInputError.of(
-            "format", "parquet needs the extra parquet: pip install tracker[parquet]"
-        ) from error
+def _write_parquet(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
+    # Heavy: it is loaded for those who export Parquet.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     schema = pa.schema([(column, _arrow_type(pa, column)) for column in columns])
     with tempfile.TemporaryFile() as file:
         with pq.ParquetWriter(file, schema) as writer:
             for chunk in _chunks(rows):
-                cells = [{k: _flat(v) for k, v in row.items()} for row in chunk]
-                writer.write_table(pa.Table.from_pylist(cells, schema=schema))
+                table = pa.Table.from_pylist(_flat_rows(chunk), schema=schema)
+                writer.write_table(table)
         file.seek(0)
         while piece := file.read(2**16):
             yield piece
@@ -122,7 +127,8 @@ def _arrow_type(pa: Any, column: str) -> Any:
         return pa.int64()
     if column in _FLOATS:
         return pa.float64()
-    return pa.bool_() if column == "is_current" else pa.string()
+    is_flag = column.startswith("is_")
+    return pa.bool_() if is_flag else pa.string()
 
 
 def _chunks(rows: Rows) -> Iterator[list[dict[str, Any]]]:

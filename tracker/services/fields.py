@@ -1,11 +1,11 @@
-"""The kinds of text, number and instant that input may hold, and their errors."""
+"""The kinds of text, number and instant that input may hold."""
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import Annotated, Any, NoReturn, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -18,24 +18,19 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from tracker.errors import FieldError, InvalidInputError, NotFoundError
-from tracker.services.wording import say_right
+from tracker.errors import InvalidInputError
+from tracker.services.wording import describe_errors, dump_instant, show
+from tracker.words import BALANCED, SAMPLINGS, UNCLEAR
 
-UNCLEAR = "UNCLEAR"
-BALANCED = "balanced"
-SAMPLINGS = ("random", "targeted", "unstated")
-ROLES = ("viewer", "labeler", "editor", "admin")
-
-# Whoever sends more mistakes than these has not read the first ones yet.
-_MOST_ERRORS = 100
-# A longer value is cut in an error.
-_LONGEST_SHOWN = 80
-_METADATA_BYTES = 16 * 1024
+METADATA_BYTES = 16 * 1024
 _METADATA_DEPTH = 20
 # RFC 3339, which is narrower than what datetime.fromisoformat takes.
-_INSTANT = re.compile(
+INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
+# So many minutes, hours, days or weeks ago.
+_AGO = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 # Nobody logged a query before; who says so has mistaken a column.
 _FIRST_YEAR = 1000
 # NUL and lone surrogates cannot be stored by PostgreSQL or at all; other control
@@ -63,57 +58,9 @@ def parse_input(model: type[T], values: Mapping[str, Any]) -> T:
         raise InvalidInputError(describe_errors(error)) from error
 
 
-def describe_errors(error: ValidationError) -> list[FieldError]:
-    """Say what pydantic found, with the value received, cut short."""
-    return [
-        FieldError(_name_field(detail["loc"]), _describe(detail))
-        for detail in error.errors(include_url=False)[:_MOST_ERRORS]
-    ]
-
-
-def _name_field(place: tuple[int | str, ...]) -> str:
-    return _shorten(".".join(map(str, place))) or "body"
-
-
-def _describe(detail: Any) -> str:
-    kind = detail["type"]
-    if kind == "missing":
-        return "is required"
-    if kind == "extra_forbidden":
-        return f"is not a known field (its value was {show(detail['input'])})"
-    right = say_right(kind, detail.get("ctx", {}))
-    return f"{show(detail['input'])} is not right: {right}"
-
-
-def show(value: object) -> str:
-    """Return *value* as it may stand in a message: short, printable, storable.
-
-    Letters stand as they are; what cannot be seen, or turns the direction of what
-    is beside it, is escaped.
-    """
-    if isinstance(value, str):
-        return _shorten(value, repr)
-    try:
-        return _shorten(repr(value))
-    except RecursionError:
-        return "what is nested so deeply"
-
-
-def show_name(name: str) -> str:
-    """Return *name* as it may stand where a field is named, without quotes."""
-    return _shorten(name, lambda text: repr(text)[1:-1])
-
-
-def _shorten(text: str, write: Callable[[str], str] = str) -> str:
-    # The characters of the text itself are counted, not those it is written with.
-    if len(text) <= _LONGEST_SHOWN:
-        return write(text)
-    return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
-
-
 def parse_instant(value: object) -> datetime:
     """Return the instant written in *value* (RFC 3339), in UTC."""
-    if isinstance(value, str) and _INSTANT.fullmatch(value):
+    if isinstance(value, str) and INSTANT.fullmatch(value):
         value = value.upper()
     elif not isinstance(value, datetime):
         raise ValueError(
@@ -132,20 +79,29 @@ def parse_instant(value: object) -> datetime:
     return instant
 
 
+def parse_when(value: object, *, at: datetime) -> datetime:
+    """Return the instant in *value*, or that so long before *at*: 30m, 12h, 7d, 2w."""
+    found = _AGO.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return parse_instant(value)
+    try:
+        instant = at - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        instant = datetime.min.replace(tzinfo=UTC)
+    if instant.year < _FIRST_YEAR:
+        raise ValueError("it is too long ago")
+    return instant
+
+
 def parse_instants(values: Sequence[object]) -> list[datetime]:
-    """Return what ``parse_instant`` does of each, sooner where all are texts."""
+    """Return ``parse_instant`` of each value, faster if all are texts."""
     with suppress(TypeError, ValueError, OverflowError):
-        if all(map(_INSTANT.fullmatch, values)):  # type: ignore[arg-type]
+        if all(map(INSTANT.fullmatch, values)):  # type: ignore[arg-type]
             found = map(datetime.fromisoformat, map(str.upper, values))  # type: ignore[arg-type]
             instants = [instant.astimezone(UTC) for instant in found]
             if min(instants).year >= _FIRST_YEAR:
                 return instants
     return list(map(parse_instant, values))
-
-
-def dump_instant(instant: datetime) -> str:
-    """Return *instant* as RFC 3339 in UTC, ending in Z."""
-    return instant.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def _check_name(value: str) -> str:
@@ -190,6 +146,12 @@ def _check_classes(value: list[str]) -> list[str]:
     return value
 
 
+def _check_slices(value: list[str]) -> list[str]:
+    if len(set(value)) < len(value):
+        raise ValueError("a key stands in it twice")
+    return value
+
+
 def _check_version(value: str) -> str:
     if value == "*":
         raise ValueError("* stands for all versions together and cannot be one")
@@ -218,8 +180,8 @@ def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
         ) from error
     if "\\u0000" in text or "\x00" in text:
         raise ValueError("NUL is not allowed")
-    if len(text.encode()) > _METADATA_BYTES:
-        raise ValueError(f"it must be at most {_METADATA_BYTES:,} bytes of JSON")
+    if len(text.encode()) > METADATA_BYTES:
+        raise ValueError(f"it must be at most {METADATA_BYTES:,} bytes of JSON")
     if _is_deeper(value, _METADATA_DEPTH):
         raise ValueError(f"it must be at most {_METADATA_DEPTH} levels deep")
     return value
@@ -248,6 +210,7 @@ Instant = Annotated[
     PlainSerializer(dump_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 DetectorName = Annotated[
     str,
     Field(min_length=1, max_length=200),
@@ -268,21 +231,31 @@ Classes = Annotated[
     Field(min_length=2, max_length=1000),
     AfterValidator(_check_classes),
 ]
-VersionName = Annotated[
-    str,
-    Field(min_length=1, max_length=100),
-    AfterValidator(_check_name),
-    AfterValidator(_check_version),
+VersionWanted = Annotated[
+    str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]
+VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+# Not the value of a key: a key of the metadata may begin with a space.
+SliceNames = Annotated[
+    list[
+        Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_text)]
+    ],
+    Field(max_length=8),
+    AfterValidator(_check_slices),
+]
 StudyName = Annotated[
     str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
 ]
+ShownMethod = Literal["joint", "exact", "anytime"]
 LabelsWanted = Annotated[int, Field(ge=1, le=9)]
+# Up to ten years.
+Hours = Annotated[int, Field(ge=1, le=87_600)]
 KeyName = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]
 Note = Annotated[str, Field(max_length=2000), AfterValidator(_check_text)]
+Guideline = Annotated[str, Field(max_length=5000), AfterValidator(_check_text)]
 LabelText = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_text)
 ]
@@ -302,14 +275,5 @@ Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+GoldRate = Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-
-
-def missing(noun: str, reference: str) -> NotFoundError:
-    """Return the error for something that does not exist, or is not to be seen."""
-    return NotFoundError(f"there is no {noun} {show(reference)}")
-
-
-def refuse(field: str, value: object, message: str) -> NoReturn:
-    """Raise the error that *value* of *field* is wrong, and what would be right."""
-    raise InvalidInputError.of(field, f"{show(value)} is not right: {message}")

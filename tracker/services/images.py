@@ -1,4 +1,4 @@
-"""Images that come from outside: decoded and written anew, or refused."""
+"""Images that come from outside: decoded and encoded again, or refused."""
 
 import io
 import warnings
@@ -32,7 +32,7 @@ class CleanImage(NamedTuple):
 
 
 def clean_image(content: bytes) -> CleanImage:
-    """Decode *content* and write it anew, so that only pixels survive.
+    """Decode *content* and encode it again, so that only pixels survive.
 
     What hides behind or inside of an image (scripts, archives, places where it
     was taken) is gone.  Raises InvalidInputError for anything but a PNG, JPEG or

@@ -7,9 +7,11 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
+from tracker.errors import ConflictError, GoneError
+from tracker.services.by import By
 from tracker.services.detectors import check_class
 from tracker.services.fields import (
+    Address,
     ImageUrl,
     Input,
     Instant,
@@ -20,45 +22,52 @@ from tracker.services.fields import (
     Sampling,
     VersionName,
     dump_metadata,
-    missing,
-    show,
 )
-from tracker.services.ranks import rank_new_query
+from tracker.services.labelling.ranks import rank_new_query
+from tracker.services.labelling.truths import Truths
+from tracker.services.wording import missing, show
+from tracker.shapes import Shape
 from tracker.storage import queries as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, add_versions
-from tracker.storage.labels import add_labels, list_labels
-from tracker.storage.pending import add_batch, first_id
-from tracker.storage.queries import Query
+from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling.labels import add_labels, list_labels
+from tracker.storage.labelling.tags import load_tags
+from tracker.storage.waiting import WaitingQuery
+from tracker.words import UNSTATED, AgreementWord, SamplingWord
 
 DEFAULT_VERSION = "default"
-UNSTATED = "unstated"
 
 
 class NewQuery(Input):
-    """A query to be logged, maybe with its label."""
+    """A new query, with or without its label."""
 
     key: Key | None = Field(
         default=None, description="The caller's own id, unique within the detector."
     )
     input: Key | None = Field(
         default=None,
-        description="What was put in; queries of two versions with the same input are "
-        "compared as a pair.",
+        description="What was put in; queries with the same input share their label, "
+        "and those of two versions are compared as a pair.",
     )
     predicted: LabelText = Field(description="The class that the detector said.")
     confidence: Probability | None = Field(
-        default=None, description="What the detector says of this prediction, 0 to 1."
+        default=None,
+        description="The detector's confidence in this prediction, 0 to 1.",
     )
     version: VersionName = Field(
-        default=DEFAULT_VERSION, description="Which state of the detector answered."
+        default=DEFAULT_VERSION,
+        description="The version of the detector that answered.",
     )
-    asked_at: Instant | None = Field(default=None, description="Now unless given.")
+    asked_at: Instant | None = Field(
+        default=None, description="The instant; by default now."
+    )
     metadata: Metadata | None = Field(
-        default=None, description="Shown, never interpreted."
+        default=None, description="Metadata is shown and never interpreted."
     )
     image_url: ImageUrl | None = Field(
-        default=None, description="Shown by the browser; the server never fetches it."
+        default=None,
+        description="An image that browsers show; the server never fetches it.",
     )
     label: LabelText | None = Field(
         default=None, description="The ground truth, a class or UNCLEAR."
@@ -68,15 +77,63 @@ class NewQuery(Input):
     )
 
 
-def log_query(  # noqa: PLR0913 - what is logged, by whom and when.
+class Query(Shape):
+    """One input put to a detector, and what the detector said of it."""
+
+    id: str = Field(description="iq_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    key: str | None = Field(description="The caller's own id.")
+    input: str | None = Field(description="The input.")
+    predicted: str | None = Field(
+        description="The class that the detector said; null while that is waited for."
+    )
+    waiting: bool = Field(
+        default=False, description="Whether it still waits for its prediction."
+    )
+    confidence: float | None
+    version: str
+    asked_at: Instant
+    created_at: Instant
+    metadata: dict[str, Any] | None
+    image_url: str | None
+    image: Address | None = Field(description="The address of the stored image.")
+    label: str | None = Field(description="The current label, a class or UNCLEAR.")
+    sampling: SamplingWord = Field(description="Why it was chosen for labelling.")
+    agreement: AgreementWord | None = Field(
+        description="Where several people labelled it: agreed, disputed or settled."
+    )
+    is_repeat: bool = Field(
+        description="Whether its version was put to the same input before; its label "
+        "is shown and counted nowhere."
+    )
+    tags: list[str] = Field(description="What people marked it with, in order.")
+
+
+def describe_query(
+    session: Session, query: storage.Query, *, image: str | None
+) -> Query:
+    """Return a query as it is answered, with the address of its *image*."""
+    return Query.from_row(
+        query,
+        id=dump_id("iq", query.id),
+        detector=dump_id("det", query.detector_id),
+        # The session remembers it: a page of queries asks once a version.
+        version=session.get_one(Version, query.version_id).name,
+        metadata=load_metadata(query),
+        image=image,
+        waiting=False,
+        tags=load_tags(query.tags),
+    )
+
+
+def log_query(
     session: Session,
     detector: Detector,
     new: NewQuery,
+    by: By,
     *,
-    labeler: str,
-    created_at: datetime,
     image: str | None = None,
-) -> tuple[Query, bool]:
+) -> tuple[storage.Query, bool]:
     """Add a query, and return it and whether it is new.
 
     The same *key* again with the same content gives back the stored query;
@@ -88,23 +145,32 @@ def log_query(  # noqa: PLR0913 - what is logged, by whom and when.
     if new.key is not None:
         query = storage.find_query_by_key(session, detector.id, new.key)
         if query is not None:
+            check_is_there(query)
             _check_same(session, query, new, image)
             return query, False
-    return _add(session, detector, new, labeler, created_at, image), True
+    number = first_id(add_batch(session, detector.id, created_at=by.at))
+    return add_query(session, detector, new, by, number=number, image=image), True
 
 
-def _add(  # noqa: PLR0913, PLR0917 - see log_query.
+def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     session: Session,
     detector: Detector,
     new: NewQuery,
-    labeler: str,
-    created_at: datetime,
+    by: By,
+    *,
+    number: int,
     image: str | None,
-) -> Query:
-    number = first_id(add_batch(session, detector.id, created_at=created_at))
-    versions = add_versions(session, detector.id, [new.version], created_at=created_at)
+) -> storage.Query:
+    """Add a query that has been checked, under the first id of a pending batch."""
+    # Before a row of another query with the same input is held.
+    truths = Truths(session, detector, by)
+    truths.hold([new.input])
+    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
     sampling = new.sampling or UNSTATED
-    query = Query(
+    if new.label is not None and new.sampling is None:
+        sampling = truths.choose_sampling(new.input, default=UNSTATED)
+    is_repeat = truths.repeats(versions[new.version], new.input)
+    query = storage.Query(
         id=number,
         detector_id=detector.id,
         version_id=versions[new.version],
@@ -112,24 +178,48 @@ def _add(  # noqa: PLR0913, PLR0917 - see log_query.
         input=new.input,
         predicted=new.predicted,
         confidence=new.confidence,
-        asked_at=new.asked_at or created_at,
-        created_at=created_at,
+        asked_at=new.asked_at or by.at,
+        created_at=by.at,
         details=None if new.metadata is None else dump_metadata(new.metadata),
         image=image,
         image_url=new.image_url,
         label_id=None if new.label is None else number,
         label=new.label,
         sampling=sampling,
-        audit_rank=rank_new_query(detector, number, label=new.label, sampling=sampling),
+        audit_rank=None
+        if is_repeat
+        else rank_new_query(
+            detector, number, label=new.label, sampling=sampling, name=new.input
+        ),
         agreement=None,
+        is_repeat=is_repeat,
+        erased_at=None,
     )
     storage.add_query(session, query)
-    if new.label is not None:
-        row = label_row(
-            number, number, detector.id, new.label, sampling, labeler, created_at
-        )
-        add_labels(session, [row])
-    return query
+    labels = _label_new(session, query, by)
+    if query.input is None:
+        return query
+    names = ("id", "input", "label_id", "is_repeat")
+    truths.arrive([{name: getattr(query, name) for name in names}], labels)
+    # With the label that it took over.
+    return get_query_by_number(session, detector.id, number)
+
+
+def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str, Any]]:
+    """Write the label that a query arrived with, if it has one, and return it."""
+    if query.label is None:
+        return []
+    row = label_row(
+        query.id,
+        query.id,
+        query.detector_id,
+        query.label,
+        query.sampling,
+        by,
+        is_repeat=query.is_repeat,
+    )
+    add_labels(session, [row])
+    return [row]
 
 
 def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
@@ -138,12 +228,12 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
     detector_id: int,
     label: str,
     sampling: str,
-    labeler: str,
-    created_at: datetime,
+    by: By,
     *,
     replaces_id: int | None = None,
     note: str | None = None,
     labelled_at: datetime | None = None,
+    is_repeat: bool = False,
 ) -> dict[str, Any]:
     """Return a label as the mapping of columns that storage takes."""
     return {
@@ -154,14 +244,16 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
         "label": label,
         "sampling": sampling,
         "note": note,
-        "labeler": labeler,
-        "labelled_at": labelled_at or created_at,
-        "created_at": created_at,
+        "labeler": by.name,
+        "labelled_at": labelled_at or by.at,
+        "created_at": by.at,
+        "source_label_id": None,
+        "is_repeat": is_repeat,
     }
 
 
 def _check_same(
-    session: Session, query: Query, new: NewQuery, image: str | None
+    session: Session, query: storage.Query, new: NewQuery, image: str | None
 ) -> None:
     version = session.get_one(Version, query.version_id).name
     stored = {
@@ -177,7 +269,9 @@ def _check_same(
             _refuse_other(new, field, value)
     # Once another label has come, what the query declared is no longer known.
     is_as_declared = query.label_id in {None, query.id}
-    if is_as_declared and (new.sampling or UNSTATED) != query.sampling:
+    # What it left out may have been taken over from the truth of its input.
+    is_said = new.sampling is not None or query.input is None
+    if is_as_declared and is_said and (new.sampling or UNSTATED) != query.sampling:
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
@@ -196,21 +290,31 @@ def _refuse_other(new: NewQuery, field: str, stored: object) -> None:
     )
 
 
-def load_metadata(query: Query) -> Any:
+def load_metadata(query: storage.Query | WaitingQuery) -> Any:
     """Return the metadata of a query as it was given."""
     return None if query.details is None else json.loads(query.details)
 
 
-def get_query(session: Session, query_id: str) -> Query:
+def get_query(session: Session, query_id: str) -> storage.Query:
     """Return the query with that public id."""
     number = parse_id("iq", query_id)
     query = None if number is None else storage.find_query(session, number)
     if query is None:
         raise missing("query", query_id)
+    check_is_there(query)
     return query
 
 
-def get_query_by_number(session: Session, detector_id: int, number: int) -> Query:
+def check_is_there(query: storage.Query) -> None:
+    """Raise GoneError for a query that was erased."""
+    if query.erased_at is not None:
+        name = dump_id("iq", query.id)
+        raise GoneError(f"the query {name} was erased on {query.erased_at:%Y-%m-%d}")
+
+
+def get_query_by_number(
+    session: Session, detector_id: int, number: int
+) -> storage.Query:
     """Return the query of a detector in that row."""
     query = storage.find_query_of(session, detector_id, number)
     if query is None:

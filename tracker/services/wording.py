@@ -1,7 +1,19 @@
-"""What would be right instead, in our own words and not in those of a library."""
+"""Error messages: what is wrong with a value, and what would be right."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
+
+from pydantic import ValidationError
+
+from tracker.errors import FieldError, InvalidInputError, NotFoundError
+
+# More errors than these help nobody: the first ones come first.
+_MOST_ERRORS = 100
+# A longer value is cut in an error.
+_LONGEST_SHOWN = 80
 
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
@@ -43,7 +55,7 @@ _ANYTHING_ELSE = "something else belongs here"
 
 
 def say_right(kind: str, context: Mapping[str, Any]) -> str:
-    """Return what would be right where pydantic found an error of this *kind*."""
+    """Return what would be right, for a pydantic error of this *kind*."""
     if kind == "value_error":
         # One of our own validators said it already.
         return str(context["error"])
@@ -57,3 +69,81 @@ def _dump(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:,}".removesuffix(".0")
     return str(value)
+
+
+def describe_errors(error: ValidationError) -> list[FieldError]:
+    """Return pydantic's errors with the received values, shortened."""
+    return [
+        FieldError(_name_field(detail["loc"]), _describe(detail))
+        for detail in error.errors(include_url=False)[:_MOST_ERRORS]
+    ]
+
+
+def _name_field(place: tuple[int | str, ...]) -> str:
+    return _shorten(".".join(map(str, place))) or "body"
+
+
+def _describe(detail: Any) -> str:
+    kind = detail["type"]
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return f"is not a known field (its value was {show(detail['input'])})"
+    right = say_right(kind, detail.get("ctx", {}))
+    return f"{show(detail['input'])} is not right: {right}"
+
+
+def show(value: object) -> str:
+    """Return *value* for a message, as its sender wrote it, but short and printable.
+
+    Letters are kept.  Characters that are invisible, or change the direction of
+    their neighbours, are escaped.
+    """
+    if isinstance(value, str):
+        return _shorten(value, repr)
+    try:
+        return _shorten(_write_json(value))
+    except RecursionError:
+        return "what is nested so deeply"
+
+
+def _write_json(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return dump_instant(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        pairs = (f"{_write_json(k)}: {_write_json(v)}" for k, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_write_json, value))}]"
+    return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+def show_name(name: str) -> str:
+    """Return *name* as it may stand where a field is named, without quotes."""
+    return _shorten(name, lambda text: repr(text)[1:-1])
+
+
+def _shorten(text: str, write: Callable[[str], str] = str) -> str:
+    # The characters of the text itself are counted, not those it is written with.
+    if len(text) <= _LONGEST_SHOWN:
+        return write(text)
+    return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
+
+
+def dump_instant(instant: datetime) -> str:
+    """Return *instant* as RFC 3339 in UTC, ending in Z."""
+    return instant.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
+def missing(noun: str, reference: str) -> NotFoundError:
+    """Return the error of an object that does not exist, or may not be seen."""
+    return NotFoundError(f"there is no {noun} {show(reference)}")
+
+
+def invalid(field: str, value: object, message: str) -> InvalidInputError:
+    """Return the error of a *value* that *field* may not have; say what it may be."""
+    return InvalidInputError.of(field, f"{show(value)} is not right: {message}")

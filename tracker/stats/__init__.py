@@ -8,7 +8,7 @@ from tracker.stats.binomial import (
     lower_bound,
     upper_bound,
 )
-from tracker.stats.joint import joint_is_costly
+from tracker.stats.joint.balanced import joint_is_costly
 from tracker.stats.methods import (
     METHODS,
     Method,
@@ -18,6 +18,7 @@ from tracker.stats.methods import (
 )
 from tracker.stats.planning import (
     expected_width,
+    labels_to_decide,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "expected_width",
     "get_method",
     "joint_is_costly",
+    "labels_to_decide",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
     "lower_bound",

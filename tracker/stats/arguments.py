@@ -90,6 +90,28 @@ def tail_share(confidence_level: float, tails: int) -> float:
     return math.nextafter(error / tails, 0.0)
 
 
+def shared_level(confidence_level: float, statements: int) -> float:
+    """Return the level at which each of so many *statements* must hold by itself.
+
+    By the union bound all of them then hold together at *confidence_level*, however
+    they depend on each other.  The result is rounded up, so that no error is gained.
+
+    Raises ValueError unless 0 < confidence_level < 1 and there is a statement, or
+    when the result is so near 1 that doubles end.
+    """
+    if statements < 1:
+        raise ValueError(f"statements must be at least 1, not {statements!r}")
+    if statements == 1:
+        return checked_fraction("confidence_level", confidence_level)
+    level = math.nextafter(1.0 - tail_share(confidence_level, statements), 2.0)
+    if level >= 1.0:
+        raise ValueError(
+            f"confidence_level {confidence_level!r} is too high for {statements} "
+            f"statements at once"
+        )
+    return level
+
+
 def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer]:
     try:
         array = np.asarray(value)
@@ -111,3 +133,12 @@ def _refuse_any(
 ) -> None:
     if refused.any():
         raise ValueError(f"{name} {reason}, but holds {array[refused][0]}")
+
+
+def total_of(array: Floats) -> Floats:
+    """Return the sums along the last axis, added from the first to the last.
+
+    NumPy's own sum may depend, in its last bits, on the shape of the whole array.
+    """
+    total: Floats = np.add.accumulate(array, axis=-1)[..., -1]
+    return total

@@ -49,11 +49,20 @@ def balanced_union(
     correct, _ = checked_class_counts(k, n)
     classes = correct.shape[-1]
     share = tail_share(confidence_level, 2 * classes)
+    return mean_of_bounds(Interval(lower_bound(k, n, share), upper_bound(k, n, share)))
+
+
+def mean_of_bounds(bounds: Interval) -> Interval:
+    """Return the mean of *bounds* over their last axis, rounded outward.
+
+    It depends neither on the order of the bounds nor on how many rows are computed
+    at once, to the last bit.
+    """
     # Whole units are summed and divided exactly, in any order.  A floating sum
     # would depend on the order, and NumPy's on the shape of the array as well.
-    low = np.floor(lower_bound(k, n, share) * _UNITS).astype(np.int64).sum(axis=-1)
-    high = np.ceil(upper_bound(k, n, share) * _UNITS).astype(np.int64).sum(axis=-1)
+    low = np.floor(bounds.low * _UNITS).astype(np.int64).sum(axis=-1)
+    high = np.ceil(bounds.high * _UNITS).astype(np.int64).sum(axis=-1)
+    count = bounds.low.shape[-1]
     return Interval(
-        np.asarray((low // classes) / _UNITS),
-        np.asarray(-(-high // classes) / _UNITS),
+        np.asarray((low // count) / _UNITS), np.asarray(-(-high // count) / _UNITS)
     )

@@ -2,10 +2,10 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import hypergeom
 
 from tracker.stats.arguments import Floats, checked_counts, tail_share
 from tracker.stats.binomial import Interval
+from tracker.stats.laws import hypergeom
 
 LARGEST_SET = 10**7
 """Queries in a set up to which the tails have been checked against 40 digits."""

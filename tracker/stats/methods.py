@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy.typing as npt
 
 from tracker.stats.anytime import anytime
-from tracker.stats.anytime_balanced import balanced_anytime
+from tracker.stats.anytime.balanced import balanced_anytime
+from tracker.stats.anytime.mixtures import FORMULA
 from tracker.stats.approximations import (
     agresti_coull,
     bootstrap,
@@ -17,7 +18,7 @@ from tracker.stats.approximations import (
     wilson,
     wilson_cc,
 )
-from tracker.stats.approximations_balanced import (
+from tracker.stats.approximations.balanced import (
     balanced_agresti_coull,
     balanced_bootstrap,
     balanced_jeffreys,
@@ -29,18 +30,22 @@ from tracker.stats.approximations_balanced import (
 )
 from tracker.stats.balanced import balanced_union
 from tracker.stats.binomial import Interval, clopper_pearson
-from tracker.stats.joint import balanced_joint
+from tracker.stats.joint.balanced import balanced_joint
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way from counts to intervals, and what may be claimed for it."""
+    """A way from counts to intervals, and what may be claimed for it.
+
+    *formula* counts the ways in which it has been computed since the first one.
+    """
 
     name: str
     class_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
     balanced_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
     is_guaranteed: bool
     description: str
+    formula: int = 1
 
 
 _TABLE = (
@@ -67,6 +72,7 @@ _TABLE = (
         is_guaranteed=True,
         description="Holds after every label at once, so it may be looked at as "
         "often as one likes; decisions go by it.",
+        formula=FORMULA,
     ),
     Method(
         "wilson",

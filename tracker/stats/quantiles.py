@@ -17,8 +17,8 @@ def beta_quantile(a: Floats, b: Floats, share: float) -> Floats:
     """Return where the Beta(a, b) distribution function reaches *share*.
 
     *a* and *b* are positive arrays of one shape, which is that of the result.
-    Whoever needs a guarantee must check the result: the library behind it can be
-    wrong altogether.
+    A caller that needs a guarantee must check the result: the library behind it can
+    be completely wrong.
     """
     shape = a.shape
     a, b = a.ravel(), b.ravel()

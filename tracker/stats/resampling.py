@@ -75,7 +75,7 @@ def point_632(
     *,
     is_swapped: bool = False,
 ) -> Interval:
-    """Return the percentiles of the bootstrap rounds, mended by the .632 rule.
+    """Return the percentiles of the bootstrap rounds, corrected by the .632 rule.
 
     The last axes of *validation* and *training* run over the accuracies that the
     rounds had on what they did not train on and on the whole training set; they
@@ -94,7 +94,7 @@ def point_632(
     S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers
     (2022), method 2.3.
     """
-    rounds = mended_632(validation, training, is_swapped=is_swapped)
+    rounds = corrected_632(validation, training, is_swapped=is_swapped)
     return _percentiles(rounds, confidence_level)
 
 
@@ -106,7 +106,7 @@ def point_632_plus(
     *,
     is_swapped: bool = False,
 ) -> Interval:
-    """Return the percentiles of the bootstrap rounds, mended by the .632+ rule.
+    """Return the percentiles of the bootstrap rounds, corrected by the .632+ rule.
 
     The arguments and what is returned are those of `point_632`; *no_information*
     holds the accuracies that the rounds would have had if predictions and labels
@@ -123,13 +123,13 @@ def point_632_plus(
     (1997), 548-560; S. Raschka, Creating Confidence Intervals for Machine Learning
     Classifiers (2022), method 2.4.
     """
-    rounds = mended_632_plus(
+    rounds = corrected_632_plus(
         validation, training, no_information, is_swapped=is_swapped
     )
     return _percentiles(rounds, confidence_level)
 
 
-def mended_632(
+def corrected_632(
     validation: npt.ArrayLike, training: npt.ArrayLike, *, is_swapped: bool = False
 ) -> Floats:
     """Return the accuracy of each round by the .632 rule; see `point_632`."""
@@ -138,7 +138,7 @@ def mended_632(
     return _mixed(outside, inside, np.float64(_PART_DRAWN), is_swapped)
 
 
-def mended_632_plus(
+def corrected_632_plus(
     validation: npt.ArrayLike,
     training: npt.ArrayLike,
     no_information: npt.ArrayLike,

@@ -4,9 +4,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
-from scipy.stats import binom
 
 from tracker.stats.arguments import Floats, checked_count_pair
+from tracker.stats.laws import binom
 
 Side = Literal["fewer", "more"]
 

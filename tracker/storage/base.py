@@ -1,5 +1,7 @@
 """What every table shares: naming, types of columns, and ids."""
 
+import json
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +33,8 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 # A class, a version or a key must compare and sort by its code points on both
 # databases, whatever the locale of the PostgreSQL cluster.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 def _in_utc(instant: datetime) -> datetime:
@@ -65,7 +69,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         def write(value: datetime | None) -> str | None:
             if value is None:
                 return None
-            # Without the offset, which stands behind the first 26 characters.
+            # Without the offset, which follows the first 26 characters.
             return _in_utc(value).isoformat(" ", "microseconds")[:26]
 
         return write
@@ -84,6 +88,32 @@ class UtcDateTime(TypeDecorator[datetime]):
         )
 
 
+class TextList(TypeDecorator[list[Any]]):
+    """A list, written as JSON.
+
+    It is text, because PostgreSQL cannot compare JSON with its default.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: list[Any] | None,
+        dialect: Dialect,  # noqa: ARG002
+    ) -> str | None:
+        """Write the list."""
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    def process_result_value(
+        self,
+        value: str | None,
+        dialect: Dialect,  # noqa: ARG002
+    ) -> list[Any] | None:
+        """Read the list."""
+        return None if value is None else list(json.loads(value))
+
+
 class Base(DeclarativeBase):
     """Rows without behaviour; each table stands in the module of its noun."""
 
@@ -100,19 +130,21 @@ class Base(DeclarativeBase):
 
 
 class _ForPartitions(FunctionElement[bool]):
-    """A condition that PostgreSQL alone is told."""
+    """A condition that only PostgreSQL gets."""
 
     type = Boolean()
     inherit_cache = True
 
 
 @compiles(_ForPartitions)
-def _say(element: _ForPartitions, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_condition(
+    element: _ForPartitions, compiler: SQLCompiler, **options: Any
+) -> str:
     return compiler.process(element.clauses, **options)
 
 
 @compiles(_ForPartitions, "sqlite")
-def _keep_quiet(*_arguments: Any, **_options: Any) -> str:
+def _compile_true(*_arguments: Any, **_options: Any) -> str:
     return "1"
 
 
@@ -130,7 +162,7 @@ def stream(
 ) -> Generator[Any]:
     """Yield the rows of *statement*, fetched so many at a time.
 
-    Whoever may stop early closes the iterator, and with it the server's cursor.
+    A caller that may stop early closes the iterator, and with it the server's cursor.
     """
     with session.execute(statement.execution_options(yield_per=rows)) as result:
         yield from result
@@ -163,7 +195,7 @@ def insert_columns(
     for column in table.c:
         values = columns[column.name]
         process = column.type.dialect_impl(dialect).bind_processor(dialect)
-        if process is not None and isinstance(column.type, JSON):
+        if process is not None and isinstance(column.type, JSON | TextList):
             # A list is equal to others and yet cannot be looked up.
             values = [process(value) for value in values]
         elif process is not None:
@@ -219,11 +251,19 @@ def dump_id(prefix: str, number: int) -> str:
 def parse_id(prefix: str, text: str) -> int | None:
     """Return the row number in a public id, or None if *text* is not one."""
     head, _, digits = text.partition("_")
-    if (
-        head != prefix
-        or not (digits.isascii() and digits.isdigit())
-        or len(digits) > 19
-    ):
+    number = parse_whole(digits)
+    if head != prefix or number is None or number < 0:
         return None
-    number = int(digits)
-    return number if number < 2**63 and dump_id(prefix, number) == text else None
+    return number if dump_id(prefix, number) == text else None
+
+
+def parse_whole(text: str) -> int | None:
+    """Return the whole number in *text*, None unless both databases can keep it.
+
+    Every whole number that comes as text is read here: Python converts no text of
+    more than 4,300 digits, and the databases take none of more than 63 bits.
+    """
+    if not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

@@ -4,26 +4,30 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError, UnavailableError
+from tracker.storage.hiding import SEES_STAGED
+from tracker.storage.sqlite import BUSY_SECONDS, NO_PARAMETERS, open_sqlite
 
-_BUSY_SECONDS = 30
 # PostgreSQL ended the transaction, and the same one may succeed next time.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # What the two databases say where a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
-# An error goes into the log with its statement, whose values are labels and hashes.
-_NO_PARAMETERS = True
 _Result = TypeVar("_Result")
 
 
@@ -34,8 +38,8 @@ class _CollisionError(UnavailableError):
 class _Turns:
     """The turns that the threads of this process take to write to SQLite.
 
-    It has one writer at a time.  Left to itself, each of those who wait sleeps for
-    up to a tenth of a second before it looks again, and whoever comes by just then
+    SQLite has one writer at a time.  Without this, each waiting connection sleeps for
+    up to a tenth of a second before it tries again, and one that arrives just then
     goes first.
     """
 
@@ -43,11 +47,45 @@ class _Turns:
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=_BUSY_SECONDS):
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise UnavailableError("the database is locked: others are writing")
 
     def __exit__(self, *_error: object) -> None:
         self._lock.release()
+
+    def take_if_free(self) -> None:
+        """Take the turn, or raise UnavailableError at once."""
+        if not self._lock.acquire(blocking=False):
+            raise UnavailableError("others are writing")
+
+
+class _Slots:
+    """Bounds how many threads of this process are inside one kind of transaction.
+
+    A web process has far more threads than it can usefully work with, because each
+    slow client takes up one.  A thread that is inside already enters again freely.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._free = threading.BoundedSemaphore(number)
+        self._inside = threading.local()
+
+    def __enter__(self) -> None:
+        depth = getattr(self._inside, "depth", 0)
+        if depth == 0 and not self._free.acquire(timeout=BUSY_SECONDS):
+            raise UnavailableError("too many requests are waiting for the database")
+        self._inside.depth = depth + 1
+
+    def take_if_free(self) -> None:
+        """Take a slot, or raise UnavailableError at once."""
+        if not self._free.acquire(blocking=False):
+            raise UnavailableError("others are writing")
+        self._inside.depth = 1
+
+    def __exit__(self, *_error: object) -> None:
+        self._inside.depth -= 1
+        if self._inside.depth == 0:
+            self._free.release()
 
 
 class Database:
@@ -55,9 +93,11 @@ class Database:
 
     Both give a session inside one transaction.  A read sees one unchanging
     snapshot.  A write commits when the block ends and rolls back when it raises.
+    Of each kind at most *at_once* are open in this process at the same time, and
+    writes never take the place of reads.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, at_once: int) -> None:
         """Take over *engine*."""
         self.engine = engine
         options: dict[str, Any] = {"tracker_read": True}
@@ -67,7 +107,8 @@ class Database:
                 "postgresql_readonly": True,
             }
         self._read_engine = engine.execution_options(**options)
-        self._writer = _Turns() if self.is_sqlite else nullcontext()
+        self._reader = _Slots(at_once)
+        self._writer = _Turns() if self.is_sqlite else _Slots(at_once)
 
     @property
     def is_sqlite(self) -> bool:
@@ -77,7 +118,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only transaction that sees one snapshot."""
-        with translated(), Session(self._read_engine) as session:
+        with self._reader, translated(), Session(self._read_engine) as session:
             yield session
 
     @contextmanager
@@ -90,6 +131,43 @@ class Database:
             session.begin(),
         ):
             yield session
+
+    @contextmanager
+    def write_if_free(self) -> Iterator[Session]:
+        """Open a write, or raise UnavailableError at once where others are writing.
+
+        For what can wait until the next request, such as when a key was last used:
+        no reader waits for somebody's import because of that.
+        """
+        self._writer.take_if_free()
+        with ExitStack() as stack:
+            stack.push(self._writer.__exit__)
+            stack.enter_context(translated())
+            engine = self.engine.execution_options(tracker_waits=False)
+            session = stack.enter_context(Session(engine, expire_on_commit=False))
+            stack.enter_context(session.begin())
+            yield session
+
+    @contextmanager
+    def staging(self) -> Iterator[Callable[[], AbstractContextManager[Session]]]:
+        """Give a function that opens the writes of an import into SQLite.
+
+        One after the other on one connection, which sees what is staged.
+        """
+        engine = self.engine.execution_options(**{SEES_STAGED: True})
+        with translated(), engine.connect() as connection:
+
+            @contextmanager
+            def write() -> Iterator[Session]:
+                with (
+                    self._writer,
+                    translated(),
+                    Session(connection, expire_on_commit=False) as session,
+                    session.begin(),
+                ):
+                    yield session
+
+            yield write
 
     def run(self, work: Callable[[Session], _Result]) -> _Result:
         """Return what *work* gives in a write, tried again where that can help.
@@ -123,6 +201,20 @@ class Database:
                 "of a connection"
             )
 
+    def settle(self) -> None:
+        """Let the database get used to a large write.
+
+        SQLite's log begins from the start again.  PostgreSQL counts the rows, which
+        it would do by itself a minute later, and plan badly until then.
+        """
+        if self.is_sqlite:
+            with closing(self.engine.raw_connection()) as connection:
+                connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
+            return
+        # The write is done, whatever becomes of this.
+        with suppress(UnavailableError), self.write() as session:
+            session.execute(text("ANALYZE queries, labels"))
+
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
@@ -134,9 +226,10 @@ _ENCODING = (
 )
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str, *, at_once: int = 8) -> Database:
     """Open the database at *url* without touching its schema.
 
+    At most *at_once* threads read from it, and as many write, at the same time.
     Raises ConfigurationError for a URL of any other kind than SQLite in a file
     or PostgreSQL through psycopg.
     """
@@ -150,81 +243,25 @@ def open_database(url: str) -> Database:
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-        return Database(_open_sqlite(parsed.database, parsed))
+        return Database(open_sqlite(parsed.database, parsed, at_once), at_once=at_once)
     if parsed.drivername == "postgresql+psycopg":
         if "@" in f"{parsed.host}{parsed.database}":
             raise ConfigurationError(
                 f"TRACKER_DATABASE_URL has too many @; {_ENCODING}"
             )
-        return Database(_open_postgresql(parsed))
+        return Database(_open_postgresql(parsed, at_once), at_once=at_once)
     raise ConfigurationError(
         f"TRACKER_DATABASE_URL begins with {parsed.drivername}: it must be "
         f"sqlite:///FILE or {_EXAMPLE}"
     )
 
 
-def _open_sqlite(file: str | None, url: Any) -> Engine:
-    if not file or file == ":memory:":
-        raise ConfigurationError(
-            "TRACKER_DATABASE_URL names no file: the web server and the worker are "
-            "two processes and share the database by its file"
-        )
-    try:
-        # For their owner alone, as a backup is; SQLite gives its other files the same.
-        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(
-            f"the folder of the database, {Path(file).parent}, cannot be made: "
-            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
-        ) from error
-    if not Path(file).exists():
-        # Where that fails SQLite says why, at the first connection.
-        with suppress(OSError):
-            Path(file).touch(mode=0o600)
+def _open_postgresql(url: Any, at_once: int) -> Engine:
     engine = create_engine(
         url,
-        connect_args={"timeout": _BUSY_SECONDS},
-        pool_size=16,
-        hide_parameters=_NO_PARAMETERS,
-    )
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # The driver's own idea of transactions begins them too late and not at all
-    # for SELECT and DDL, which loses updates; _begin_sqlite does it instead.
-    connection.isolation_level = None
-    for pragma in (
-        "journal_mode=WAL",
-        # NORMAL would be five times as fast and loses acknowledged labels when
-        # the power fails.
-        "synchronous=FULL",
-        "foreign_keys=ON",
-        # Without it INSERT OR REPLACE deletes rows past the triggers that keep
-        # history append-only.
-        "recursive_triggers=ON",
-        f"busy_timeout={_BUSY_SECONDS * 1000}",
-        "cache_size=-65536",
-        "temp_store=MEMORY",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    is_read = connection.get_execution_options().get("tracker_read", False)
-    # A transaction that began as a reader cannot become a writer once somebody
-    # else has written: it fails at once, however long the timeout.
-    connection.exec_driver_sql("BEGIN" if is_read else "BEGIN IMMEDIATE")
-
-
-def _open_postgresql(url: Any) -> Engine:
-    engine = create_engine(
-        url,
-        hide_parameters=_NO_PARAMETERS,
+        hide_parameters=NO_PARAMETERS,
         pool_pre_ping=True,
-        pool_size=16,
+        pool_size=2 * at_once,
         pool_timeout=5,
         connect_args={
             "connect_timeout": 5,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -17,7 +18,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.errors import ConflictError
+from tracker.storage.base import Base, BigId, Name, TextList
+from tracker.storage.hiding import show_versions
 
 
 class Detector(Base):
@@ -40,7 +43,13 @@ class Detector(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(Name)
     question: Mapped[str] = mapped_column(Name)
+    # How to answer it, for the people who label.
+    guideline: Mapped[str] = mapped_column(Text, server_default=text("''"))
     classes: Mapped[list[str]] = mapped_column(JSON)
+    # Those that were added later, each with the instant: [["MAYBE", "2026-…Z"]].
+    added_classes: Mapped[list[list[str]]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
     created_at: Mapped[datetime]
@@ -49,9 +58,27 @@ class Detector(Base):
     audit_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the audit queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
+    # How many of the queries that the random queue gives are gold ones.
+    gold_rate: Mapped[float] = mapped_column(server_default="0")
+    # By which method pages show its intervals.
+    method: Mapped[str] = mapped_column(Text, server_default="joint")
+    # The name of the version that is shown unless another is asked for; None for the
+    # newest with a scored label.
+    production_version: Mapped[str | None] = mapped_column(Name)
     audit_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    # Counts the runs of the job over this detector; see storage/pending.py.
+    # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
+    # After so long without a label somebody is told; None: nobody.
+    stalled_after_hours: Mapped[int | None]
+    # Where the worker asks for the prediction of queries that wait for one.
+    predictor: Mapped[str | None] = mapped_column(Text)
+    # How its files are read; see services/imports/reading/choices.py.
+    import_mapping: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    # The keys of the metadata that it is cut by, and those that the job counts already.
+    slices: Mapped[list[str]] = mapped_column(TextList, server_default=text("'[]'"))
+    counted_slices: Mapped[list[str]] = mapped_column(
+        TextList, server_default=text("'[]'")
+    )
 
 
 class Version(Base):
@@ -71,6 +98,10 @@ class Version(Base):
     queries: Mapped[int] = mapped_column(BigId, default=0)
     # Labels that replaced an earlier one.
     corrections: Mapped[int] = mapped_column(BigId, default=0)
+    # Labelled queries that put an input to the version once more, which count nowhere.
+    repeats: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    # Scored labels of which nobody said why their queries were chosen.
+    unstated: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
     last_label_at: Mapped[datetime | None]
     # The number of scored labels that makes the next checkpoint, above 100.
     next_checkpoint: Mapped[int] = mapped_column(BigId, default=0)
@@ -164,13 +195,14 @@ def find_version(session: Session, detector_id: int, name: str) -> Version | Non
 def add_versions(
     session: Session, detector_id: int, names: Iterable[str], *, created_at: datetime
 ) -> dict[str, int]:
-    """Return the id of each version in *names*, adding those that are new."""
-    wanted = set(names)
+    """Return the id of each version in *names*, adding those that are new in order."""
+    wanted = list(dict.fromkeys(names))
+    show_versions(session.connection(), detector_id, wanted)
     statement = select(Version.name, Version.id).where(
         Version.detector_id == detector_id, Version.name.in_(wanted)
     )
     ids = dict(session.execute(statement).all())
-    for name in sorted(wanted - ids.keys()):
+    for name in [name for name in wanted if name not in ids]:
         version = Version(
             detector_id=detector_id,
             name=name,
@@ -187,3 +219,18 @@ def add_versions(
         session.flush()
         ids[name] = version.id
     return ids
+
+
+def hold_open(session: Session, detector_id: int) -> None:
+    """Keep a detector from being archived until the transaction ends.
+
+    Raises ConflictError if it is archived already, whatever this transaction saw
+    before: what it does may have taken minutes.
+    """
+    statement = select(Detector.name, Detector.archived_at)
+    chosen = statement.where(Detector.id == detector_id)
+    found = session.execute(chosen.with_for_update(read=True)).one()
+    if found.archived_at is not None:
+        raise ConflictError(
+            f"the detector {found.name!r} was archived meanwhile; nothing was written"
+        )

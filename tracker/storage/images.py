@@ -9,7 +9,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,9 @@ class ImageStore(Protocol):
 
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
+
+    def delete(self, name: str) -> None:
+        """Delete the image *name*, if it is there."""
 
     def iter_names(self) -> Iterator[str]:
         """Yield the name of every image, whether or not a query points at it."""
@@ -78,6 +81,10 @@ class ImageFolder:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
         return (self._folder / place_of(name)).read_bytes()
 
+    def delete(self, name: str) -> None:
+        """Delete the image *name*, if it is there."""
+        (self._folder / place_of(name)).unlink(missing_ok=True)
+
     def iter_names(self) -> Iterator[str]:
         """Yield the name of every image, whether or not a query points at it."""
         for path in self._folder.rglob("*"):
@@ -100,7 +107,7 @@ class ImageBucket:
         """Store *content* and return its name; the server has said that it has it."""
         name = _name_of(content, suffix)
         place = place_of(name)
-        with _told_of():
+        with _translated_errors():
             # Not a conditional put: some servers know none, and Amazon refuses one
             # for the mere reason that another is under way, which may yet fail.
             try:
@@ -118,12 +125,17 @@ class ImageBucket:
 
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
-        with _told_of():
+        with _translated_errors():
             return bytes(self._bucket.get(place_of(name)).bytes())
+
+    def delete(self, name: str) -> None:
+        """Delete the image *name*, if it is there."""
+        with suppress(FileNotFoundError), _translated_errors():
+            self._bucket.delete(place_of(name))
 
     def iter_names(self) -> Iterator[str]:
         """Yield the name of every image, whether or not a query points at it."""
-        with _told_of():
+        with _translated_errors():
             for objects in self._bucket.list():
                 for found in objects:
                     name = found["path"].rpartition("/")[2]
@@ -140,7 +152,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
         )
     if not find_spec("obstore"):
         raise ConfigurationError(
-            "TRACKER_IMAGE_STORE needs the extra s3: pip install tracker[s3]"
+            "TRACKER_IMAGE_STORE needs the extra s3: pip install 'tracker-server[s3]'"
         )
     # Optional: only those who have a bucket install it.
     from obstore.exceptions import BaseError
@@ -183,8 +195,8 @@ def _open_bucket(settings: Settings) -> "S3Store":
 
 
 @contextmanager
-def _told_of() -> Iterator[None]:
-    """Turn what a bucket raises into our own words, but for a missing image."""
+def _translated_errors() -> Iterator[None]:
+    """Turn what a bucket raises into Tracker's errors, except for a missing image."""
     # Optional, as above.
     from obstore.exceptions import (
         BaseError,

@@ -1,14 +1,12 @@
 """Queries: one input each, what the detector said of it, and its current label."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import (
     ARRAY,
-    Boolean,
     CheckConstraint,
     ColumnElement,
     ForeignKey,
@@ -16,28 +14,26 @@ from sqlalchemy import (
     Select,
     Text,
     UniqueConstraint,
-    bindparam,
-    case,
     cast,
+    false,
     func,
-    or_,
     select,
     text,
-    update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, insert_rows
 from tracker.storage.detectors import Detector, Version
-
-_PLAN_MODE = text("SELECT set_config('plan_cache_mode', :mode, true)")
+from tracker.storage.dialect import is_sqlite, planned_for_now
+from tracker.storage.hiding import shown_ranges
+from tracker.words import DISPUTED, UNCLEAR, is_scored
 
 
 class Query(Base):
     """One input put to a detector.
 
     On PostgreSQL the table is partitioned by detector, and so is that of labels.  A
-    statement that knows the detector says it, lest it look into every partition.
+    statement that does not say which detector would look into every partition.
     """
 
     __tablename__ = "queries"
@@ -89,6 +85,15 @@ class Query(Base):
             sqlite_where=text("input IS NOT NULL"),
             postgresql_where=text("input IS NOT NULL"),
         ),
+        # By version the query that an input was first put with, which alone is scored.
+        Index(
+            "ix_queries_detector_id_input_version_id_first",
+            "detector_id",
+            "input",
+            "version_id",
+            sqlite_where=text("input IS NOT NULL AND NOT is_repeat"),
+            postgresql_where=text("input IS NOT NULL AND NOT is_repeat"),
+        ),
         Index(
             "ix_queries_detector_id_agreement_compared",
             "detector_id",
@@ -96,6 +101,14 @@ class Query(Base):
             "id",
             sqlite_where=text("agreement IS NOT NULL"),
             postgresql_where=text("agreement IS NOT NULL"),
+        ),
+        # The few that somebody marked.
+        Index(
+            "ix_queries_detector_id_id_tagged",
+            "detector_id",
+            "id",
+            sqlite_where=text("tags IS NOT NULL"),
+            postgresql_where=text("tags IS NOT NULL"),
         ),
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
@@ -120,10 +133,22 @@ class Query(Base):
     label: Mapped[str | None] = mapped_column(Name)
     # Of the current label, or as declared when the query arrived.
     sampling: Mapped[str] = mapped_column(Text)
-    # The place in the audit queue while it waits there; see services/ranks.py.
+    # The place in the audit queue while it waits there; see
+    # services/labelling/ranks.py.
     audit_rank: Mapped[float | None]
     # Where several people labelled it: agreed, disputed or settled.
     agreement: Mapped[str | None] = mapped_column(Text)
+    # Whether its version was put to the input before; such a query is never scored.
+    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+    # What people marked it with: a JSON list in order, None without any.
+    tags: Mapped[str | None] = mapped_column(Text)
+    # When its content was taken away; what was counted of it stays.
+    erased_at: Mapped[datetime | None]
+
+    @property
+    def is_gold(self) -> bool:
+        """Whether its answer is known to editors; see storage/labelling/golds.py."""
+        return self.audit_rank is not None and self.audit_rank < 0
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
@@ -148,7 +173,7 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
     Without it two people who label at once would both replace the same label.
     SQLite has one writer at a time, so that what was read is still true.
     """
-    if session.get_bind().dialect.name == "sqlite":
+    if is_sqlite(session):
         return session.get(Query, query_id)
     statement = (
         _select_query(detector_id, query_id)
@@ -178,51 +203,28 @@ def find_queries_by_key(
         Query.confidence,
         Query.asked_at,
         Query.details.label("metadata"),
+        Query.image,
         Query.image_url,
         Query.label,
         Query.label_id,
         Query.sampling,
-    ).where(Query.detector_id == detector_id, Query.key.in_(_listed(session, keys)))
-    if lock and session.get_bind().dialect.name != "sqlite":
-        # In one order, lest two imports wait for each other.  SQLite has one writer
+        Query.agreement,
+        Query.is_repeat,
+        Query.erased_at,
+    ).where(Query.detector_id == detector_id, Query.key.in_(listed(session, keys)))
+    if lock and not is_sqlite(session):
+        # In one order, or two imports would wait for each other.  SQLite has one writer
         # at a time, and would read all queries of the detector to have the order.
         statement = statement.order_by(Query.id).with_for_update(key_share=True)
-    with _planned_anew(session):
+    with planned_for_now(session):
         return {row.key: row for row in session.execute(statement)}
 
 
-def forget_plans(session: Session) -> None:
-    """Let PostgreSQL plan anew whatever this connection has planned before.
-
-    It plans the check of a foreign key once for each connection.  If the tables were
-    small then, every label of an import reads all of its detector's queries, and
-    nothing ends that: only what is committed makes PostgreSQL look again.
-    """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(text("DISCARD PLANS"))
-
-
-@contextmanager
-def _planned_anew(session: Session) -> Iterator[None]:
-    """Let PostgreSQL plan a statement for the values and tables of this moment.
-
-    A plan for any keys is kept.  If it was made while the table was small, or was
-    taken for empty after an import that was killed, it reads every query of the
-    detector once for each of thousands of keys.  Only for this statement: the checks
-    of foreign keys, one for each row that is added, would be planned anew too.
-    """
-    is_postgresql = session.get_bind().dialect.name == "postgresql"
-    if is_postgresql:
-        session.execute(_PLAN_MODE, {"mode": "force_custom_plan"})
-    yield
-    if is_postgresql:
-        session.execute(_PLAN_MODE, {"mode": "auto"})
-
-
-def _listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
+def listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
+    """Return *keys* as what a column can be looked for in."""
     # Thousands of keys as one parameter: as many parameters cost more than the
     # look-up itself.
-    if session.get_bind().dialect.name == "sqlite":
+    if is_sqlite(session):
         values = func.json_each(json.dumps(keys)).table_valued("value")
         return select(values.c.value)
     return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
@@ -240,48 +242,18 @@ def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Query, rows)
 
 
-def set_current_labels(
-    session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
-) -> None:
-    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
+class Filters(TypedDict, total=False):
+    """What a list of queries can be narrowed to; None narrows nothing."""
 
-    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
-    audit queue unless ``is_open`` says that others are to be asked too; once settled
-    it leaves in any case.
-    """
-    table = Query.__table__
-    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
-    statement = (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.id == bindparam("query_id"),
-            table.c.detector_id == bindparam("of_detector"),
-        )
-        .values(
-            label=bindparam("label"),
-            label_id=bindparam("label_id"),
-            sampling=bindparam("sampling"),
-            # What was labelled because of what it is would be missing in the random
-            # sample, so the audit asks for it all the same.
-            audit_rank=case(
-                (agreement == "settled", None),
-                (
-                    or_(
-                        bindparam("sampling", type_=Text) == "targeted",
-                        bindparam("is_open", type_=Boolean),
-                    ),
-                    table.c.audit_rank,
-                ),
-            ),
-            agreement=agreement,
-        )
-    )
-    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
-    session.connection().execute(statement, [usual | row for row in rows])
+    labelled: bool | None
+    predicted: str | None
+    label: str | None
+    version_id: int | None
+    is_wrong: bool | None
+    agreement: str | None
 
 
-def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
-    session: Session,
+def build_conditions(  # noqa: PLR0913 - one argument for each filter of the list.
     detector_id: int,
     *,
     labelled: bool | None = None,
@@ -289,12 +261,14 @@ def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
     label: str | None = None,
     version_id: int | None = None,
     is_wrong: bool | None = None,
+    is_counted: bool | None = None,
     agreement: str | None = None,
-    before: int | None = None,
-    limit: int,
-) -> Sequence[Query]:
-    """Return queries that pass every filter given, the newest first."""
-    conditions: list[ColumnElement[bool]] = [Query.detector_id == detector_id]
+) -> list[ColumnElement[bool]]:
+    """Return the conditions that a query of a detector passes every filter given."""
+    conditions: list[ColumnElement[bool]] = [
+        Query.detector_id == detector_id,
+        Query.erased_at.is_(None),
+    ]
     if labelled is not None:
         conditions.append(
             Query.label.is_not(None) if labelled else Query.label.is_(None)
@@ -311,13 +285,35 @@ def list_queries(  # noqa: PLR0913 - one argument for each filter of the list.
             if is_wrong
             else Query.label == Query.predicted
         )
-        conditions.append(Query.label != "UNCLEAR")
+        conditions.append(Query.label != UNCLEAR)
+    if is_counted is not None:
+        scored = is_scored(Query.label, Query.sampling) & ~Query.is_repeat
+        conditions.append(Query.label.is_not(None))
+        conditions.append(scored if is_counted else ~scored)
     if agreement is not None:
         conditions.append(Query.agreement == agreement)
+    return conditions
+
+
+def list_queries(
+    session: Session,
+    detector_id: int,
+    *,
+    before: int | None = None,
+    limit: int,
+    **filters: Unpack[Filters],
+) -> Sequence[Query]:
+    """Return queries that pass every filter given, the newest first."""
+    conditions = build_conditions(detector_id, **filters)
     if before is not None:
         conditions.append(Query.id < before)
-    statement = select(Query).where(*conditions).order_by(Query.id.desc()).limit(limit)
-    return session.scalars(statement).all()
+    statement = select(Query).where(*conditions).order_by(Query.id.desc())
+    found: list[Query] = []
+    for shown in shown_ranges(session, Query.id):
+        if len(found) < limit:
+            rest = statement.where(shown).limit(limit - len(found))
+            found += session.scalars(rest)
+    return found
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
@@ -333,7 +329,7 @@ def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
 def count_disputed(session: Session, detector_id: int) -> int:
     """Count the queries on which labelers disagree and nobody has settled it."""
     statement = select(func.count()).where(
-        Query.detector_id == detector_id, Query.agreement == "disputed"
+        Query.detector_id == detector_id, Query.agreement == DISPUTED
     )
     return session.scalar(statement) or 0
 
@@ -346,4 +342,8 @@ def find_newest_version_id(session: Session, detector_id: int) -> int | None:
         .order_by(Query.id.desc())
         .limit(1)
     )
-    return session.scalars(statement).one_or_none()
+    for shown in shown_ranges(session, Query.id):
+        found = session.scalars(statement.where(shown)).one_or_none()
+        if found is not None:
+            return found
+    return None

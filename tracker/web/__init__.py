@@ -1,61 +1,94 @@
 """The pages."""
 
 from flask import Flask
+from flask_wtf.csrf import CSRFProtect
 from jinja2 import StrictUndefined
 
 from tracker.settings import Settings
 from tracker.web import (
-    accounts,
     archive,
-    audit,
-    comparison,
+    beginning,
     detectors,
     health,
-    history,
     imports,
+    metrics,
+    queries,
+    security,
+    settings,
+)
+from tracker.web.blueprint import WholeConverter, pages
+from tracker.web.deciding import comparison, planning
+from tracker.web.drawing import comparisons
+from tracker.web.drawing.sparklines import EXTENSION, Sparklines
+from tracker.web.estimates import history, methods, slices, thresholds, why
+from tracker.web.labelling import (
+    assignments,
+    audits,
+    golds,
+    judges,
     label_grid,
     labels,
-    methods,
-    metrics,
-    planning,
-    provider,
-    queries,
-    settings,
-    sign_in,
+    rechecks,
     studies,
-    why,
+    tags,
 )
-from tracker.web.blueprint import pages
-from tracker.web.sparklines import EXTENSION, Sparklines
+from tracker.web.people import (
+    accounts,
+    audit,
+    labelers,
+    provider,
+    second_factors,
+    sign_in,
+)
+from tracker.web.telling import badges, events, mail, webhooks
 
 __all__ = [
     "accounts",
     "archive",
+    "assignments",
     "audit",
+    "audits",
+    "badges",
+    "beginning",
     "comparison",
     "detectors",
+    "events",
+    "golds",
     "health",
     "history",
     "imports",
+    "judges",
     "label_grid",
+    "labelers",
     "labels",
+    "mail",
     "methods",
     "metrics",
     "planning",
     "provider",
     "queries",
+    "rechecks",
     "register",
+    "second_factors",
+    "security",
     "settings",
     "sign_in",
+    "slices",
     "studies",
+    "tags",
+    "thresholds",
+    "webhooks",
     "why",
 ]
 
 
-def register(app: Flask, settings: Settings) -> None:
+def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     """Add the pages to *app*."""
     provider.add_provider(app, settings)
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
     app.extensions[EXTENSION] = Sparklines()
+    app.extensions[comparisons.EXTENSION] = comparisons.Comparisons()
+    app.url_map.converters["int"] = WholeConverter
+    csrf.exempt(mail.unsubscribe)
     app.register_blueprint(pages)

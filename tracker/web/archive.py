@@ -4,7 +4,7 @@ from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, audit, database, now, requires
+from tracker.http import account, by, database, requires
 from tracker.services.detectors import (
     archive_detector,
     bring_back_detector,
@@ -14,7 +14,7 @@ from tracker.services.detectors import (
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import list_archived
 from tracker.web.blueprint import cut_page, pages
-from tracker.web.words import sentence
+from tracker.web.drawing.words import sentence
 
 _PAGE = 50
 
@@ -45,8 +45,7 @@ def archive(detector_id: str) -> ResponseReturnValue:
         raise InvalidInputError.of("sure", "say yes to archive the detector")
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
-        archive_detector(detector, archived_at=now())
-        audit(session, "detector archived", detector.name)
+        archive_detector(session, detector, by())
         flash(f"{detector.name} is archived.")
     return redirect(url_for("pages.show_detectors"), 303)
 
@@ -59,8 +58,7 @@ def bring_back(detector_id: str) -> ResponseReturnValue:
         with database().write() as session:
             detector = get_detector(session, detector_id)
             if detector.archived_at is not None:
-                bring_back_detector(session, detector)
-                audit(session, "detector brought back", detector.name)
+                bring_back_detector(session, detector, by())
                 flash(f"{detector.name} is back.")
     except ConflictError as error:
         flash(sentence(str(error)))

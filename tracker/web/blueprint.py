@@ -1,4 +1,4 @@
-"""The one blueprint that every page belongs to, and what its templates may say."""
+"""The one blueprint that every page belongs to, and the functions of its templates."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,18 +12,34 @@ from flask import (
     render_template,
     request,
 )
+from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import shorten
 from tracker.http import context, find_visitor, now, required_role
-from tracker.services.access import Actor
-from tracker.storage.base import dump_id
+from tracker.services.by import Actor
+from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector
-from tracker.storage.imports import FileImport
+from tracker.storage.imports.files import FileImport
+from tracker.storage.labelling.studies import Study
 from tracker.storage.queries import Query
-from tracker.storage.studies import Study
-from tracker.web import words
+from tracker.storage.telling.webhooks import Webhook
+from tracker.web.drawing import words
 
 pages = Blueprint("pages", __name__)
+
+
+class WholeConverter(BaseConverter):
+    """The number of a row in a path, which both databases can keep."""
+
+    regex = "[0-9]+"
+
+    def to_python(self, value: str) -> int:
+        """Return the number; a larger one names nothing."""
+        number = parse_whole(value)
+        if number is None:
+            raise ValidationError
+        return number
+
 
 _Row = TypeVar("_Row")
 
@@ -31,7 +47,7 @@ _Row = TypeVar("_Row")
 @pages.url_value_preprocessor
 def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> None:
     """Let an import be larger than other bodies, before the form is first read."""
-    if endpoint == "pages.import_file":
+    if endpoint in {"pages.import_file", "pages.preview_import"}:
         request.max_content_length = context().settings.max_body_bytes
 
 
@@ -41,11 +57,14 @@ for _word in (
     words.chance,
     words.covers,
     words.exactly,
+    words.lasting,
     words.number,
     words.plural,
+    words.roughly,
     words.sentence,
     words.share,
     words.share_of,
+    words.span,
     shorten,
 ):
     pages.add_app_template_global(_word)
@@ -82,6 +101,12 @@ def import_ref(file_import: FileImport) -> str:
 
 
 @pages.app_template_global()
+def webhook_ref(webhook: Webhook) -> str:
+    """Return the public id of *webhook*."""
+    return dump_id("whk", webhook.id)
+
+
+@pages.app_template_global()
 def visitor() -> Actor | None:
     """Return who looks at this page, None if nobody is signed in or it is for all."""
     return find_visitor()
@@ -89,7 +114,7 @@ def visitor() -> Actor | None:
 
 @pages.app_template_global()
 def may(endpoint: str) -> bool:
-    """Return whether whoever looks at this page may go to that one."""
+    """Return whether the visitor may open that page."""
     found, role = find_visitor(), required_role(current_app, f"pages.{endpoint}")
     return found is not None and role is not None and found.may(role)
 
@@ -111,7 +136,7 @@ def answer_live(
     """Return a page, or nothing for a page that has this content already.
 
     A page that asks again says in *seen* what it shows.  Where that is out of date
-    the answer fires ``tracker:refresh``, upon which charts are drawn anew.
+    the answer fires ``tracker:refresh``, and charts are drawn again.
     """
     if seen == fingerprint:
         return Response(status=204)

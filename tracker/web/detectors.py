@@ -1,22 +1,22 @@
 """The detectors, and how sure we are of one."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, audit, database, now, requires
-from tracker.services.access import grant
-from tracker.services.detectors import (
-    choose_versions,
-    create_detector,
-    get_detector,
-)
-from tracker.services.estimates import Decision, Estimate, decide, get_estimate
+from tracker.http import account, by, database, now, requires
+from tracker.services.deciding.discoveries import find_discoveries
+from tracker.services.detectors import create_detector, get_detector
+from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.telling.events import DRIFT
+from tracker.services.versions import choose_versions
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import (
     Detector,
@@ -25,27 +25,40 @@ from tracker.storage.detectors import (
     list_detectors,
     list_versions,
 )
-from tracker.storage.leases import Lease, find_failure
+from tracker.storage.operations.leases import Lease, find_failure
 from tracker.storage.queries import count_disputed
-from tracker.web import confusion
+from tracker.storage.telling.events import Event, find_last_events
 from tracker.web.blueprint import answer_live, cut_page, pages
-from tracker.web.forms import Form, failed_form, parse_new_detector
-from tracker.web.readings import (
+from tracker.web.deciding.planning import count_mix
+from tracker.web.drawing import confusion
+from tracker.web.drawing.measures import read_measures
+from tracker.web.drawing.readings import (
     MOST_ROWS,
     Axis,
     Reading,
     build_axis,
     read_balanced,
     read_classes,
+    read_published,
 )
-from tracker.web.sparklines import draw_sparkline
+from tracker.web.drawing.sparklines import draw_sparkline
+from tracker.web.drawing.words import describe_mix
+from tracker.web.forms import Form, failed_form, parse_new_detector
+from tracker.web.labelling.rechecks import Reread, read_errors
 
-_PAGE = 12
+# So many stand on a page, in the order in which they need somebody.
+_PAGE = 30
+# Of more classes than these the others are folded away.
+MOST_OPEN = 6
+STATES = ("stale", "missed", "undecided", "met", "none")
+DRIFTING = "drift"
+_ALARM_STANDS = timedelta(days=30)
 _NEW = {
     "classes": "YES\nNO",
     "confidence_level": "95",
     "audit_rate": "100",
     "labels_wanted": "1",
+    "method": "joint",
 }
 
 
@@ -56,55 +69,108 @@ class Row:
     detector: Detector
     estimate: Estimate
     reading: Reading
-    decision: Decision | None
     sparkline: str
+    queries: int
+    failure: Lease | None
+    # A drift alarm of these days; it stands beside the verdict, never in its place.
+    alarm: Event | None
+
+    @property
+    def place(self) -> tuple[bool, bool, int]:
+        """Where it stands in the list: who needs a look comes first."""
+        return not self.failure, not self.alarm, STATES.index(self.state)
+
+    @property
+    def state(self) -> str:
+        """What there is to say of it first, one of the states."""
+        if self.failure:
+            return "stale"
+        found = self.estimate.decision
+        return found.verdict if found else "none"
+
+    @property
+    def mix(self) -> str:
+        """Which labels the verdict waits for, by class."""
+        return _mix(self.estimate)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the page of a detector says of one version, or of all pooled."""
+    """The page of a detector for one version, or for all pooled."""
 
     detector: Detector
     estimate: Estimate
     balanced: Reading
     classes: Sequence[Reading]
     axis: Axis
-    decision: Decision | None
     matrix: confusion.Matrix
     versions: Sequence[Version]
     version: Version | None
     queries: int
     # Of all versions.
     disputed: int
+    reread: Reread | None
     failure: Lease | None
+    alarm: Event | None
 
     @property
-    def deciding(self) -> Reading | None:
-        """The interval that the verdict goes by, in words."""
-        found, balanced = self.decision, self.estimate.balanced
-        if found is None:
-            return None
-        return read_balanced(
-            replace(
-                self.estimate,
-                balanced=replace(balanced, low=found.low, high=found.high),
-            )
-        )
+    def lowest(self) -> Sequence[Reading]:
+        """The classes that are shown at once: of many those that are lowest."""
+        return self._ranked[:MOST_OPEN] if self._is_folded else self.classes
+
+    @property
+    def folded(self) -> Sequence[Reading]:
+        """The other classes, from the lowest upwards."""
+        return self._ranked[MOST_OPEN:] if self._is_folded else ()
+
+    @property
+    def _ranked(self) -> Sequence[Reading]:
+        return sorted(self.classes, key=lambda reading: reading.score.low)
+
+    @property
+    def _is_folded(self) -> bool:
+        return len(self.classes) > MOST_OPEN
+
+    @property
+    def mistakes(self) -> int:
+        """The scored labels that the detector had not predicted."""
+        return self.estimate.labels - sum(self.estimate.correct)
+
+    @property
+    def mix(self) -> str:
+        """Which labels the verdict waits for, by class."""
+        return _mix(self.estimate)
+
+    @property
+    def waiting(self) -> int:
+        """The queries without a label."""
+        found = self.estimate
+        labelled = found.labels + found.unclear + found.targeted_left_out
+        return max(0, self.queries - labelled - found.repeats_left_out)
 
     @property
     def fingerprint(self) -> str:
-        """Another one whenever a number on the page is another one."""
+        """Changes whenever a number on the page, or its chart, changes.
+
+        The estimate counts labels that wait, and the chart does not: it goes on with
+        the fold of those labels, which is the next revision of the detector.
+        """
         seen = (
             self.detector.revision,
             self.detector.target,
             self.detector.confidence_level,
+            self.detector.method,
             self.detector.archived_at,
+            [version.name for version in self.versions],
             self.version.name if self.version else None,
             self.estimate.unclear,
             self.estimate.targeted_left_out,
+            self.estimate.corrections,
+            self.estimate.last_label_at,
             self.estimate.confusion,
             self.queries,
             self.disputed,
+            self.reread and self.reread.fingerprint,
             self.failure and self.failure.failures,
         )
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
@@ -121,9 +187,23 @@ def show_detectors() -> ResponseReturnValue:
         )
         detectors, last = cut_page(found, _PAGE)
         rows = [build_row(session, detector) for detector in detectors]
+        counts = Counter(row.state for row in rows)
+        standing = find_discoveries([row.estimate for row in rows])
+        held = [row for row, stands in zip(rows, standing, strict=True) if stands]
+        rows.sort(key=lambda row: row.place)
+        chosen = request.args.get("state", "")
+        shown = {
+            DRIFTING: [row for row in rows if row.alarm],
+            **{state: [row for row in rows if row.state == state] for state in STATES},
+        }
         return render_template(
             "detectors/list.html",
-            rows=rows,
+            rows=shown.get(chosen, rows),
+            counts=counts,
+            drifting=len(shown[DRIFTING]),
+            held=held,
+            new_key=None,
+            chosen=chosen if chosen in shown else None,
             axis=_build_common_axis(rows),
             last=last,
             is_first=after is None,
@@ -134,7 +214,7 @@ def show_detectors() -> ResponseReturnValue:
 @pages.get("/detectors")
 @requires("viewer")
 def find_detectors() -> ResponseReturnValue:
-    """Lead whoever cut an address short to the list."""
+    """Redirect a shortened address to the list."""
     return redirect(url_for("pages.show_detectors"), 301)
 
 
@@ -145,16 +225,36 @@ def _build_common_axis(rows: Sequence[Row]) -> Axis:
 
 
 def build_row(session: Session, detector: Detector) -> Row:
-    """Return what the list says of *detector*, whose newest version it shows."""
-    estimate = get_estimate(session, detector, computed_at=now())
+    """Return the row of *detector* in the list, for its newest version."""
+    estimate = get_estimate(
+        session, detector, method=detector.method, computed_at=now()
+    )
     versions = choose_versions(session, detector, None)
     return Row(
         detector=detector,
         estimate=estimate,
         reading=read_balanced(estimate),
-        decision=decide(estimate),
-        sparkline=draw_sparkline(session, versions[0] if versions else None),
+        sparkline=draw_sparkline(
+            session, versions[0] if versions else None, detector.method
+        ),
+        queries=sum(one.queries for one in versions),
+        failure=find_failure(session, detector.id),
+        alarm=_find_alarm(session, versions[-1:]),
     )
+
+
+def _find_alarm(session: Session, versions: Sequence[Version]) -> Event | None:
+    """Return the newest drift alarm of a version, if it sounded in these days."""
+    found = find_last_events(session, [one.id for one in versions], DRIFT)
+    newest = next(iter(found.values()), None)
+    is_new = newest is not None and now() - newest.happened_at < _ALARM_STANDS
+    return newest if is_new else None
+
+
+def _mix(estimate: Estimate) -> str:
+    found = estimate.decision
+    more = found.labels_to_decide if found else None
+    return describe_mix(estimate.expect(more)) if more else ""
 
 
 @pages.get("/detectors/new")
@@ -171,9 +271,7 @@ def make_detector() -> ResponseReturnValue:
     try:
         new = parse_new_detector(request.form)
         with database().write() as session:
-            detector = create_detector(session, new, created_at=now())
-            grant(session, account(), detector.id)
-            audit(session, "detector made", detector.name)
+            detector = create_detector(session, new, by())
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error)
         return render_template("detectors/new.html", form=form), 422
@@ -198,6 +296,8 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             seen=request.args.get("seen", ""),
             fingerprint=report.fingerprint,
             report=report,
+            measures=read_measures(report.estimate),
+            mix=count_mix(report.estimate),
             detector=report.detector,
         )
 
@@ -209,10 +309,14 @@ def build_report(
     version: str | None,
     limit: int | None = MOST_ROWS,
 ) -> Report:
-    """Return what the page of *detector* says."""
+    """Return the contents of the page of *detector*."""
     chosen = choose_versions(session, detector, version)
-    estimate = get_estimate(session, detector, version=version, computed_at=now())
+    estimate = get_estimate(
+        session, detector, version=version, method=detector.method, computed_at=now()
+    )
     balanced = read_balanced(estimate)
+    if estimate.labels and estimate.method != "exact":
+        balanced = replace(balanced, published=read_published(estimate))
     classes = read_classes(estimate, limit=limit)
     return Report(
         detector=detector,
@@ -220,11 +324,12 @@ def build_report(
         balanced=balanced,
         classes=classes,
         axis=build_axis([balanced, *classes], detector.target),
-        decision=decide(estimate),
         matrix=confusion.build_matrix(estimate),
         versions=list_versions(session, detector.id),
         version=None if version == "*" or not chosen else chosen[0],
         queries=sum(one.queries for one in chosen),
         disputed=count_disputed(session, detector.id),
+        reread=read_errors(session, detector, estimate),
         failure=find_failure(session, detector.id),
+        alarm=None if version == "*" else _find_alarm(session, chosen[:1]),
     )

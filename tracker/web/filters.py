@@ -1,22 +1,25 @@
-"""Finding queries by their labels and predictions without looking at the others."""
+"""The filter of a list of queries, as a URL has it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy.orm import Session
+from werkzeug.datastructures import MultiDict
 
-from tracker.services.detectors import choose_versions
-from tracker.services.estimates import current_counts
-from tracker.services.fields import UNCLEAR
-from tracker.storage.detectors import Detector, Version
-from tracker.storage.queries import Query, list_queries
+from tracker.services.finding import QueryFilter
+from tracker.storage.finding import SORTS
 
-STATES = ("unlabelled", "labelled", "wrong", "right", "disputed")
-# Beyond so many combinations their queries are so common that a walk from the
-# newest one meets them soon.
-_MOST_SEEKS = 64
+_SHOWN: dict[str, dict[str, Any]] = {
+    "": {},
+    "unlabelled": {"labelled": False},
+    "labelled": {"labelled": True},
+    "wrong": {"is_wrong": True},
+    "right": {"is_wrong": False},
+    "agreed": {"agreement": "agreed"},
+    "disputed": {"agreement": "disputed"},
+    "settled": {"agreement": "settled"},
+}
+_COUNTED = {"": None, "yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,96 +30,65 @@ class Filter:
     predicted: str = ""
     label: str = ""
     version: str = ""
+    key: str = ""
+    counted: str = ""
+    versus: str = ""
+    tag: str = ""
+    first: str = ""
+    last: str = ""
+    low: str = ""
+    high: str = ""
+    sort: str = "newest"
+    where: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, asked: Mapping[str, str]) -> "Filter":
-        """Return what an address asks for."""
-        show = asked.get("show", "")
-        return cls(
-            show if show in STATES else "",
-            asked.get("predicted", ""),
-            asked.get("label", ""),
-            asked.get("version", ""),
-        )
+    def parse(cls, asked: MultiDict[str, str]) -> "Filter":
+        """Return the filter in a URL."""
+        names = [one.name for one in fields(cls) if one.name != "where"]
+        given: Mapping[str, str] = {
+            name: asked[name].strip() for name in names if name in asked
+        }
+        where = tuple(text for one in asked.getlist("where") if (text := one.strip()))
+        found = replace(cls(), **given, where=where)
+        return found if found.show in _SHOWN else replace(found, show="")
 
     @property
-    def takes_unlabelled(self) -> bool:
-        """Whether queries without a label pass."""
-        return self.show in ("", "unlabelled") and not self.label
+    def address(self) -> dict[str, Any]:
+        """The parameters of a URL with the same filter."""
+        usual = Filter()
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value != getattr(usual, name)
+        }
 
-    def takes(self, label: str, predicted: str) -> bool:
-        """Return whether queries with that label and prediction pass."""
-        if self.show == "unlabelled":
-            return False
-        if self.label not in ("", label) or self.predicted not in ("", predicted):
-            return False
-        if self.show in ("wrong", "right"):
-            is_right = label == predicted
-            return label != UNCLEAR and is_right == (self.show == "right")
-        return True
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a filter under *More filters* is set."""
+        more = (self.key, self.counted, self.versus, self.tag, *self.where)
+        return any((*more, self.first, self.last, self.low, self.high))
 
+    @property
+    def order(self) -> str:
+        """The order of the list."""
+        return self.sort if self.sort in SORTS else "newest"
 
-def find_queries(
-    session: Session,
-    detector: Detector,
-    wanted: Filter,
-    *,
-    before: int | None,
-    limit: int,
-) -> Sequence[Query]:
-    """Return the queries that pass the filter, the newest first.
-
-    The running counts tell which combinations of label and prediction there are,
-    and an index leads to the queries of each: a walk from the newest query might
-    meet nothing for a million queries.
-    """
-    versions = choose_versions(session, detector, wanted.version or "*")
-    more: dict[str, Any] = {"before": before, "limit": limit}
-    if wanted.version not in ("", "*"):
-        more["version_id"] = versions[0].id
-    found = [
-        list_queries(session, detector.id, **seek, **more)
-        for seek in _choose_seeks(session, detector, wanted, versions)
-    ]
-    return sorted(chain(*found), key=lambda query: -query.id)[:limit]
-
-
-def _choose_seeks(
-    session: Session, detector: Detector, wanted: Filter, versions: Sequence[Version]
-) -> list[dict[str, Any]]:
-    """Return the arguments of lists that together hold what passes, nothing twice."""
-    walk = _walk(wanted)
-    is_disputed = wanted.show == "disputed"
-    if (
-        not walk
-        or is_disputed
-        or wanted == Filter(show="unlabelled", version=wanted.version)
-    ):
-        return [walk]
-    counts = current_counts(session, detector, [version.id for version in versions])
-    combinations = {
-        (cell.label, cell.predicted)
-        for cells in counts.values()
-        for cell, number in cells.items()
-        if number and wanted.takes(cell.label, cell.predicted)
-    }
-    if len(combinations) > _MOST_SEEKS:
-        return [walk]
-    seeks: list[dict[str, Any]] = [
-        {"label": label, "predicted": predicted} for label, predicted in combinations
-    ]
-    if wanted.takes_unlabelled:
-        seeks.append({"labelled": False, "predicted": wanted.predicted or None})
-    return seeks
-
-
-def _walk(wanted: Filter) -> dict[str, Any]:
-    states: dict[str, dict[str, Any]] = {
-        "labelled": {"labelled": True},
-        "unlabelled": {"labelled": False},
-        "wrong": {"is_wrong": True},
-        "right": {"is_wrong": False},
-        "disputed": {"agreement": "disputed"},
-    }
-    named = {"predicted": wanted.predicted, "label": wanted.label}
-    return states.get(wanted.show, {}) | {k: v for k, v in named.items() if v}
+    @property
+    def wanted(self) -> QueryFilter:
+        """What the list is narrowed to."""
+        where = list(self.where)
+        if self.first or self.last:
+            where.append(f"asked_at:{self.first}..{self.last}")
+        if self.low or self.high:
+            where.append(f"confidence:{self.low}..{self.high}".replace(",", "."))
+        return QueryFilter(
+            predicted=self.predicted or None,
+            label=self.label or None,
+            version=self.version or None,
+            key=f"{self.key.rstrip('*')}*" if self.key else None,
+            is_counted=_COUNTED.get(self.counted),
+            versus=self.versus or None,
+            tag=self.tag or None,
+            where=where,
+            **_SHOWN[self.show],
+        )

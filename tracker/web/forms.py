@@ -1,6 +1,6 @@
-"""What was typed into a form, and what is wrong with it."""
+"""The values of a form, and their errors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -8,12 +8,14 @@ from typing import Any
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.services.fields import parse_input
+from tracker.storage.base import parse_whole
 
 _PERCENT = "is not a percentage above 0 and below 100, such as 95"
 _PERCENT_FIELDS = {
     "confidence_level": _PERCENT,
     "target": _PERCENT,
     "audit_rate": "is not a percentage above 0 and up to 100, such as 20",
+    "gold_rate": "is not a percentage from 0 to 50, such as 5",
 }
 
 
@@ -25,11 +27,11 @@ class Form:
     errors: Mapping[str, list[str]] = field(default_factory=dict)
 
     def value(self, name: str) -> str:
-        """Return what stands in the field *name*."""
+        """Return the value of the field *name*."""
         return self.values.get(name, "")
 
     def errors_of(self, name: str) -> list[str]:
-        """Return what is wrong with the field *name*."""
+        """Return the errors of the field *name*."""
         return self.errors.get(name, [])
 
 
@@ -67,13 +69,19 @@ def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
     }
     if "audit_rate" in values:
         given["audit_rate"] = _parse_percent(values["audit_rate"])
-    given |= _parse_labels_wanted(values)
+    given |= _parse_labels_wanted(values) | filled_in(values, "method")
+    given |= _parse_guideline(values)
     return parse_input(NewDetector, given)
 
 
-def parse_detector_change(values: Mapping[str, str]) -> DetectorChange:
-    """Return what shall be different; raises InvalidInputError."""
-    given = {
+def parse_detector_change(
+    values: Mapping[str, str], classes: Sequence[str]
+) -> DetectorChange:
+    """Return the requested changes; raises InvalidInputError.
+
+    *classes* are those there are, to which the new ones are added.
+    """
+    given: dict[str, Any] = {
         "name": values.get("name", "").strip(),
         "question": values.get("question", "").strip(),
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
@@ -81,15 +89,48 @@ def parse_detector_change(values: Mapping[str, str]) -> DetectorChange:
     }
     if "audit_rate" in values:
         given["audit_rate"] = _parse_percent(values["audit_rate"])
-    given |= _parse_labels_wanted(values)
+    if "gold_rate" in values:
+        given["gold_rate"] = _parse_percent(values["gold_rate"])
+    given |= _parse_stalled(values) | _parse_guideline(values)
+    given |= _parse_labels_wanted(values) | filled_in(values, "method")
+    if "slices" in values:
+        lines = values["slices"].splitlines()
+        given |= {"slices": [line.strip() for line in lines if line.strip()]}
+    added = [line.strip() for line in values.get("added", "").splitlines()]
+    if any(added):
+        given["classes"] = [*classes, *filter(None, added)]
+    if "production_version" in values:
+        given["production_version"] = values["production_version"] or None
+    if "predictor" in values:
+        given["predictor"] = values["predictor"].strip() or None
     return parse_input(DetectorChange, given)
 
 
-def _parse_labels_wanted(values: Mapping[str, str]) -> dict[str, int | str]:
+def _parse_guideline(values: Mapping[str, str]) -> dict[str, str]:
+    if "guideline" not in values:
+        return {}
+    # A form sends line breaks as the two characters of old.
+    return {"guideline": values["guideline"].replace("\r\n", "\n").strip()}
+
+
+def _parse_labels_wanted(values: Mapping[str, str]) -> dict[str, int | str | None]:
     if "labels_wanted" not in values:
         return {}
-    typed = values["labels_wanted"].strip()
-    return {"labels_wanted": int(typed) if typed.isdecimal() else typed}
+    return {"labels_wanted": _parse_whole(values["labels_wanted"])}
+
+
+def _parse_stalled(values: Mapping[str, str]) -> dict[str, int | str | None]:
+    if "stalled_after_hours" not in values:
+        return {}
+    typed = _parse_whole(values["stalled_after_hours"])
+    return {"stalled_after_hours": None if typed == "" else typed}
+
+
+def _parse_whole(text: str) -> int | str:
+    """Return a whole number, or the text itself where it is none."""
+    typed = text.strip()
+    number = parse_whole(typed)
+    return typed if number is None else number
 
 
 def dump_percent(share: float | None) -> str:

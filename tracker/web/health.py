@@ -1,13 +1,20 @@
 """Whether the server lives, and whether it is ready to be used."""
 
+import os
+from pathlib import Path
+
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.errors import UnavailableError
 from tracker.http import PUBLIC, context, database, now, requires
-from tracker.storage import schema
-from tracker.storage.job_runs import find_last_heartbeat, patience
+from tracker.storage.dialect import takes_writes
+from tracker.storage.operations import schema
+from tracker.storage.operations.job_runs import find_last_heartbeat, patience
 from tracker.web.blueprint import pages
+
+# With less than that an image or the log of SQLite may find no room.
+_FEWEST_FREE_BYTES = 16 * 2**20
 
 
 @pages.get("/healthz")
@@ -22,6 +29,7 @@ def alive() -> ResponseReturnValue:
 def ready() -> ResponseReturnValue:
     """Say whether database, schema and worker are ready, and if not why."""
     checks = {"database": _check_database()}
+    checks["disk"] = _check_disk()
     if checks["database"] == "ok":
         checks["schema"] = _check_schema()
     if checks.get("schema") == "ok":
@@ -35,9 +43,35 @@ def _check_database() -> str:
     try:
         with database().read() as session:
             session.connection()
+            # That the server's own disk is full nobody is told but who writes, as the
+            # worker does: its heartbeat then stops.
+            if not takes_writes(session):
+                return "it is read-only"
     except UnavailableError:
         # Where it is and what it said stays in the log: this address is public.
-        return "it does not answer"
+        return "it does not respond"
+    return "ok"
+
+
+def _check_disk() -> str:
+    """Return the reason why this server cannot write its files, if any."""
+    settings = context().settings
+    url = database().engine.url
+    folders = [] if settings.image_store else [settings.data_dir]
+    if database().is_sqlite and url.database:
+        folders.append(Path(url.database).parent)
+    found = map(find_disk_trouble, folders)
+    return next((said for said in found if said != "ok"), "ok")
+
+
+def find_disk_trouble(folder: Path) -> str:
+    """Return what is wrong with the disk of *folder*, which may not exist yet."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    disk = os.statvfs(there)
+    if disk.f_flag & os.ST_RDONLY or not os.access(there, os.W_OK):
+        return "it is read-only"
+    if disk.f_bavail * disk.f_frsize < _FEWEST_FREE_BYTES:
+        return "it is full"
     return "ok"
 
 

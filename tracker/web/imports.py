@@ -1,42 +1,50 @@
 """Importing a file in the browser."""
 
-import hashlib
-from dataclasses import dataclass
-from os import SEEK_END
-from pathlib import PurePath
 from typing import BinaryIO, cast
 
-from flask import redirect, render_template, request, url_for
+from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, audit, context, database, now, origin, requires
-from tracker.services.background_imports import (
-    NewImport,
+from tracker.http import by, context, database, requires
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.imports.background import (
     add_import,
+    arriving,
     get_import,
     unpack_report,
 )
-from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.import_formats import BY_SUFFIX, READERS
-from tracker.services.import_reports import ImportReport, RejectedImportError
-from tracker.services.imports import import_rows
+from tracker.services.imports.checking import try_first
+from tracker.services.imports.images import (
+    ImageFiles,
+    gather_images,
+    store_images,
+)
+from tracker.services.imports.reading.choices import (
+    MAPPED,
+    METADATA,
+    Mapping,
+    read_choices,
+)
+from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
+from tracker.services.imports.reports import Outcome, RejectedImportError, say_readings
+from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.writing import import_file as import_rows_of
 from tracker.storage.base import dump_id
-from tracker.storage.import_progress import find_progress
-from tracker.storage.imports import list_imports
+from tracker.storage.detectors import Detector
+from tracker.storage.imports.files import list_imports
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
+from tracker.words import REJECT, SKIP
 
 _MOST_SHOWN = 100
+_MOST_PREVIEWED = 20
 _NEWEST = 5
-# A larger file takes longer than anybody looks at a page that does not come; a worker
-# imports it.
+# A larger file takes longer than anybody waits for a page, and is imported in the
+# background.
 LARGE_BYTES = 5 * 2**20
-# A document is parsed as a whole, which takes many times its size in memory; the
-# other kinds are read row by row.
-_LARGEST_DOCUMENT = 32 * 2**20
 # What each column of a file means, with an example.
 COLUMNS = (
     (
@@ -60,6 +68,7 @@ COLUMNS = (
     ("label", "NO", "the ground truth: a class, or UNCLEAR"),
     ("sampling", "random", "why it was labelled: random, targeted or unstated"),
     ("note", "hinge is hidden", "why the label is what it is, in words"),
+    ("labeler", "ann@example.org", "who gave the label, if not you"),
     ("labelled_at", "2026-02-01T08:30:00Z", "when the label was given"),
     ("image_url", "https://…", "an image, shown if the server is set up to"),
     ("metadata", '{"camera": 4}', "anything else, as a JSON object"),
@@ -80,11 +89,11 @@ def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     report, form, status = None, Form(request.form), 200
     try:
-        sent = _read_file(request.files.get("file"))
-        if sent.size > LARGE_BYTES:
-            import_id = dump_id("imp", _import_later(detector_id, sent))
+        file, images = _open(request.files.get("file")), _open_images()
+        if file.size + (images.size if images else 0) > LARGE_BYTES:
+            import_id = dump_id("imp", _import_later(detector_id, file, images))
             return redirect(url_for("pages.follow_import", import_id=import_id), 303)
-        report = _import(detector_id, sent)
+        report = _import(detector_id, _take_images(detector_id, file, images))
     except RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
@@ -104,84 +113,140 @@ def follow_import(import_id: str) -> ResponseReturnValue:
             "imports/following.html",
             detector=get_detector(session, dump_id("det", file_import.detector_id)),
             file_import=file_import,
-            progress=find_progress(session, file_import),
             report=report,
             errors=report.errors[:_MOST_SHOWN] if report else [],
+            readings=say_readings(report)[:_MOST_SHOWN] if report else [],
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A file that has arrived as a whole."""
+@pages.post("/detectors/<detector_id>/import/preview")
+@requires("editor")
+def preview_import(detector_id: str) -> ResponseReturnValue:
+    """Show the columns of a file, what each is taken for, and its first rows."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+    try:
+        preview = _open_file(request.files.get("file")).rows(detector).look()
+    except InvalidInputError as error:
+        return render_template("imports/_preview.html", problem=str(error))
+    try:
+        report = try_first(_open(request.files.get("file")).rows(detector))
+        wrong = [f"row {e.row}, {e.field}: {e.message}" for e in report.errors]
+        readings = say_readings(report)
+    except InvalidInputError as error:
+        wrong, readings = [f"{e.field}: {e.message}" for e in error.errors], []
+    return render_template(
+        "imports/_preview.html",
+        problem=None,
+        preview=preview,
+        fields=MAPPED,
+        chosen={column: field for field, column in _chosen_columns()},
+        wrong=wrong[:_MOST_PREVIEWED],
+        readings=readings[:_MOST_PREVIEWED],
+    )
 
-    format: str
-    digest: str
-    size: int
-    stream: BinaryIO
 
-    @property
-    def on_error(self) -> str:
-        """What is to happen to bad rows."""
-        return "skip" if request.form.get("on_error") == "skip" else "reject"
-
-
-def _read_file(file: FileStorage | None) -> _Sent:
-    if file is None or not file.filename:
-        raise InvalidInputError.of("file", "choose a file first")
-    kind = BY_SUFFIX.get(PurePath(file.filename).suffix.lower())
-    if kind is None:
-        raise InvalidInputError.of(
-            "file", f"its name must end in {', '.join(BY_SUFFIX)}"
+def _open(sent: FileStorage | None) -> RowFile:
+    """Return the file that was sent, to be read as the form says."""
+    return _open_file(sent).read_by(
+        read_choices(
+            columns=[*_lines("columns"), *filter(None, request.form.getlist("map"))],
+            classes=_lines("classes"),
+            extra=request.form.get("extra"),
+            usual_extra=METADATA,
+            time_zone=request.form.get("time_zone"),
+            time_format=request.form.get("time_format"),
         )
-    stream = cast("BinaryIO", file.stream)
-    size = stream.seek(0, SEEK_END)
-    if kind == "json" and size > _LARGEST_DOCUMENT:
-        raise InvalidInputError.of(
-            "file", "too large for JSON; send JSON Lines instead"
-        )
-    stream.seek(0)
-    digest = hashlib.file_digest(file.stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    return _Sent(kind, digest, size, stream)
+    )
 
 
-def _import(detector_id: str, sent: _Sent) -> ImportReport:
-    def work(session: Session) -> ImportReport:
-        # It may be tried twice: another request may bring the same new key.
-        sent.stream.seek(0)
+def _chosen_columns() -> list[tuple[str, str]]:
+    """Return each field with the column that was chosen for it in the preview."""
+    pairs = (pair.partition("=") for pair in request.form.getlist("map"))
+    return [(field, column) for field, _, column in pairs if field]
+
+
+def _open_images() -> ImageFiles | None:
+    return gather_images(
+        (one.filename or "", cast("BinaryIO", one.stream))
+        for one in request.files.getlist("images")
+    )
+
+
+def _take_images(detector_id: str, file: RowFile, images: ImageFiles | None) -> RowFile:
+    """Store the images that were sent beside the file, if any."""
+    if images is None:
+        return file
+    with database().read() as session:
         detector = get_open_detector(session, detector_id)
-        report = import_rows(
-            session,
-            detector,
-            READERS[sent.format](sent.stream),
-            digest=sent.digest,
-            labeler=account().name,
-            created_at=now(),
-            skip_bad_rows=sent.on_error == "skip",
-        )
-        if report.has_changed:
-            name, counts = detector.name, report.counts
-            audit(session, "imported", name, sha256=sent.digest, **counts)
+    return store_images(file, detector, images, context().images)
+
+
+def _lines(name: str) -> list[str]:
+    """Return the lines of a field of the form that are not empty."""
+    return [line for line in request.form.get(name, "").splitlines() if line.strip()]
+
+
+def _open_file(sent: FileStorage | None) -> RowFile:
+    if sent is None or not sent.filename:
+        raise InvalidInputError.of("file", "choose a file first")
+    return open_named(cast("BinaryIO", sent.stream), sent.filename)
+
+
+def _on_error() -> str:
+    """Return what is to happen to bad rows."""
+    return SKIP if request.form.get("on_error") == SKIP else REJECT
+
+
+def _import(detector_id: str, file: RowFile) -> Outcome:
+    def work(session: Session) -> Outcome:
+        detector = get_open_detector(session, detector_id)
+        report = import_rows_of(session, detector, file, by(), on_error=_on_error())
+        _save_mapping(session, detector, file)
         return report
 
+    # It may be tried twice: another request may bring the same new key.
     return database().run(work)
 
 
-def _import_later(detector_id: str, sent: _Sent) -> int:
-    """Leave the file to a worker, and return the number of the import."""
-    new = NewImport(
-        format=sent.format,
-        on_error=sent.on_error,
-        sha256=sent.digest,
-        actor=account().name,
-        actor_kind=account().kind,
-        address=origin().address,
-    )
+def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) -> int:
+    """Import the file in the background, and return the number of the import."""
 
     def work(session: Session) -> int:
         detector = get_open_detector(session, detector_id)
-        return add_import(session, detector, sent.stream, new, created_at=now()).id
+        _save_mapping(session, detector, file)
+        return add_import(
+            session,
+            detector,
+            file,
+            by(),
+            images=images,
+            on_error=_on_error(),
+            arrived=arrived,
+        ).id
 
-    return database().run(work)
+    with arriving(
+        database(), detector_id, file, by(), images=images, clock=context().clock
+    ) as arrived:
+        return database().run(work)
+
+
+def _save_mapping(session: Session, detector: Detector, file: RowFile) -> None:
+    """Save how the file is read, if that is wanted."""
+    if request.form.get("save_mapping"):
+        mapping = file.choices.join(load_mapping(detector)).to_be_saved()
+        save_mapping(session, detector, mapping, by())
+
+
+@pages.post("/detectors/<detector_id>/import/mapping")
+@requires("editor")
+def remove_mapping(detector_id: str) -> ResponseReturnValue:
+    """Forget how the files of a detector are read."""
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        save_mapping(session, detector, Mapping(), by())
+    flash("Removed.")
+    return redirect(url_for("pages.show_import", detector_id=detector_id), 303)
 
 
 def _render(
@@ -189,7 +254,7 @@ def _render(
     detector_id: str,
     *,
     form: Form,
-    report: ImportReport | None = None,
+    report: Outcome | None = None,
 ) -> str:
     detector = get_detector(session, detector_id)
     return render_template(
@@ -204,8 +269,10 @@ def _render(
         ],
         report=report,
         errors=report.errors[:_MOST_SHOWN] if report else [],
+        readings=say_readings(report)[:_MOST_SHOWN] if report else [],
         columns=COLUMNS,
-        suffixes=",".join(BY_SUFFIX),
+        saved=load_mapping(detector),
+        suffixes=",".join(SUFFIXES),
         newest=list_imports(session, detector.id, limit=_NEWEST),
         limit_mebibytes=context().settings.max_body_bytes // 2**20,
     )

@@ -1,7 +1,8 @@
 """The estimates as Prometheus reads them."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from flask import Response
 from flask.typing import ResponseReturnValue
@@ -11,25 +12,22 @@ from prometheus_client import (
     PLATFORM_COLLECTOR,
     PROCESS_COLLECTOR,
     CollectorRegistry,
+    Gauge,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from tracker.http import account, database, now, requires
-from tracker.services.access import Actor
-from tracker.services.estimates import STORED_METHODS
-from tracker.services.fields import BALANCED
-from tracker.storage.database import Database
-from tracker.storage.detectors import list_detectors
-from tracker.storage.imports import count_waiting
-from tracker.storage.job_runs import find_last_heartbeat
-from tracker.storage.leases import count_failing
-from tracker.storage.pending import list_pending_detectors
-from tracker.storage.snapshots import list_newest_intervals
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.intervals import STORED_METHODS
+from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.estimates.pending import list_pending_detectors
+from tracker.storage.estimates.snapshots import list_newest_intervals
+from tracker.storage.imports.files import count_waiting
+from tracker.storage.operations.job_runs import find_last_heartbeat
+from tracker.storage.operations.leases import count_failing
 from tracker.web.blueprint import pages
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, Verdict
 
-_LABELS = ("detector", "version", "class", "method")
 _GAUGES = {
     "accuracy": "Estimated accuracy of a class, or the balanced accuracy",
     "low": "Lower bound of the interval of the accuracy",
@@ -41,6 +39,14 @@ _GAUGES = {
 # means one series; the bounds of the others have names of their own.
 _DEFAULT = "exact"
 _BOUNDS = ("low", "high")
+# The metrics with units in their names, and the targets to compare with.
+_RATIOS = {
+    "accuracy_ratio": "Estimated accuracy of a class, or the balanced accuracy",
+    "accuracy_bound_ratio": "Bound of the interval of the accuracy",
+    "labels": "Scored labels of a version",
+    "target_ratio": "Balanced accuracy aimed at",
+    "verdict": "1 for what is said of the target, at any look, 0 for what is not",
+}
 
 
 @pages.get("/metrics")
@@ -50,73 +56,120 @@ def show_metrics() -> ResponseReturnValue:
     registry = CollectorRegistry(auto_describe=False)
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
         registry.register(collector)
-    registry.register(EstimateCollector(database(), now().timestamp(), account()))
-    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
-
-
-class EstimateCollector(Collector):
-    """Reads the newest snapshots at each scrape; nothing is computed or counted."""
-
-    def __init__(self, opened: Database, instant: float, actor: Actor) -> None:
-        """Read from *opened*, at *instant*, what *actor* may see."""
-        self._database = opened
-        self._actor = actor
-        self._instant = instant
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield a gauge for each number of an estimate."""
-        with self._database.read() as session:
-            found = list_detectors(session, among=self._actor.detectors)
-            detectors = {detector.id: detector for detector in found}
-            rows = list_newest_intervals(session)
-            waiting = len(list_pending_detectors(session))
-            failing = count_failing(session)
-            imports = count_waiting(session)
-            seen_at = find_last_heartbeat(session)
-        yield from _estimates(detectors, rows)
-        yield GaugeMetricFamily("tracker_detectors", "Detectors", value=len(detectors))
-        yield GaugeMetricFamily(
-            "tracker_detectors_waiting",
-            "Detectors with labels to fold in",
-            value=waiting,
+    # Nothing is computed or counted: the newest snapshots are read at each scrape.
+    with database().read() as session:
+        found = list_detectors(session, among=account().detectors)
+        rows = list_newest_intervals(session)
+        service: dict[str, tuple[str, float]] = {
+            "tracker_detectors": ("Detectors", len(found)),
+            "tracker_detectors_waiting": (
+                "Detectors with labels to fold in",
+                len(list_pending_detectors(session)),
+            ),
+            "tracker_detectors_failing": (
+                "Detectors whose last run failed, and which are left alone for a while",
+                count_failing(session),
+            ),
+            "tracker_imports_waiting": (
+                "Background imports that have not ended yet",
+                count_waiting(session),
+            ),
+        }
+        seen_at = find_last_heartbeat(session)
+    if seen_at is not None:
+        service["tracker_worker_silence_seconds"] = (
+            "Seconds since a worker was seen",
+            max(0.0, (now() - seen_at).total_seconds()),
         )
-        yield GaugeMetricFamily(
-            "tracker_detectors_failing",
-            "Detectors whose last run failed, and which are left alone for a while",
-            value=failing,
-        )
-        yield GaugeMetricFamily(
-            "tracker_imports_waiting",
-            "Imports left to a worker that have not ended yet",
-            value=imports,
-        )
-        if seen_at is not None:
-            yield GaugeMetricFamily(
-                "tracker_worker_silence_seconds",
-                "Seconds since a worker was seen",
-                value=max(0.0, self._instant - seen_at.timestamp()),
-            )
+    for name, (text, value) in service.items():
+        Gauge(name, text, registry=registry).set(value)
+    estimates = write_estimates({detector.id: detector for detector in found}, rows)
+    return Response(
+        generate_latest(registry) + estimates.encode(), content_type=CONTENT_TYPE_LATEST
+    )
 
 
-def _estimates(detectors: dict[int, Any], rows: Any) -> Iterator[GaugeMetricFamily]:
-    gauges = {
-        (method, name): GaugeMetricFamily(
+@dataclass(slots=True)
+class _Gauge:
+    """A metric with a sample for each row, as text.
+
+    The client library would write a label at a time, which of ten thousand rows takes
+    longer than all else.
+    """
+
+    name: str
+    text: str
+    samples: list[str] = field(default_factory=list)
+
+    def add(self, labels: str, value: float) -> None:
+        self.samples.append(f"{self.name}{{{labels}}} {float(value)}\n")
+
+    def write(self) -> str:
+        head = f"# HELP {self.name} {self.text}\n# TYPE {self.name} gauge\n"
+        return head + "".join(self.samples)
+
+
+def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> str:
+    """Return the estimates of these detectors, and their targets to compare with.
+
+    *rows* are those of `list_newest_intervals`; others than of *detectors* are left
+    out.
+    """
+    plain = {
+        (method, name): _Gauge(
             f"tracker_{name}" if method == _DEFAULT else f"tracker_{method}_{name}",
             f"{text}, method {method}" if name in _BOUNDS else text,
-            labels=_LABELS,
         )
         for method in STORED_METHODS
         for name, text in _GAUGES.items()
         if method == _DEFAULT or name in _BOUNDS
     }
+    ratios = {name: _Gauge(f"tracker_{name}", text) for name, text in _RATIOS.items()}
+    for detector in detectors.values():
+        if detector.target is not None:
+            name = f'detector="{_escape(detector.name)}"'
+            ratios["target_ratio"].add(name, detector.target)
     for row in rows:
-        detector = detectors.get(row.detector_id)
-        if detector is None:
-            continue
-        scope = detector.classes[row.position - 1] if row.position else BALANCED
-        labels = (detector.name, row.version, scope, row.method)
-        for name in _GAUGES:
-            gauge, value = gauges.get((row.method, name)), getattr(row, name)
-            if gauge is not None and value is not None:
-                gauge.add_metric(labels, value)
-    yield from gauges.values()
+        if (owner := detectors.get(row.detector_id)) is not None:
+            _add_plain(plain, owner, row)
+            _add_ratios(ratios, owner, row)
+    return "".join(one.write() for one in (*plain.values(), *ratios.values()))
+
+
+def _add_plain(
+    gauges: Mapping[tuple[str, str], _Gauge], detector: Detector, row: Any
+) -> None:
+    labels = (
+        f'class="{_scope(detector, row)}",detector="{_escape(detector.name)}",'
+        f'method="{row.method}",version="{_escape(row.version)}"'
+    )
+    for name in _GAUGES:
+        gauge, value = gauges.get((row.method, name)), getattr(row, name)
+        if gauge is not None and value is not None:
+            gauge.add(labels, value)
+
+
+def _add_ratios(gauges: Mapping[str, _Gauge], detector: Detector, row: Any) -> None:
+    name, version = _escape(detector.name), f'version="{_escape(row.version)}"'
+    scope = f'class="{_scope(detector, row)}",detector="{name}"'
+    for side, value in (("lower", row.low), ("upper", row.high)):
+        labels = f'{scope},method="{row.method}",side="{side}",{version}'
+        gauges["accuracy_bound_ratio"].add(labels, value)
+    if row.method == EXACT and row.accuracy is not None:
+        gauges["accuracy_ratio"].add(f"{scope},{version}", row.accuracy)
+    if row.method != DECIDING_METHOD or row.position:
+        return
+    gauges["labels"].add(f'detector="{name}",{version}', row.labels)
+    if detector.target is not None:
+        said = compare_with_target(row.low, row.high, detector.target)
+        for one in get_args(Verdict):
+            labels = f'detector="{name}",verdict="{one}",{version}'
+            gauges["verdict"].add(labels, one == said)
+
+
+def _scope(detector: Detector, row: Any) -> str:
+    return _escape(detector.classes[row.position - 1]) if row.position else BALANCED
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,62 +1,124 @@
 """The queries of a detector, and one query with its labels."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Response, redirect, render_template, request, url_for
+from flask import Response, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.http import account, context, database, now, requires
-from tracker.services.agreement import DISPUTED, get_agreement, is_closed
+from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.fields import UNCLEAR, parse_input
+from tracker.services.erasing import erase_query
+from tracker.services.fields import parse_input
+from tracker.services.finding import build_filter, find_queries
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
-from tracker.services.labels import NewLabel, add_label, list_label_history
+from tracker.services.labelling.agreement import get_agreement, is_closed
+from tracker.services.labelling.golds import Gold, get_gold, see_as
+from tracker.services.labelling.judgements import list_judgements
+from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries import get_query
+from tracker.services.waiting import find_any
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.queries import Query
+from tracker.storage.finding import count_queries
+from tracker.storage.labelling.inputs import list_contradictions
+from tracker.storage.labelling.rechecks import Recheck, find_recheck
+from tracker.storage.labelling.tags import list_tags
+from tracker.storage.queries import Query, find_query_of
+from tracker.storage.waiting import count_waiting, list_waiting
 from tracker.web.blueprint import cut_page, pages
-from tracker.web.filters import Filter, find_queries
+from tracker.web.drawing.pictures import build_picture
+from tracker.web.drawing.readings import read
+from tracker.web.filters import Filter
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.pictures import build_picture
-from tracker.web.readings import read
+from tracker.web.labelling.labels import choose_keys
+from tracker.words import DISPUTED, EDITOR, UNCLEAR
 
 _PAGE = 24
+# A page counts no further, so that it takes no longer with ten million queries.
+MOST_COUNTED = 10_000
+# From so many queries on it says which filters read all of them.
+_MANY = 1_000_000
 
 
 @pages.get("/detectors/<detector_id>/queries")
 @requires("viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that pass the filters, the newest first."""
+    """Show the queries that match the filters, in the chosen order."""
     wanted = Filter.parse(request.args)
-    before = parse_id("iq", request.args.get("before", ""))
+    place = parse_id("iq", request.args.get("after", ""))
+    problem, last, total = None, None, 0
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found = find_queries(session, detector, wanted, before=before, limit=_PAGE + 1)
-        queries, last = cut_page(found, _PAGE)
-        return render_template(
+        versions = list_versions(session, detector.id)
+        after = place and find_query_of(session, detector.id, place)
+        try:
+            queries, last, total = _list(session, detector, wanted, after or None)
+        except InvalidInputError as error:
+            problem, queries = str(error), []
+        page = render_template(
             "queries/list.html",
             detector=detector,
             shown=[(query, build_picture(query)) for query in queries],
+            total=total,
+            problem=problem,
+            last=last,
+            is_first=not after,
+            versions=versions,
+            asked=wanted,
+            labels=[*detector.classes, UNCLEAR],
+            waiting=count_waiting(session, detector.id),
+            tags=list_tags(session, detector.id),
+            most_counted=MOST_COUNTED,
+            is_large=sum(one.queries for one in versions) >= _MANY,
+            **_describe_agreement(session, detector),
+        )
+    return page, 400 if problem else 200
+
+
+def _list(
+    session: Session, detector: Detector, wanted: Filter, after: Query | None
+) -> tuple[Sequence[Query], Query | None, int]:
+    """Return a page of the list, its last query if more follow, and the total."""
+    found = find_queries(
+        session,
+        detector,
+        wanted.wanted,
+        sort=wanted.order,
+        after=after,
+        limit=_PAGE + 1,
+        at=now(),
+    )
+    conditions = build_filter(session, detector, wanted.wanted, at=now())
+    total = count_queries(session, conditions, at_most=MOST_COUNTED)
+    return *cut_page(found, _PAGE), total
+
+
+@pages.get("/detectors/<detector_id>/queries/waiting")
+@requires("viewer")
+def show_waiting(detector_id: str) -> ResponseReturnValue:
+    """Show the queries that wait for their prediction, the newest first."""
+    before = parse_id("iq", request.args.get("before", ""))
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        found = list_waiting(session, detector.id, before=before, limit=_PAGE + 1)
+        queries, last = cut_page(found, _PAGE)
+        return render_template(
+            "queries/waiting.html",
+            detector=detector,
+            shown=[(query, build_picture(query)) for query in queries],
+            waiting=count_waiting(session, detector.id),
             last=last,
             is_first=before is None,
-            versions=list_versions(session, detector.id),
-            asked=asdict(wanted),
-            labels=[*detector.classes, UNCLEAR],
-            **_describe_agreement(session, detector),
         )
 
 
 def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
     found = get_agreement(session, detector)
     compared = found.share.labelled
-    reading = read(
-        found.share, labels=compared, computed_at=now(), name="Agreement", tone=1
-    )
+    reading = read(found.share, name="Agreement", tone=1)
     return {"agreement": reading if compared else None, "disputed": found.disputed}
 
 
@@ -65,55 +127,118 @@ def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
 def show_query(query_id: str) -> ResponseReturnValue:
     """Show a query with every label that it was ever given."""
     with database().read() as session:
-        return _render(session, get_query(session, query_id), Form({}))
+        return render_query(session, get_query(session, query_id), Form({}))
 
 
 @pages.post("/queries/<query_id>")
 @requires("labeler")
 def label_query(query_id: str) -> ResponseReturnValue:
-    """Give a query its label, or another one than it has."""
+    """Label a query, or change its label."""
     try:
         _label(query_id, request.form)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             form = failed_form(request.form, error, conflict_field="label")
-            return _render(session, get_query(session, query_id), form), 422
-    return redirect(url_for("pages.show_query", query_id=query_id), 303)
+            return render_query(session, get_query(session, query_id), form), 422
+    address = Filter.parse(request.args).address
+    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)
 
 
 def _label(query_id: str, typed: Mapping[str, str]) -> None:
     given = filled_in(typed, "label", "note", "sampling")
-    given["settles"] = "settles" in typed and account().may("editor")
+    given["settles"] = "settles" in typed and account().may(EDITOR)
     new = parse_input(NewLabel, given)
     with database().write() as session:
         query = get_query(session, query_id)
+        if query.is_gold and account().may(EDITOR):
+            raise ConflictError(
+                "this query is gold, and its answer is known; end that first"
+            )
         detector = get_open_detector(session, dump_id("det", query.detector_id))
         add_label(
             session,
             detector,
             query,
             new,
-            labeler=account().name,
-            created_at=now(),
-            is_editor=account().may("editor"),
+            by(),
         )
 
 
-def _render(session: Session, query: Query, form: Form) -> str:
+@pages.post("/queries/<query_id>/erase")
+@requires("admin")
+def erase(query_id: str) -> ResponseReturnValue:
+    """Erase a query once the person who asks is sure."""
+    if "sure" not in request.form:
+        return redirect(url_for("pages.show_query", query_id=query_id), 303)
+    with database().write() as session:
+        detector_id = dump_id("det", get_query(session, query_id).detector_id)
+        name = erase_query(session, query_id, by())
+    if name is not None:
+        context().images.delete(name)
+    flash("The query is erased.")
+    return redirect(url_for("pages.show_queries", detector_id=detector_id), 303)
+
+
+def render_query(session: Session, query: Query, form: Form) -> str:
+    """Return the page of a query."""
     detector = find_detector(session, query.detector_id)
     assert detector is not None
+    asked = Filter.parse(request.args)
+    query = see_as(session, query, account().name)
     return render_template(
         "queries/query.html",
+        gold=_find_gold(session, query),
+        judgements=list_judgements(session, query),
+        second=_find_second(session, query),
+        contradictions=(
+            list_contradictions(session, query) if query.agreement == DISPUTED else []
+        ),
         detector=detector,
         query=query,
         version=session.get_one(Version, query.version_id),
         picture=build_picture(query),
-        history=list_label_history(session, query),
+        history=list_label_history(session, query, account().name),
         labels=[*detector.classes, UNCLEAR],
-        settles=query.agreement == DISPUTED and account().may("editor"),
-        is_closed=is_closed(query, is_editor=account().may("editor")),
+        keys=choose_keys(detector.classes),
+        known_tags=list_tags(session, detector.id),
+        asked=asked.address,
+        **_find_neighbours(session, detector, query, asked),
+        settles=query.agreement == DISPUTED and account().may(EDITOR),
+        is_closed=is_closed(query, account()),
         form=form,
     )
+
+
+def _find_gold(session: Session, query: Query) -> Gold | None:
+    """Return what is known of a gold query; nobody who labels may see it."""
+    is_shown = query.is_gold and account().may(EDITOR)
+    return get_gold(session, dump_id("iq", query.id)) if is_shown else None
+
+
+def _find_second(session: Session, query: Query) -> Recheck | None:
+    """Return what was said of *query* when its label was given again."""
+    found = find_recheck(session, query.id)
+    return None if found is None or found.answered_at is None else found
+
+
+def _find_neighbours(
+    session: Session, detector: Detector, query: Query, asked: Filter
+) -> dict[str, Query | None]:
+    """Return the queries before and behind *query* in the list it was opened from."""
+    found: dict[str, Query | None] = {}
+    for name, is_backwards in (("before", True), ("behind", False)):
+        nearest = find_queries(
+            session,
+            detector,
+            asked.wanted,
+            sort=asked.order,
+            after=query,
+            limit=1,
+            at=now(),
+            is_backwards=is_backwards,
+        )
+        found[name] = next(iter(nearest), None)
+    return found
 
 
 @pages.get("/queries/<query_id>/image")
@@ -130,7 +255,7 @@ def show_thumbnail(query_id: str) -> ResponseReturnValue:
     """Give the image of a query, small enough for a list."""
     name = _image_name(query_id)
     # A list shows dozens of them again and again, and none ever changes.  Yet the
-    # browser asks each time: whoever has signed out must not see what it kept.
+    # browser asks each time: nobody may see what it kept after signing out.
     if request.if_none_match.contains(name):
         response = Response(status=304)
     else:
@@ -143,7 +268,7 @@ def show_thumbnail(query_id: str) -> ResponseReturnValue:
 
 def _image_name(query_id: str) -> str:
     with database().read() as session:
-        name = get_query(session, query_id).image
+        name = find_any(session, query_id).image
     if name is None:
         raise NotFoundError(f"the query {query_id[:40]} has no image")
     return name

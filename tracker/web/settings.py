@@ -1,5 +1,6 @@
-"""The settings of a detector, the API keys, and what the server runs with."""
+"""The settings of a detector, the API keys and the settings of the server."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from flask import flash, redirect, render_template, request, url_for
@@ -7,30 +8,35 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import audit, context, database, now, requires
+from tracker.http import by, context, database, requires
 from tracker.services.detectors import (
     change_detector,
     get_detector,
     get_open_detector,
 )
-from tracker.services.fields import ROLES
-from tracker.services.keys import create_key, revoke_key
+from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
-from tracker.storage.api_keys import list_keys
-from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.detectors import Detector, list_detectors, list_versions
+from tracker.storage.people.api_keys import list_keys
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_change
+from tracker.words import ROLES
 
 
 @pages.get("/detectors/<detector_id>/settings")
 @requires("editor")
 def edit_detector(detector_id: str) -> ResponseReturnValue:
-    """Show what can be changed about a detector."""
+    """Show the settings of a detector."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        return render_template(
-            "settings/detector.html", detector=detector, form=_stored(detector)
-        )
+        return _render_detector(session, detector, _stored(detector))
+
+
+def _render_detector(session: Session, detector: Detector, form: Form) -> str:
+    versions = list_versions(session, detector.id)
+    return render_template(
+        "settings/detector.html", detector=detector, form=form, versions=versions
+    )
 
 
 def _stored(detector: Detector) -> Form:
@@ -38,10 +44,17 @@ def _stored(detector: Detector) -> Form:
         {
             "name": detector.name,
             "question": detector.question,
+            "guideline": detector.guideline,
             "confidence_level": dump_percent(detector.confidence_level),
             "target": dump_percent(detector.target),
             "audit_rate": dump_percent(detector.audit_rate),
+            "gold_rate": dump_percent(detector.gold_rate),
             "labels_wanted": str(detector.labels_wanted),
+            "stalled_after_hours": str(detector.stalled_after_hours or ""),
+            "method": detector.method,
+            "slices": "\n".join(detector.slices),
+            "production_version": detector.production_version or "",
+            "predictor": detector.predictor or "",
         }
     )
 
@@ -51,19 +64,16 @@ def _stored(detector: Detector) -> Form:
 def change_settings(detector_id: str) -> ResponseReturnValue:
     """Change a detector."""
     try:
-        change = parse_detector_change(request.form)
+        hosts = context().settings.predictor_hosts
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
-            changed = change_detector(session, detector, change)
-            if changed:
-                audit(session, "detector changed", detector.name, **changed)
+            change = parse_detector_change(request.form, detector.classes)
+            change_detector(session, detector, change, by(), predictor_hosts=hosts)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             detector = get_detector(session, detector_id)
             form = failed_form(request.form, error)
-            return render_template(
-                "settings/detector.html", detector=detector, form=form
-            ), 422
+            return _render_detector(session, detector, form), 422
     flash("Saved.")
     return redirect(url_for("pages.edit_detector", detector_id=detector_id), 303)
 
@@ -71,7 +81,7 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
 @pages.get("/settings")
 @requires("admin")
 def show_settings() -> ResponseReturnValue:
-    """Show the API keys and what the server runs with."""
+    """Show the API keys and the settings of the server."""
     with database().read() as session:
         return _render(session, Form({"role": "editor"}))
 
@@ -89,10 +99,11 @@ def make_key() -> ResponseReturnValue:
                 session,
                 name,
                 typed.get("role", ""),
-                created_at=now(),
+                by(),
                 detectors=None if has_all else typed.getlist("detectors"),
+                expires=typed.get("expires"),
+                owner=typed.get("owner", "").strip(),
             )
-            audit(session, "key made", name, role=typed.get("role"))
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             return _render(session, failed_form(request.form, error)), 422
@@ -106,9 +117,7 @@ def make_key() -> ResponseReturnValue:
 def revoke() -> ResponseReturnValue:
     """Make an API key useless from now on."""
     with database().write() as session:
-        name = request.form.get("name", "")
-        revoke_key(session, name, revoked_at=now())
-        audit(session, "key revoked", name)
+        revoke_key(session, request.form.get("name", ""), by())
     flash("The key is revoked.")
     return redirect(url_for("pages.show_settings"), 303)
 
@@ -116,6 +125,7 @@ def revoke() -> ResponseReturnValue:
 def _render(
     session: Session, form: Form, *, key: str | None = None, name: str | None = None
 ) -> str:
+    variables = describe_settings()
     return render_template(
         "settings/settings.html",
         keys=list_keys(session),
@@ -126,15 +136,31 @@ def _render(
         detectors=list_detectors(session),
         chosen=request.form.getlist("detectors"),
         sees_all=request.form.get("sees", "all") == "all",
-        settings=describe_settings(),
+        changed=[one for one in variables if not one.is_usual],
+        usual=[one for one in variables if one.is_usual],
     )
 
 
-def describe_settings() -> list[tuple[str, str, str]]:
-    """Return the variable, the value and the meaning of each setting, no secrets."""
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A setting of the server as a page shows it; no secret is."""
+
+    name: str
+    value: str
+    meaning: str
+    is_usual: bool
+
+
+def describe_settings() -> list[Variable]:
+    """Return each setting with its value and its meaning, no secrets."""
     settings = context().settings
     return [
-        (f"TRACKER_{name.upper()}", _show(settings, name), field.description or "")
+        Variable(
+            f"TRACKER_{name.upper()}",
+            _show(settings, name),
+            field.description or "",
+            is_usual=getattr(settings, name) == field.get_default(),
+        )
         for name, field in Settings.model_fields.items()
     ]
 

@@ -1,0 +1,303 @@
+"""How many labels an audit needs beside random ones, and how long it takes.
+
+`exact` and `joint` are intervals for a number of labels that was chosen beforehand;
+their column is the first number at which they are narrow enough.  `anytime`, `even`
+(the bets of an audit on draws with equal chances) and `active` hold at every look.
+
+The tables are as docs/benchmarks.md has them.  The sets of UCI come with scikit-learn,
+and are left out without it.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from tracker import stats
+from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
+from tracker.stats.active import (
+    Ledger,
+    build_strata,
+    choose_stratum,
+    look,
+    next_round,
+    rank_of,
+    round_length,
+)
+
+METHODS = ("exact", "joint", "anytime", "even", "active")
+LEVEL = 0.95
+GOALS = (0.05, 0.03)
+Ints = npt.NDArray[np.int64]
+KEY = b"benchmark"
+
+
+class Audit:
+    """An audit in memory, drawn item by item as in a database."""
+
+    def __init__(self, said: Ints, sure: npt.ArrayLike, truth: Ints, seed: int) -> None:
+        """Put a set in order, by numbers that *seed* draws."""
+        classes = int(truth.max()) + 1
+        self.truth, self.key = truth, KEY + str(seed).encode()
+        self.strata, index = build_strata(classes, said, sure)
+        ranks = np.random.default_rng(seed).permutation(len(said))
+        order = np.lexsort((ranks, index))
+        ends = np.cumsum(self.strata.sizes)
+        self.lines = np.split(order, ends[:-1])
+        none = np.zeros(0, dtype=np.int64)
+        self.ledger = Ledger(self.strata, (), (), none, none)
+        self.known = np.zeros((len(self.strata.sizes), classes + 1), dtype=np.int64)
+        self.seconds = {"round": 0.0, "next": 0.0, "look": 0.0}
+
+    def begin_round(self, *, is_even: bool) -> None:
+        """Write down the next round; even chances for all if *is_even*."""
+        start = time.process_time()
+        following = next_round(self.ledger, self.known, None, is_even=is_even)
+        self.ledger = replace(
+            self.ledger,
+            rounds=(*self.ledger.rounds, following),
+            known=(*self.ledger.known, self.known),
+        )
+        self.seconds["round"] = time.process_time() - start
+
+    def draw(self, to: int, *, is_even: bool = False) -> None:
+        """Draw and label up to the number *to*."""
+        drawn, labels = self.ledger.drawn.tolist(), self.ledger.labels.tolist()
+        taken = np.bincount(self.ledger.drawn, minlength=len(self.lines))
+        while len(drawn) < min(to, len(self.truth)):
+            begun = self.ledger.rounds[-1].start if self.ledger.rounds else None
+            if begun is None or len(drawn) - begun >= round_length(begun):
+                self.ledger = replace(
+                    self.ledger,
+                    drawn=np.array(drawn, int),
+                    labels=np.array(labels, int),
+                )
+                self.begin_round(is_even=is_even)
+            start = time.process_time()
+            weights = self.ledger.rounds[-1].weights
+            left = self.strata.sizes - taken
+            stratum = choose_stratum(self.key, len(drawn), left, weights)
+            drawn.append(stratum)
+            labels.append(int(self.truth[self.lines[stratum][taken[stratum]]]))
+            taken[stratum] += 1
+            self.seconds["next"] = time.process_time() - start
+        self.ledger = replace(
+            self.ledger, drawn=np.array(drawn, int), labels=np.array(labels, int)
+        )
+
+
+def pool(n: int, share: float, seed: int, kind: str) -> tuple[Ints, npt.NDArray, Ints]:
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(n) < share).astype(np.int64)
+    score = rng.normal(0, 1, n) + np.where(truth == 1, 1.7, -1.7)
+    odds = logit(share) + 3.4 * score
+    sure = expit(np.abs(odds))
+    if kind == "overconfident":
+        sure = expit(np.abs(odds) * 3)
+    if kind == "shuffled":
+        sure = rng.permutation(sure)
+    if kind == "none":
+        sure = np.full(n, np.nan)
+    return (odds > 0).astype(np.int64), sure, truth
+
+
+def steps(most: int) -> list[int]:
+    return sorted({round(60 * 1.08**i) for i in range(200) if 60 * 1.08**i < most})
+
+
+def reached(widths: Iterator[tuple[int, float, float]]) -> dict[tuple[str, float], int]:
+    """Return the first number of labels with each half-width, of both aims."""
+    found: dict[tuple[str, float], int] = {}
+    for labels, balanced, rarest in widths:
+        for goal in GOALS:
+            for name, width in (("balanced", balanced), ("rarest", rarest)):
+                if width <= 2 * goal:
+                    found.setdefault((name, goal), labels)
+        if len(found) == 2 * len(GOALS):
+            break
+    return found
+
+
+def audit_widths(
+    audit: Audit, most: int, *, is_even: bool
+) -> Iterator[tuple[int, float, float]]:
+    rarest = int(np.argmin(np.bincount(audit.truth)))
+    standings: tuple = ()
+    for labels in steps(most):
+        audit.draw(labels, is_even=is_even)
+        found = look(audit.ledger, LEVEL, standings=standings)
+        standings = found.standings
+        width = found.measures.high - found.measures.low
+        balanced = float(found.balanced.high - found.balanced.low)
+        yield labels, balanced, float(width[rarest])
+
+
+def random_widths(
+    said: Ints, truth: Ints, most: int, *, seed: int, method: str
+) -> Iterator[tuple[int, float, float]]:
+    order = np.random.default_rng(seed).permutation(len(truth))
+    classes = int(truth.max()) + 1
+    rarest = int(np.argmin(np.bincount(truth)))
+    for labels in steps(min(most * 4, len(truth))):
+        part = order[:labels]
+        n = np.bincount(truth[part], minlength=classes)
+        k = np.bincount(truth[part][said[part] == truth[part]], minlength=classes)
+        balanced = stats.balanced_interval(method, k, n, LEVEL)
+        one = stats.class_intervals(method, k, n, LEVEL)
+        yield (
+            labels,
+            float(balanced.high - balanced.low),
+            float((one.high - one.low)[rarest]),
+        )
+
+
+def labels_needed(replays: int, most: int, methods: Sequence[str]) -> Iterator[str]:
+    yield f"| set | goal | {' | '.join(methods)} |"
+    yield f"|---|---|{'--:|' * len(methods)}"
+    for share, kind in (
+        (0.4, "calibrated"),
+        (0.1, "calibrated"),
+        (0.03, "calibrated"),
+        (0.03, "overconfident"),
+        (0.03, "shuffled"),
+        (0.03, "none"),
+    ):
+        said, sure, truth = pool(50_000, share, 1, kind)
+        name = f"{share:.0%}, {kind}"
+        yield from rows_of(name, said, sure, truth, replays, most, methods)
+    for detector in DETECTORS:
+        said, sure, truth = digits_of(detector)
+        name = f"digits, {detector.name} v2"
+        yield from rows_of(name, said, sure, truth, replays, most, methods)
+    for name, (said, sure, truth) in uci_sets():
+        yield from rows_of(name, said, sure, truth, replays, most, methods)
+
+
+def uci_sets() -> Iterator[tuple[str, tuple[Ints, npt.NDArray, Ints]]]:
+    """Yield what two classifiers say of each set, each query out of its fold."""
+    try:
+        from sklearn import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            datasets,
+            linear_model,
+            model_selection,
+            naive_bayes,
+            pipeline,
+            preprocessing,
+        )
+    except ImportError:
+        return
+    for title, load in (
+        ("breast cancer", datasets.load_breast_cancer),
+        ("wine", datasets.load_wine),
+    ):
+        inputs, truth = load(return_X_y=True)
+        for kind, model in (
+            ("logistic", linear_model.LogisticRegression(max_iter=2000)),
+            ("naive Bayes", naive_bayes.GaussianNB()),
+        ):
+            scaled = pipeline.make_pipeline(preprocessing.StandardScaler(), model)
+            chances = model_selection.cross_val_predict(
+                scaled, inputs, truth, cv=5, method="predict_proba"
+            )
+            said = chances.argmax(axis=1)
+            yield f"{title}, {kind}", (said, chances.max(axis=1), truth)
+
+
+def digits_of(detector: DemoDetector) -> tuple[Ints, npt.NDArray, Ints]:
+    """Return what the newer version said of all digits, how surely, and the truth."""
+    digits, classes = load_digits(), list(detector.classes)
+    found = [one.predictions[detector.name, detector.versions[-1]] for one in digits]
+    said = np.array([classes.index(one.predicted) for one in found])
+    sure = np.array([one.confidence for one in found])
+    truth = np.array([classes.index(detector.label_of(one.digit)) for one in digits])
+    return said, sure, truth
+
+
+def rows_of(  # noqa: PLR0913, PLR0917 - a set, and how long to look at it.
+    title: str,
+    said: Ints,
+    sure: npt.NDArray,
+    truth: Ints,
+    replays: int,
+    most: int,
+    methods: Sequence[str],
+) -> Iterator[str]:
+    """Yield for each goal how many labels each method needs."""
+    columns = []
+    for method in methods:
+        runs = []
+        for seed in range(replays):
+            if method in {"even", "active"}:
+                is_even = method == "even"
+                audit = Audit(said, sure, truth, seed)
+                widths = audit_widths(audit, most, is_even=is_even)
+            else:
+                widths = random_widths(said, truth, most, seed=seed, method=method)
+            runs.append(reached(widths))
+        columns.append(runs)
+    for name in ("balanced", "rarest"):
+        for goal in GOALS:
+            cells = [
+                np.median([run.get((name, goal), np.inf) for run in runs])
+                for runs in columns
+            ]
+            shown = [f"{one:,.0f}" if one < np.inf else "\N{EN DASH}" for one in cells]
+            yield f"| {title} | {name} ± {goal:g} | {' | '.join(shown)} |"
+
+
+def timings(n: int, labels: int) -> Iterator[str]:
+    yield f"{n:,} queries, {labels:,} labels; seconds of processor time"
+    yield f"{'classes':>8}{'set-up':>9}{'next':>9}{'label':>9}{'look':>9}{'round':>9}"
+    for classes in (2, 10):
+        rng = np.random.default_rng(1)
+        truth = rng.integers(0, classes, n)
+        wrong = rng.random(n) < 0.1
+        said = np.where(wrong, rng.integers(0, classes, n), truth)
+        sure = np.clip(rng.beta(8, 1, n) - 0.2 * wrong, 0.01, 0.9999)
+        start = time.process_time()
+        for number in range(n // 100):
+            rank_of(KEY, f"iq_{number}")
+        hashing = 100 * (time.process_time() - start)
+        start = time.process_time()
+        audit = Audit(said, sure, truth, 1)
+        setup = time.process_time() - start + hashing
+        audit.draw(labels)
+        first = look(audit.ledger, LEVEL)
+        audit.draw(labels + 1)
+        start = time.process_time()
+        ledger = replace(audit.ledger, labels=audit.ledger.labels)
+        label = time.process_time() - start
+        start = time.process_time()
+        look(ledger, LEVEL, standings=first.standings)
+        looked = time.process_time() - start
+        audit.begin_round(is_even=False)
+        yield (
+            f"{classes:>8}{setup:>9.2f}{audit.seconds['next']:>9.5f}{label:>9.5f}"
+            f"{looked:>9.3f}{audit.seconds['round']:>9.3f}"
+        )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield f"{peak:.0f} MB at most, the set itself included"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replays", type=int, default=3)
+    parser.add_argument("--most-labels", type=int, default=12_000)
+    parser.add_argument("--queries", type=int, default=1_000_000)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    arguments = parser.parse_args()
+    for line in timings(arguments.queries, 2_000):
+        print(line, flush=True)
+    print()
+    replays, most = arguments.replays, arguments.most_labels
+    for line in labels_needed(replays, most, arguments.methods):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

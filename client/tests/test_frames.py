@@ -1,0 +1,167 @@
+"""Frames and classifiers in, frames, tables and charts out."""
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from client.tests.test_logging import door, refused
+
+mpl.use("Agg")
+
+
+@pytest.fixture
+def one(tracker, service):
+    return door(tracker, service, target=0.5)
+
+
+def test_a_frame_is_logged_once_however_often(tracker, service, one) -> None:
+    frame = pd.DataFrame(
+        {
+            "guess": ["YES", "NO", "NO", "NO"],
+            "score": np.array([1.0000001, 0.5, np.nan, 0.5], dtype="float32"),
+            "truth": ["YES", None, "YES", np.nan],
+            "camera": ["north", "south", None, "south"],
+        }
+    )
+    for _ in range(2):
+        assert (
+            one.log_frame(
+                frame,
+                predicted="guess",
+                confidence="score",
+                label="truth",
+                metadata=["camera"],
+            )
+            == 4
+        )
+        assert tracker.flush(timeout=10)
+
+    found = list(service.queries(one.name).values())
+    assert sorted(
+        (q["predicted"], q["label"] or "", q["confidence"])
+        for q in found
+        if q["confidence"]
+    ) == [
+        ("NO", "", 0.5),
+        ("NO", "", 0.5),
+        ("YES", "YES", 1.0),
+    ]
+    assert [q["metadata"] for q in found if q["confidence"] is None] == [{}]
+    assert refused(tracker) == []
+
+
+def test_a_frame_with_the_names_of_the_fields_needs_no_more(
+    tracker, service, one
+) -> None:
+    rows = [{"key": "a", "predicted": "YES", "metadata": {"n": 1}, "label": "NO"}]
+    one.log_frame(rows)
+    one.log_frame(pd.DataFrame({"key": ["a"], "label": ["YES"]}))
+    assert tracker.flush(timeout=10)
+
+    assert service.labels(one.name, "a") == ["NO", "YES"]
+    assert service.queries(one.name)["a"]["metadata"] == {"n": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"predicted": "x"}, {"color": "guess"}, {}])
+def test_a_column_that_is_not_there_is_named(one, wrong) -> None:
+    with pytest.raises(ValueError, match=r"'x'|'color'|predicted="):
+        one.log_frame(pd.DataFrame({"guess": ["YES"]}), **wrong)
+
+
+def test_a_classifier_is_logged_with_its_confidence_and_the_truth(
+    tracker, service
+) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    inputs = np.array([[0.0], [1.0], [2.0], [3.0], [3.0]])
+    truth = np.array([0, 0, 1, 1, 1])
+    fitted = linear_model.LogisticRegression().fit(inputs, truth)
+    digit = tracker.detector(service.new_name(), question="?", classes=[0, 1])
+    for version in ("v1", "v1", "v2"):
+        assert digit.log_classifier(fitted, inputs, truth, version=version) == 5
+        assert tracker.flush(timeout=10)
+
+    found = service.queries(digit.name).values()
+    assert len(found) == 10
+    assert {q["label"] for q in found} == {"0", "1"}
+    assert min(q["confidence"] for q in found) >= 0.5
+    inputs_of = [{q["input"] for q in found if q["version"] == v} for v in ("v1", "v2")]
+    assert inputs_of[0] == inputs_of[1]
+    assert len(inputs_of[0]) == 4
+
+
+@pytest.fixture
+def labelled(tracker, service, one):
+    for number in range(40):
+        one.log("YES", key=f"{number}", label="YES" if number % 10 else "NO")
+        one.log("NO", key=f"n{number}", label="NO")
+    assert tracker.flush(timeout=20)
+    path = f"/detectors/{one.name.replace(' ', '%20')}/recompute"
+    service.server.ask("POST", path)
+    return one
+
+
+def test_history_is_a_frame(labelled) -> None:
+    history = labelled.history()
+
+    assert isinstance(history, pd.DataFrame)
+    assert str(history["computed_at"].dt.tz) == "UTC"
+    assert set(history["scope"]) == {"YES", "NO", "balanced"}
+    assert (history["low"] <= history["high"]).all()
+
+
+def test_an_estimate_shows_itself(labelled) -> None:
+    found = labelled.estimate()
+    shown = found._repr_mimebundle_()
+
+    assert found["labels"] == found.labels == 80
+    assert "YES       36/36  100.0 %" in str(found)
+    assert set(shown) == {
+        "text/plain",
+        "text/html",
+        "image/svg+xml",
+        "application/vnd.vegalite.v6+json",
+    }
+    assert shown["image/svg+xml"].lstrip().startswith("<svg")
+    assert "v6" in shown["application/vnd.vegalite.v6+json"]["$schema"]
+    assert "<td>36/36</td>" in shown["text/html"]
+    json.dumps(shown)
+
+
+def test_an_estimate_draws_a_bar_for_each_row(labelled) -> None:
+    found = labelled.estimate()
+    axes = found.plot()
+
+    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    rows = [found.balanced, *found.classes]
+    assert bars == [pytest.approx((row["low"], row["high"])) for row in rows]
+    assert found.plot(ax=axes) is axes
+    mpl.pyplot.close("all")
+
+
+def test_a_name_is_never_html(tracker, service) -> None:
+    name = f"<script>alert(1)</script> {service.new_name()}"
+    one = tracker.detector(name, question="?", classes=["<b>", "NO"])
+    one.log("<b>", label="<b>")
+    assert tracker.flush(timeout=10)
+
+    html = one.estimate()._repr_html_()
+    assert "<script>" not in html
+    assert "<td><b></td>" not in html
+
+
+def test_a_verdict_is_waited_for(labelled, service, tracker) -> None:
+    assert labelled.wait_for_verdict(timeout=1).verdict(0.5) == "met"
+    other = door(tracker, service)
+    assert tracker.flush(timeout=10)
+    with pytest.raises(ValueError, match="no target"):
+        other.wait_for_verdict()
+
+
+def test_a_verdict_may_take_too_long(tracker, service) -> None:
+    one = door(tracker, service, target=0.9)
+    assert tracker.flush(timeout=10)
+    with pytest.raises(TimeoutError):
+        one.wait_for_verdict(timeout=0.3, poll_seconds=0.1)

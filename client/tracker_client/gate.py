@@ -1,0 +1,137 @@
+"""Whether a version is good enough, for a build that stops where it is not.
+
+It goes by intervals that hold at every look, so that a gate which is asked after each
+commit stays right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tracker_client.estimates import Estimate, outward
+from tracker_client.server import Server, path_of
+
+MET, MISSED, UNDECIDED = "met", "missed", "undecided"
+METHOD = "anytime"
+EXIT = {MET: 0, MISSED: 1, UNDECIDED: 3}
+FAILED = 2
+_OF_COMPARISON = {"better": MET, "worse": MISSED, "undecided": UNDECIDED}
+
+
+class GateError(Exception):
+    """It could not be measured."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition, what came of it, and why."""
+
+    name: str
+    verdict: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the gate says, and by what."""
+
+    detector: str
+    version: str | None
+    verdict: str
+    target: float | None
+    method: str
+    low: float
+    high: float
+    labels: int
+    checks: tuple[Check, ...]
+
+    def dump(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+def measure(  # noqa: PLR0913 - one for each option.
+    server: Server,
+    detector: str,
+    *,
+    target: float | None = None,
+    version: str | None = None,
+    max_width: float | None = None,
+    not_worse_than: str | None = None,
+) -> Result:
+    """Ask *server* whether *detector* meets each condition that is given.
+
+    Without *target* it is the detector's own.  Raises GateError where there is nothing
+    to check, ServerError and UnreachableError where there is no answer.
+    """
+    if version == "*":
+        raise GateError("a gate is for one version: versions pooled have no verdict")
+    path = path_of(detector)
+    if target is None:
+        target = server.get(path).json["target"]
+    answer = server.get(f"{path}/estimate", method=METHOD, version=version)
+    estimate = Estimate(answer.json, detector, server)
+    checks = []
+    if target is not None:
+        checks.append(_check_target(estimate, target))
+    if max_width is not None:
+        checks.append(_check_width(estimate, max_width))
+    if not_worse_than is not None:
+        checks.append(_check_change(server, path, estimate["version"], not_worse_than))
+    if not checks:
+        raise GateError(f"{detector} has no target: give --target")
+    verdicts = {check.verdict for check in checks}
+    return Result(
+        detector=detector,
+        version=estimate["version"],
+        verdict=next((v for v in (MISSED, UNDECIDED) if v in verdicts), MET),
+        target=target,
+        method=METHOD,
+        low=estimate.balanced["low"],
+        high=estimate.balanced["high"],
+        labels=estimate.labels,
+        checks=tuple(checks),
+    )
+
+
+def _check_target(estimate: Estimate, target: float) -> Check:
+    verdict = estimate.verdict(target)
+    low, high = outward(estimate.balanced["low"], estimate.balanced["high"], 2)
+    return Check(
+        "target",
+        verdict,
+        f"balanced accuracy between {low} and {high} %, target {100 * target:g} %, "
+        f"{estimate.labels:,} labels",
+    )
+
+
+def _check_width(estimate: Estimate, most: float) -> Check:
+    width = estimate.balanced["high"] - estimate.balanced["low"]
+    # More labels make it narrower: too wide is not yet a failure.
+    return Check(
+        "max-width",
+        MET if width <= most else UNDECIDED,
+        f"the interval is {100 * width:.2f} points wide, at most {100 * most:g} wanted",
+    )
+
+
+def _check_change(server: Server, path: str, new: str | None, old: str) -> Check:
+    found = server.get(f"{path}/comparison", old=old, new=new).json
+    if found["paired"] is None:
+        return Check(
+            "not-worse-than",
+            UNDECIDED,
+            f"{new} and {old} have no labelled input in common",
+        )
+    decision = found["paired"].get("decision")
+    if decision is None:
+        raise GateError("this server does not say which version is better at any look")
+    low, high = outward(decision["low"], decision["high"], 2)
+    return Check(
+        "not-worse-than",
+        _OF_COMPARISON[decision["verdict"]],
+        f"{new} against {old}: {decision['verdict']}, of the inputs on which they "
+        f"differ it wins {decision['won']:,} and loses {decision['lost']:,}, "
+        f"a share between {low} and {high} %",
+    )

@@ -1,0 +1,127 @@
+"""Labels that an import gives in the names of several labelers."""
+
+import json
+
+import pytest
+
+from tests.api.problems import assert_problem
+
+PATH = "/detectors/door/import"
+
+
+@pytest.fixture(params=[1, 2])
+def wanted(request, api):
+    body = {"name": "door", "question": "?", "labels_wanted": request.param}
+    assert api.post("/detectors", body).status_code == 201
+    return request.param
+
+
+def send(api, *rows, **options):
+    names = ("key", "predicted", "label", "labeler")
+    items = [
+        {name: value for name, value in zip(names, row, strict=False) if value}
+        for row in rows
+    ]
+    body = json.dumps({"items": items})
+    return api.send_file(PATH, body, "application/json", **options)
+
+
+def query_of(api, key):
+    return api.get(f"/detectors/door/queries?key={key}").json["items"][0]
+
+
+def words(api, key):
+    labels = api.get(f"/queries/{query_of(api, key)['id']}/labels").json["items"]
+    return [(label["labeler"], label["label"]) for label in labels]
+
+
+ROWS = [
+    ("a", "YES", "YES", "ann"),
+    ("a", None, "NO", "bob"),
+    ("b", "NO", "NO", "ann"),
+    ("b", None, "NO", "bob"),
+    ("c", "YES", "YES", "ann"),
+    ("d", "YES", "YES"),
+]
+
+
+def test_each_labeler_has_a_word_and_the_last_one_counts(api, wanted, tables):
+    sent = send(api, *ROWS)
+    assert sent.status_code == 200, sent.text
+    assert (sent.json["queries_added"], sent.json["labels_added"]) == (4, 6)
+    assert words(api, "a") == [("bob", "NO"), ("ann", "YES")]
+    assert words(api, "b") == [("bob", "NO"), ("ann", "NO")]
+    assert words(api, "d")[0][0] == "admin-key"
+    said = {key: query_of(api, key)["agreement"] for key in "abc"}
+    assert said == (
+        dict.fromkeys("abc")
+        if wanted == 1
+        else {"a": "disputed", "b": "agreed", "c": None}
+    )
+    # One word is missing where two are wanted.
+    waiting = api.get("/detectors/door/next?labeler=cleo")
+    assert waiting.status_code == (204 if wanted == 1 else 200)
+
+    before = tables()
+    assert send(api, *ROWS).json["unchanged"] == 6
+    assert tables() == before
+
+
+def test_a_second_opinion_comes_in_a_later_file(api, wanted):
+    send(api, ("a", "YES", "YES", "ann"), ("b", "YES", "YES", "ann"))
+    sent = send(api, ("a", None, "YES", "bob"), ("b", None, "NO", "bob"))
+    assert sent.json["labels_added"] == 2
+    assert words(api, "a") == [("bob", "YES"), ("ann", "YES")]
+    said = [query_of(api, key)["agreement"] for key in "ab"]
+    assert said == ([None, None] if wanted == 1 else ["agreed", "disputed"])
+    assert query_of(api, "b")["label"] == "NO"
+    # Ann comes round.
+    assert send(api, ("b", None, "NO", "ann")).json["labels_added"] == 1
+    assert query_of(api, "b")["agreement"] == (None if wanted == 1 else "agreed")
+
+
+def test_one_labeler_has_one_word_in_a_file(api, wanted, tables):
+    before = tables()
+    sent = send(api, ("a", "YES", "YES", "ann"), ("a", None, "NO", "ann"))
+    problem = assert_problem(sent, 422, field="label")
+    assert "'ann' says 'YES' and then 'NO'" in problem["errors"][0]["message"]
+    assert tables() == before
+
+
+def test_queries_of_one_input_share_what_was_said_last(api, wanted):
+    rows = [
+        {"key": key, "input": "1.png", "version": key, "predicted": "YES"}
+        for key in "ab"
+    ]
+    rows[0] |= {"label": "YES", "labeler": "ann"}
+    rows[1] |= {"label": "NO", "labeler": "bob"}
+    sent = api.send_file(PATH, json.dumps({"items": rows}), "application/json")
+    assert sent.status_code == 200, sent.text
+    assert {query_of(api, key)["label"] for key in "ab"} == {"NO"}
+
+
+def test_label_studio_annotators_are_labelers(api, wanted):
+    def said(who, choice, **more):
+        result = [{"type": "choices", "value": {"choices": [choice]}}]
+        return {"completed_by": who, "result": result, **more}
+
+    task = {
+        "id": 7,
+        "data": {"text": "shut"},
+        "annotations": [
+            said(1, "YES", ground_truth=True),
+            said({"id": 2, "email": "bob@example.org"}, "NO"),
+        ],
+        "predictions": [{"result": said(0, "YES")["result"]}],
+    }
+    path = f"{PATH}?extra=metadata"
+    sent = api.send_file(path, json.dumps([task]), "application/json")
+    assert sent.status_code == 200, sent.text
+    assert words(api, "7") == [("1", "YES"), ("bob@example.org", "NO")]
+    assert query_of(api, "7")["metadata"] == {"text": "shut"}
+
+
+def test_only_editors_name_labelers(api, wanted):
+    assert send(api, ("a", "YES", "YES", "ann"), role="editor").status_code == 200
+    refused = send(api, ("b", "YES", "YES", "ann"), role="labeler")
+    assert_problem(refused, 403)

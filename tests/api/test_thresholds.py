@@ -1,0 +1,161 @@
+"""Thresholds and calibration by API."""
+
+import random
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tracker.stats.monitoring.thresholds import lowest_threshold, simultaneous_band
+
+
+def rows_of(number, *, labelled_every=2, version="v1"):
+    """Return queries whose confidence is the chance of being right, half labelled."""
+    draw = random.Random(7)
+    rows = []
+    for index in range(number):
+        confidence = round(0.5 + 0.5 * draw.random(), 3)
+        is_right = draw.random() < confidence
+        row = {
+            "key": f"{version}-{index}",
+            "predicted": "YES",
+            "confidence": confidence,
+            "version": version,
+        }
+        if index % labelled_every == 0:
+            row |= {"label": "YES" if is_right else "NO", "sampling": "random"}
+        rows.append(row)
+    return rows
+
+
+@pytest.fixture
+def rows(api, door):
+    rows = rows_of(600)
+    extra = [
+        {"key": "unclear", "predicted": "YES", "confidence": 0.7, "label": "UNCLEAR"},
+        {"key": "bare", "predicted": "YES", "label": "NO"},
+        {
+            "key": "picked",
+            "predicted": "YES",
+            "confidence": 0.7,
+            "label": "NO",
+            "sampling": "targeted",
+        },
+    ]
+    items = rows + [row | {"version": "v1"} for row in extra]
+    response = api.post("/detectors/door/import", {"items": items})
+    assert response.status_code == 200, response.text
+    return [*rows, extra[0], extra[2]]
+
+
+def is_scored(row):
+    return row.get("label") in {"YES", "NO"} and row["sampling"] == "random"
+
+
+def test_the_curve_counts_what_lies_above_each_threshold(api, rows):
+    found = api.get("/detectors/door/thresholds", role="viewer").json
+    assert (found["name"], found["version"], found["method"]) == ("door", "v1", "exact")
+    assert (found["queries"], found["labels"]) == (602, 300)
+    points = found["points"]
+    assert 15 <= len(points) <= 20
+    assert points[0]["share"] == 1
+    thresholds = [point["threshold"] for point in points]
+    assert thresholds == sorted(set(thresholds))
+    for point in points:
+        above = [row for row in rows if row["confidence"] >= point["threshold"]]
+        scored = [row for row in above if is_scored(row)]
+        right = [row for row in scored if row["label"] == row["predicted"]]
+        assert point["queries"] == len(above)
+        assert point["share"] == pytest.approx(len(above) / 602)
+        assert (point["correct"], point["labelled"]) == (len(right), len(scored))
+        assert point["accuracy"] == pytest.approx(len(right) / len(scored))
+    k = [point["correct"] for point in points]
+    n = [point["labelled"] for point in points]
+    band = simultaneous_band(k, n, 0.95)
+    assert [point["low"] for point in points] == band.low.tolist()
+    assert [point["high"] for point in points] == band.high.tolist()
+    assert found["lowest"] is None
+
+
+def test_the_lowest_threshold_is_for_the_detectors_target_or_a_given_one(api, rows):
+    given = api.get("/detectors/door/thresholds?target=0.8").json
+    assert given["target"] == 0.8
+    points = given["points"]
+    index = lowest_threshold(
+        [point["correct"] for point in points],
+        [point["labelled"] for point in points],
+        [point["share"] for point in points],
+        target=0.8,
+        confidence_level=0.95,
+    )
+    assert given["lowest"] == points[index]
+    api.patch("/detectors/door", {"target": 0.7})
+    own = api.get("/detectors/door/thresholds").json
+    assert own["target"] == 0.7
+    assert own["lowest"]["threshold"] < given["lowest"]["threshold"]
+    assert api.get("/detectors/door/thresholds?target=0.999").json["lowest"] is None
+
+
+def test_the_calibration_has_every_query_in_its_tenth(api, rows):
+    found = api.get("/detectors/door/calibration", role="viewer").json
+    assert [one["start"] for one in found["bins"]] == [0.5, 0.6, 0.7, 0.8, 0.9]
+    for one in found["bins"]:
+        inside = [
+            row
+            for row in rows
+            if one["start"] <= row["confidence"] < one["end"]
+            or (one["end"] == row["confidence"] == 1)
+        ]
+        mean = sum(row["confidence"] for row in inside) / len(inside)
+        assert one["queries"] == len(inside)
+        assert one["confidence"] == pytest.approx(mean)
+        assert one["labelled"] == sum(map(is_scored, inside))
+        assert one["low"] < one["accuracy"] < one["high"]
+    ece = found["ece"]
+    assert 0 <= ece["low"] <= ece["estimate"] <= ece["high"] <= 1
+    assert ece["estimate"] == pytest.approx(
+        sum(
+            one["share"] * abs(one["accuracy"] - one["confidence"])
+            for one in found["bins"]
+        )
+    )
+
+
+def test_versions_are_kept_apart_unless_pooled(api, rows):
+    api.post("/detectors/door/import", {"items": rows_of(100, version="v2")})
+    for what in ("thresholds", "calibration"):
+        path = f"/detectors/door/{what}"
+        assert api.get(path).json["queries"] == 100
+        assert api.get(f"{path}?version=v1").json["queries"] == 602
+        pooled = api.get(f"{path}?version=*").json
+        assert (pooled["version"], pooled["queries"]) == ("*", 702)
+        assert_problem(api.get(f"{path}?version=v9"), 400, field="version")
+
+
+def test_without_a_confidence_there_is_nothing_to_show(api, door):
+    curve = api.get("/detectors/door/thresholds").json
+    assert (curve["version"], curve["points"], curve["lowest"]) == (None, [], None)
+    api.post("/detectors/door/queries", {"predicted": "YES", "label": "YES"})
+    found = api.get("/detectors/door/calibration").json
+    assert (found["queries"], found["bins"], found["ece"]) == (0, [], None)
+
+
+def test_confidences_at_both_ends_have_a_place(api, door):
+    items = [
+        {"key": str(i), "predicted": "YES", "confidence": c, "label": "YES"}
+        for i, c in enumerate((0, 0.29, 0.57, 0.9999, 1))
+    ]
+    api.post("/detectors/door/import", {"items": items})
+    bins = api.get("/detectors/door/calibration").json["bins"]
+    assert [(one["start"], one["queries"]) for one in bins] == [
+        (0, 1),
+        (0.2, 1),
+        (0.5, 1),
+        (0.9, 2),
+    ]
+    points = api.get("/detectors/door/thresholds").json["points"]
+    assert [point["threshold"] for point in points] == [0, 0.29, 0.57, 0.9999, 1]
+
+
+@pytest.mark.parametrize("query", ["target=1", "confidence_level=2", "bins=3"])
+def test_parameters_that_make_no_sense_are_refused(api, door, query):
+    assert_problem(api.get(f"/detectors/door/thresholds?{query}"), 400)

@@ -1,0 +1,68 @@
+"""Windows, replay and cohorts by API."""
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tests.conftest import START
+
+
+@pytest.fixture
+def logged(api, door, recompute):
+    for label in ["YES", "YES", "NO"]:
+        row = {"predicted": "YES", "label": label}
+        assert api.post("/detectors/door/queries", row).status_code == 201
+        recompute()
+
+
+def test_the_last_labels(api, logged):
+    found = api.get("/detectors/door/estimate?window=1").json
+
+    assert (found["window"], found["labels"]) == ("1", 1)
+    assert found["no_decision_because"]
+
+
+@pytest.mark.parametrize("window", ["x", "0", "1000000"])
+def test_a_wrong_window(api, logged, window):
+    answer = api.get(f"/detectors/door/estimate?window={window}")
+    assert_problem(answer, 400, field="window")
+
+
+def test_estimate_history_and_chart_as_they_were_known(api, logged):
+    rows = api.get("/detectors/door/history").json["items"]
+    second = [row for row in rows if row["labels"] == 2][-1]
+    then = {"as_known_at": second["computed_at"]}
+
+    estimate = api.get("/detectors/door/estimate", query_string=then).json
+    assert estimate["labels"] == 2
+    history = api.get("/detectors/door/history", query_string=then).json["items"]
+    assert history == [row for row in rows if row["labels"] <= 2]
+    chart = api.get("/detectors/door/chart.json", query_string=then).json
+    now = api.get("/detectors/door/chart.json").json
+    assert len(str(chart)) < len(str(now))
+
+
+def test_before_everything_nothing_was_known(api, logged):
+    then = {"as_known_at": "2020-01-01T00:00:00Z"}
+
+    assert api.get("/detectors/door/estimate", query_string=then).json["labels"] == 0
+    assert api.get("/detectors/door/history", query_string=then).json["items"] == []
+    assert api.get("/detectors/door/chart.svg", query_string=then).status_code == 200
+
+
+def test_the_days_of_queries(api, logged):
+    found = api.get("/detectors/door/cohorts").json
+
+    assert found["items"][0]["start"] == START.date().isoformat()
+    assert found["items"][0]["labelled"] == 3
+    assert_problem(api.get("/detectors/door/cohorts?by=month"), 400, field="by")
+
+
+def test_a_chart_of_a_window(api, logged):
+    said = api.get("/detectors/door/chart.json?window=2").json["description"]
+    last = api.get("/detectors/door/estimate?window=2").json["balanced"]
+    assert last["accuracy"] == 0.5
+    assert "The last 2 — 50.0 % (" in said
+    assert api.get("/detectors/door/chart.svg?window=7d&x=time").status_code == 200
+    assert_problem(api.get("/detectors/door/chart.json?window=x"), 400, field="window")
+    both = "window=2&as_known_at=2026-01-01T00:00:00Z"
+    assert_problem(api.get(f"/detectors/door/chart.json?{both}"), 400, field="window")

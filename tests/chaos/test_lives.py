@@ -1,0 +1,122 @@
+"""Whole lives of detectors near their target: how often what is told changes.
+
+They go through the tally, the watch for drift and the rule of the worker, and have
+looks where the product has them: after every label up to 100, then at checkpoints.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.conftest import IS_LONG, START
+from tracker.services.estimates.drift import Watch
+from tracker.services.estimates.intervals import score
+from tracker.services.estimates.tallies import Tally
+from tracker.services.telling.events import Look, follow_verdict
+from tracker.words import DECIDING_METHOD, RANDOM
+
+TARGET, LEVEL, CLASSES = 0.9, 0.95, ("NO", "YES")
+LIVES = 500 if IS_LONG else 40
+LABELS = 5_000 if IS_LONG else 2_000
+PIECE = 20
+
+
+class Life(NamedTuple):
+    """What was told in a life, and how often the bare verdict changed."""
+
+    events: int
+    bare: int
+    alarms: int
+    verdicts: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Lives of one accuracy, with one seed for each piece of them."""
+
+    accuracy: float
+    seed: int
+
+    def live(self) -> list[Life]:
+        rng = np.random.default_rng(self.seed)
+        return [live(rng, self.accuracy) for _ in range(PIECE)]
+
+
+def live(rng: np.random.Generator, accuracy: float) -> Life:
+    watch = Watch(CLASSES, LEVEL)
+    tally = Tally({}, 0, 0, {name: i for i, name in enumerate(CLASSES)}, watch)
+    for row in rows(rng, accuracy):
+        tally.fold(row)
+    points = [one for one in tally.points if DECIDING_METHOD in one.methods]
+    scores = score(
+        [one.correct for one in points],
+        [one.labelled for one in points],
+        DECIDING_METHOD,
+        LEVEL,
+    )
+    looks = [
+        Look(one.correct, one.labelled, found[0].low, found[0].high, one.stretch)
+        for one, found in zip(points, scores, strict=True)
+    ]
+    changes = follow_verdict(looks, TARGET, LEVEL, None)
+    bare = [(one.low > TARGET) - (one.high < TARGET) for one in looks]
+    return Life(
+        events=len(changes),
+        bare=int(np.count_nonzero(np.diff([0, *bare]))),
+        alarms=len(watch.alarms),
+        verdicts=frozenset(one.verdict for one in changes),
+    )
+
+
+def rows(rng: np.random.Generator, accuracy: float) -> Iterator[Any]:
+    """Labels in the shape in which the worker reads them."""
+    truths = rng.integers(0, 2, LABELS).tolist()
+    hits = (rng.random(LABELS) < accuracy).tolist()
+    for truth, is_right in zip(truths, hits, strict=True):
+        yield SimpleNamespace(
+            label=CLASSES[truth],
+            predicted=CLASSES[truth if is_right else 1 - truth],
+            sampling=RANDOM,
+            is_repeat=False,
+            old_label=None,
+            old_sampling=None,
+            old_is_repeat=None,
+            created_at=START,
+        )
+
+
+def live_all(accuracy: float) -> list[Life]:
+    pieces = [Lives(accuracy, seed) for seed in range(LIVES // PIECE)]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        found = pool.map(Lives.live, pieces)
+        return [life for piece in found for life in piece]
+
+
+@pytest.mark.parametrize("accuracy", [0.9, 0.92])
+def test_what_is_told_of_a_steady_detector_hardly_ever_changes(
+    accuracy: float, record_figure
+) -> None:
+    lives = live_all(accuracy)
+    events = sum(one.events for one in lives) / len(lives)
+    bare = sum(one.bare for one in lives) / len(lives)
+    alarms = sum(one.alarms for one in lives) / len(lives)
+    wrong = {0.9: {"met", "missed"}}.get(accuracy, {"missed"})
+    false = sum(bool(one.verdicts & wrong) for one in lives)
+    most = max(one.events for one in lives)
+    record_figure(
+        f"{len(lives):,} lives of {LABELS:,} labels: {events:.2f} events a life, at "
+        f"most {most}, of the interval alone {bare:.2f}; {alarms:.4f} drift alarms; "
+        f"{false} lives with a wrong verdict"
+    )
+    assert false <= (1.0 - LEVEL) * len(lives)
+    # One false alarm in 10,000 labels, which can end *met* and let it begin again.
+    assert alarms <= LABELS / 10_000
+    assert events <= bare
+    assert events <= {0.9: 0.15, 0.92: 1.3}[accuracy] + 2 * alarms
+    assert most <= 5

@@ -1,0 +1,100 @@
+"""The command gate, and the status by which a build stops."""
+
+import json
+
+import pytest
+from junitparser import Failure, JUnitXml
+
+from tests.cli.test_commands import Shell, published_csv
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path, monkeypatch) -> Shell:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return Shell(database_url, tmp_path)
+
+
+@pytest.fixture
+def door(shell: Shell) -> Shell:
+    """The published example: 23 of 28 and 41 of 44 are right."""
+    shell("detectors", "create", "door", "--question", "Is the door closed?")
+    shell("import", "door", shell.file("labels.csv", published_csv()))
+    return shell
+
+
+def test_the_status_says_the_verdict(door: Shell) -> None:
+    for target, verdict, status in (
+        ("0.5", "met", 0),
+        ("0.85", "undecided", 3),
+        ("0.9999", "missed", 1),
+    ):
+        words = ("gate", "door", "--target", target, "--format", "json")
+        found = json.loads(door(*words, status=status).stdout)
+        assert found["verdict"] == verdict
+        assert found["target"] == float(target)
+        assert (found["detector"], found["method"]) == ("door", "anytime")
+        assert found["labels"] == 72
+        assert 0 < found["low"] < found["high"] < 1
+    assert door("gate", "door", "--max-width", "0.9").stdout.startswith("door, version")
+
+
+def test_what_cannot_be_measured_has_a_status_of_its_own(door: Shell) -> None:
+    for words in (
+        ["door"],
+        ["nothing"],
+        ["door", "--target", "0.9", "--version", "none"],
+        ["door", "--target", "0.9", "--version", "*"],
+        ["door", "--not-worse-than", "none"],
+        ["door", "--target", "2"],
+        ["door", "--target", "nan"],
+        ["door", "--format", "xml"],
+        [],
+    ):
+        found = door("gate", *words, status=2)
+        assert found.stdout == ""
+        assert "Error: " in found.stderr
+    unwritable = door.folder / "no folder" / "summary.md"
+    words = ["--target", "0.5", "--format", "github", "--summary", str(unwritable)]
+    door("gate", "door", *words, status=2)
+
+
+def test_no_database_cannot_be_measured(tmp_path) -> None:
+    shell = Shell(f"sqlite:///{tmp_path / 'empty.db'}", tmp_path)
+    shell("gate", "door", "--target", "0.9", status=2)
+    shell.environ["TRACKER_DATABASE_URL"] = "postgresql+psycopg://x@127.0.0.1:1/x"
+    shell("gate", "door", "--target", "0.9", status=2)
+
+
+def test_a_step_summary_is_added_to(door: Shell) -> None:
+    summary = door.folder / "summary.md"
+    summary.write_text("before\n")
+    door.environ["GITHUB_STEP_SUMMARY"] = str(summary)
+    found = door("gate", "door", "--target", "0.9999", "--format", "github", status=1)
+
+    assert found.stdout.startswith("::error title=door ")
+    assert len(found.stdout.splitlines()) == 1
+    assert summary.read_text().startswith("before\n### door, version ")
+    assert "█" in summary.read_text()
+    door("gate", "door", "--target", "0.5")
+    assert summary.read_text().count("###") == 1
+
+
+def test_junit_is_what_readers_of_it_take(door: Shell) -> None:
+    words = ("gate", "door", "--target", "0.5", "--max-width", "0.01")
+    file = door.folder / "accuracy.xml"
+    file.write_text(door(*words, "--format", "junit", status=3).stdout)
+    (suite,) = JUnitXml.fromfile(str(file))
+
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (2, 1, 0, 0)
+    target, width = suite
+    assert target.is_passed
+    assert width.is_failure
+    (failure,) = width.result
+    assert isinstance(failure, Failure)
+    assert failure.type == "undecided"
+    assert failure.message == failure.text
+    assert "points wide" in failure.message
+    assert target.classname == width.classname == "door default"
+    # What it reads it writes again, with the same sums.
+    suite.update_statistics()
+    assert (suite.tests, suite.failures) == (2, 1)

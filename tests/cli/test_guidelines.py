@@ -1,0 +1,24 @@
+"""How to answer a detector's question, set by command."""
+
+from pathlib import Path
+
+from tests.cli.filled import opened
+from tests.cli.test_commands import Shell
+from tracker.storage.detectors import find_detector_by_name
+
+
+def test_a_guideline_is_set_and_taken_away(database_url: str, tmp_path: Path) -> None:
+    shell = Shell(database_url, tmp_path)
+    shell("detectors", "create", "gate", "--question", "Open?", "--guideline", "a\nb")
+    for words, guideline in (
+        ((), "a\nb"),
+        (("--guideline", ""), ""),
+        (("--guideline", "c"), "c"),
+        (("--slices", "camera"), "c"),
+    ):
+        if words:
+            shell("detectors", "change", "gate", *words)
+        with opened(shell) as database, database.read() as session:
+            found = find_detector_by_name(session, "gate")
+            assert found is not None
+            assert found.guideline == guideline

@@ -1,0 +1,167 @@
+"""The gate of the server and the gate of the client say the same, in the same words."""
+
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from tracker_client import gate as client_gate
+from tracker_client import reports as client_reports
+from tracker_client.server import path_of
+
+from tests.services.conftest import Bench
+from tracker.cli.deciding import gate_reports
+from tracker.errors import TrackerError
+from tracker.services.deciding.gates import Gate, ask_gate
+
+
+class Asked:
+    """The API of an application, asked as the client asks a server."""
+
+    def __init__(self, client: FlaskClient, key: str) -> None:
+        self._client = client
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        given = {name: one for name, one in parameters.items() if one is not None}
+        answer = self._client.get(
+            f"/api/v1{path}", query_string=given, headers=self._headers
+        )
+        assert answer.status_code == 200, answer.text
+        return answer
+
+
+@pytest.fixture
+def two_versions(bench: Bench) -> Bench:
+    """v1 is right about 2 of 10 inputs of each class, v2 about all of them."""
+    for version, right in (("v1", 2), ("v2", 10)):
+        bench.log_all(
+            {
+                "version": version,
+                "input": f"{label}{number}",
+                "predicted": label if number < right else other,
+                "label": label,
+            }
+            for number in range(10)
+            for label, other in (("YES", "NO"), ("NO", "YES"))
+        )
+    return bench
+
+
+def ask(bench: Bench, **choices: Any) -> Gate:
+    with bench.database.read() as session:
+        return ask_gate(
+            session, bench.attached(session), computed_at=bench.clock(), **choices
+        )
+
+
+@pytest.mark.parametrize(
+    ("choices", "verdict"),
+    [
+        ({"target": 0.5}, "met"),
+        ({"target": 0.95}, "undecided"),
+        ({"target": 0.9, "version": "v1"}, "missed"),
+        ({"max_width": 0.9}, "met"),
+        ({"max_width": 0.01}, "undecided"),
+        ({"not_worse_than": "v1"}, "met"),
+        ({"version": "v1", "not_worse_than": "v2"}, "missed"),
+        ({"target": 0.9, "version": "v1", "max_width": 0.01}, "missed"),
+        ({"target": 0.5, "max_width": 0.01}, "undecided"),
+    ],
+)
+def test_the_client_says_the_same_in_the_same_words(
+    two_versions: Bench,
+    app: Flask,
+    keys: dict[str, str],
+    choices: dict[str, Any],
+    verdict: str,
+) -> None:
+    server: Any = Asked(app.test_client(), keys["viewer"])
+    mine = ask(two_versions, **choices)
+
+    assert mine.verdict == verdict
+    assert client_gate.measure(server, "door", **choices).dump() == {
+        **mine.dump(),
+        "checks": tuple(one.dump() for one in mine.checks),
+    }
+    balanced = server.get(
+        f"{path_of('door')}/estimate", method="anytime", version=choices.get("version")
+    ).json["balanced"]
+    assert (mine.low, mine.high) == (balanced["low"], balanced["high"])
+
+
+def test_versions_without_a_common_input_are_undecided(bench: Bench) -> None:
+    for version in ("v1", "v2"):
+        bench.log("YES", "YES", version=version)
+    found = ask(bench, not_worse_than="v1")
+
+    assert found.verdict == "undecided"
+    assert found.checks[0].message == "v2 and v1 have no labelled input in common"
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"version": "*", "target": 0.5},
+        {"version": "none", "target": 0.5},
+        {"not_worse_than": "none"},
+        {"not_worse_than": "v2"},
+    ],
+)
+def test_what_cannot_be_measured_is_an_error(
+    two_versions: Bench, choices: dict[str, Any]
+) -> None:
+    with pytest.raises(TrackerError):
+        ask(two_versions, **choices)
+
+
+def test_without_a_label_nothing_is_decided(bench: Bench) -> None:
+    found = ask(bench, target=0.9, max_width=0.5)
+
+    assert (found.version, found.labels, found.verdict) == (None, 0, "undecided")
+    assert (found.low, found.high) == (0, 1)
+
+
+HOSTILE = "a<b>&\"'\x00\n::error::100 %, [x](y) | `z` \x1b\ufffe\U0001f600"
+
+
+@pytest.mark.parametrize("target", [None, 0.001, 0.5, 0.999])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (0.7, 0.9), (0.999, 1.0), (0.0, 0.001), (0.3, 0.4)]
+)
+@pytest.mark.parametrize("text", ["door", HOSTILE])
+def test_both_report_it_in_the_same_text(
+    tmp_path, monkeypatch, text: str, low: float, high: float, target: float | None
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    checks = [
+        {"name": text, "verdict": verdict, "message": text}
+        for verdict in ("met", "missed", "undecided")
+    ]
+    one = {
+        "detector": text,
+        "version": None,
+        "verdict": "missed",
+        "target": target,
+        "method": "anytime",
+        "low": low,
+        "high": high,
+        "labels": 3,
+    }
+    mine = Gate.model_validate({**one, "checks": checks})
+    theirs = client_gate.Result(
+        **one, checks=tuple(client_gate.Check(**check) for check in checks)
+    )
+
+    assert gate_reports.FORMATS.keys() == client_reports.FORMATS.keys()
+    for name, report in gate_reports.FORMATS.items():
+        assert report(mine) == client_reports.FORMATS[name](theirs)
+    assert gate_reports.markdown(mine) == summary.read_text()
+
+
+def test_an_interval_is_drawn_where_it_lies() -> None:
+    line = gate_reports.picture(0.5, 0.6, 0.9)
+
+    assert line == f"0 % {'─' * 25}{'█' * 5}{'─' * 15}┃{'─' * 4} 100 %"

@@ -1,0 +1,326 @@
+"""Running counts of slices: kept by the job, equal to a recount."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from tests.conftest import START, by
+from tests.services.conftest import Bench
+from tests.services.test_recompute import import_steps
+from tracker.errors import InvalidInputError
+from tracker.jobs.recompute import recompute_detector
+from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.slice_counts import (
+    MOST_VALUES,
+    NONE,
+    OTHER,
+    read_value,
+)
+from tracker.services.estimates.slice_recounts import (
+    compare_slices,
+    compute_slices,
+    store_slices,
+)
+from tracker.services.estimates.slices import Slices, get_slices, list_cuts
+from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.storage.estimates.slices import Slice
+from tracker.storage.queries import Query
+from tracker.storage.telling.events import list_detector_events
+
+CAMERAS = ("north", "south", "east")
+
+
+def declare(bench: Bench, *names: str) -> None:
+    with bench.database.write() as session:
+        change = DetectorChange(slices=list(names))
+        detector = bench.attached(session)
+        change_detector(session, detector, change, by(at=bench.clock()))
+
+
+def differences(bench: Bench) -> list[Any]:
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        return [
+            *compare_slices(session, detector),
+            *compare_with_recount(session, detector),
+        ]
+
+
+def cut(bench: Bench, by_what: str = "metadata.camera", **choices: Any) -> Slices:
+    with bench.database.read() as session:
+        return get_slices(
+            session,
+            bench.attached(session),
+            by=by_what,
+            computed_at=bench.clock(),
+            **choices,
+        )
+
+
+def counted(found: Slices) -> dict[str, tuple[int, int, int]]:
+    return {
+        one.value: (one.queries, one.overall.correct, one.overall.labelled)
+        for one in found.items
+    }
+
+
+def stored(bench: Bench) -> list[Any]:
+    with bench.database.read() as session:
+        rows = session.execute(
+            select(*Slice.__table__.c).order_by(*Slice.__table__.primary_key)
+        ).all()
+        return [tuple(row) for row in rows]
+
+
+def random_step(draw: random.Random) -> dict[str, Any]:
+    step: dict[str, Any] = {"predicted": draw.choice(["YES", "NO"])}
+    if draw.random() < 0.9:
+        step["metadata"] = {
+            "camera": draw.choice([*CAMERAS, None, 3, 3.5, True, ["list"]]),
+            "site": draw.choice(["a", "b"]),
+        }
+    if draw.random() < 0.8:
+        step["label"] = draw.choice(["YES", "YES", "NO", "UNCLEAR"])
+        step["sampling"] = draw.choice(["random", "random", "targeted", "unstated"])
+    if draw.random() < 0.2:
+        step["version"] = "v2"
+    return step
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_running_counts_equal_a_recount_whenever_a_key_is_declared(
+    bench: Bench, recompute: Callable[[], None], seed: int
+) -> None:
+    draw = random.Random(seed)
+    declared_at = draw.randrange(60)
+    for number in range(90):
+        if number == declared_at:
+            declare(bench, "camera", "site")
+        action = draw.random()
+        if action < 0.6:
+            bench.log(**random_step(draw))
+        elif action < 0.9:
+            with bench.database.read() as session:
+                ids = session.scalars(select(Query.id)).all()
+                query = session.get(Query, draw.choice(ids)) if ids else None
+            if query is not None:
+                label = draw.choice(["YES", "NO", "UNCLEAR"])
+                bench.label(query, label, sampling=draw.choice(["random", "targeted"]))
+        else:
+            recompute()
+    recompute()
+
+    assert differences(bench) == []
+    found = cut(bench, version="v2")
+    whole = bench.estimate(version="v2")
+    assert (found.labels, found.overall.correct) == (whole.labels, sum(whole.correct))
+
+
+def test_the_same_labels_in_one_run_or_in_many_give_the_same_rows(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    draw = random.Random(5)
+    declare(bench, "camera")
+    steps = [random_step(draw) | {"version": "v1"} for _ in range(120)]
+    for step in steps:
+        bench.log(**step)
+        if draw.random() < 0.3:
+            recompute()
+    recompute()
+    one_by_one = stored(bench)
+
+    with bench.database.write() as session:
+        detector = bench.attached(session)
+        detector.counted_slices = []
+    with bench.database.read() as session:
+        found = compute_slices(session, bench.attached(session))
+    assert found is not None
+    with bench.database.write() as session:
+        store_slices(session, found, at=START)
+
+    assert stored(bench) == one_by_one
+
+
+def test_a_key_declared_later_is_counted_by_the_job(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    for camera, label in [("north", "YES"), ("north", "NO"), ("south", "YES")]:
+        bench.log("YES", label, metadata={"camera": camera})
+    recompute()
+    declare(bench, "camera")
+    before = cut(bench)
+    recompute()
+
+    assert not before.is_counted
+    assert before.items == []
+    after = cut(bench)
+    assert after.is_counted
+    assert counted(after) == {"north": (2, 1, 2), "south": (1, 1, 1)}
+
+
+def test_a_recount_that_labels_overtake_is_done_once_more(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    bench.log("YES", "YES", metadata={"camera": "north"})
+    recompute()
+    declare(bench, "camera")
+    with bench.database.read() as session:
+        found = compute_slices(session, bench.attached(session))
+    assert found is not None
+    bench.log("YES", "NO", metadata={"camera": "north"})
+    with bench.database.read() as session:
+        fold = compute_fold(session, bench.attached(session))
+    assert fold is not None
+    with bench.database.write() as session:
+        store_fold(session, fold, worker="w", computed_at=START, seconds=0.0)
+
+    with pytest.raises(StaleFoldError), bench.database.write() as session:
+        store_slices(session, found, at=START)
+    bench.log("YES", "YES", metadata={"camera": "south"})
+    recompute_detector(bench.database, bench.detector.id, worker="w", clock=bench.clock)
+
+    assert counted(cut(bench)) == {"north": (2, 1, 2), "south": (1, 1, 1)}
+    assert differences(bench) == []
+
+
+def test_a_key_that_is_no_longer_declared_leaves_nothing(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera", "site")
+    bench.log("YES", "YES", metadata={"camera": "north", "site": "a"})
+    recompute()
+    declare(bench, "site")
+    recompute()
+
+    assert {row[1] for row in stored(bench)} == {"site"}
+    with pytest.raises(InvalidInputError, match=r"metadata\.site"):
+        cut(bench)
+
+
+def test_beyond_five_hundred_values_the_rest_is_one_slice(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    steps = [
+        {
+            "key": str(number),
+            "predicted": "YES",
+            "label": "YES",
+            "metadata": {"camera": f"c{number}"},
+        }
+        for number in range(MOST_VALUES + 20)
+    ]
+    import_steps(bench, steps[: MOST_VALUES - 5])
+    recompute()
+    import_steps(bench, [*steps[MOST_VALUES - 5 :], {"key": "bare", "predicted": "NO"}])
+    recompute()
+
+    found = counted(cut(bench))
+    assert len(found) == MOST_VALUES + 2
+    assert found[OTHER] == (20, 20, 20)
+    assert found[NONE] == (1, 0, 0)
+    assert differences(bench) == []
+
+
+def test_a_slice_that_is_worse_is_told_once(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    draw = random.Random(2)
+    for part in range(3):
+        steps = []
+        for number in range(400):
+            camera = draw.choice(CAMERAS)
+            chance = 0.6 if camera == "north" else 0.97
+            label = "YES" if draw.random() < chance else "NO"
+            metadata = {"camera": camera}
+            step = {"key": f"{part}-{number}", "predicted": "YES", "label": label}
+            steps.append(step | {"metadata": metadata})
+        import_steps(bench, steps)
+        recompute()
+
+    found = cut(bench)
+    assert [one.value for one in found.find("worse")] == ["north"]
+    assert found.items[0].value == "north"
+    with bench.database.read() as session:
+        events = list_detector_events(
+            session, bench.detector.id, kind="slice.worse", limit=10
+        )
+    assert [event.data["value"] for event in events] == ["north"]
+
+
+def test_the_built_in_cuts_add_up_to_the_whole(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    draw = random.Random(8)
+    for number in range(60):
+        day = START.replace(day=1 + number % 20)
+        bench.log(**random_step(draw), asked_at=day.isoformat())
+    recompute()
+    with bench.database.read() as session:
+        assert list_cuts(bench.attached(session)) == ["version", "predicted", "week"]
+
+    for name in ("predicted", "week"):
+        found = cut(bench, name, version="v2")
+        whole = bench.estimate(version="v2")
+        assert found.labels == sum(one.labels for one in found.items) == whole.labels
+        assert found.queries == sum(one.queries for one in found.items)
+    assert cut(bench, "version").labels == bench.estimate(version="*").labels
+    weeks = cut(bench, "week", version="v2").items
+    assert {one.value for one in weeks} <= {
+        "2025-12-29",
+        "2026-01-05",
+        "2026-01-12",
+        "2026-01-19",
+    }
+    for one in weeks:
+        estimate = bench.estimate(version="v2", where=[one.where])
+        assert (estimate.labels, sum(estimate.correct)) == (
+            one.labels,
+            one.overall.correct,
+        )
+
+
+def test_intervals_of_many_slices_are_wider_than_those_of_one(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    for camera in CAMERAS:
+        for label in ["YES"] * 20 + ["NO"] * 4:
+            bench.log("YES", label, metadata={"camera": camera})
+    recompute()
+
+    found = cut(bench)
+    alone = bench.estimate(method="anytime", where=["metadata.camera:north"])
+    north = next(one for one in found.items if one.value == "north")
+    assert north.classes[0].low < alone.classes[0].low
+    assert north.classes[0].high == alone.classes[0].high == 1
+    assert north.overall.low < north.overall.accuracy < north.overall.high
+    assert north.balanced.accuracy == alone.balanced.accuracy
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("north", "north"),
+        (3, "3"),
+        (3.0, "3"),
+        (3.5, "3.5"),
+        (True, "true"),
+        (None, NONE),
+        ([1], OTHER),
+        ({"a": 1}, OTHER),
+        ("x" * 201, OTHER),
+        (1e300, str(int(1e300)) if len(str(int(1e300))) <= 200 else OTHER),
+    ],
+)
+def test_a_value_is_written_as_a_condition_finds_it(
+    value: object, expected: str
+) -> None:
+    assert read_value({"camera": value}, "camera") == expected
+    assert read_value({}, "camera") == NONE

@@ -1,0 +1,116 @@
+"""Lists of queries are walks along an index, whatever they are narrowed to."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from tests.conftest import START
+from tests.storage.test_partitions import fill, noting
+from tracker.services.finding import QueryFilter, find_queries
+from tracker.services.labelling.tags import NewTags, set_tags
+from tracker.storage.base import dump_id
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import first_id
+from tracker.storage.queries import Query
+
+# What a page asks for: the first and a later page of each are found by an index, in
+# order, so that ten million queries take no longer than ten thousand.
+ASKED: dict[str, tuple[dict[str, Any], str]] = {
+    "all": ({}, "newest"),
+    "oldest": ({}, "oldest"),
+    "by date": ({}, "-asked_at"),
+    "by date, upwards": ({}, "asked_at"),
+    "by key": ({}, "key"),
+    "by key, downwards": ({}, "-key"),
+    "unlabelled": ({"labelled": False}, "newest"),
+    "labelled": ({"labelled": True}, "newest"),
+    "mistakes": ({"is_wrong": True}, "newest"),
+    "right ones": ({"is_wrong": False}, "newest"),
+    "a cell of the matrix": ({"label": "YES", "predicted": "NO"}, "newest"),
+    "a label": ({"label": "YES"}, "newest"),
+    "disputes": ({"agreement": "disputed"}, "newest"),
+    "keys that begin so": ({"key": "k16*"}, "key"),
+    "a tag": ({"tag": "night"}, "newest"),
+    "mistakes with a tag": ({"tag": "night", "is_wrong": True}, "newest"),
+    "what was gained": ({"versus": "v1", "is_wrong": False}, "newest"),
+}
+
+
+@pytest.fixture
+def filled(database: Database) -> int:
+    """The id of a detector among many, one of whose queries is tagged."""
+    detector_id, batch = next(iter(fill(database).items()))
+    with database.write() as session:
+        set_tags(session, dump_id("iq", first_id(batch)), NewTags(tags=["night"]))
+    return detector_id
+
+
+def plans(session: Session, statement: str, values: Any) -> Iterator[str]:
+    """Yield each step of the plan that could be made for many rows."""
+    connection = session.connection()
+    if connection.dialect.name == "sqlite":
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        yield from (row[3] for row in rows)
+        return
+    # Of a few rows it would rather read all; what matters is what there is to choose.
+    for name in ("sort", "seqscan", "bitmapscan"):
+        connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
+    found = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", values)
+    root = found.scalar_one()
+    steps = [(json.loads(root) if isinstance(root, str) else root)[0]["Plan"]]
+    while steps:
+        step = steps.pop()
+        yield step["Node Type"]
+        steps += step.get("Plans", [])
+
+
+def test_every_list_is_a_walk_along_an_index(database: Database, filled: int) -> None:
+    found = {}
+    for name, (narrowed, sort) in ASKED.items():
+        with database.write() as session:
+            for place in (None, 500):
+                steps = list(steps_of(session, filled, narrowed, sort, place))
+                assert steps
+                found[name, place] = [step for step in steps if is_slow(step)]
+    assert {name: slow for name, slow in found.items() if slow} == {}
+
+
+def is_slow(step: str) -> bool:
+    """Whether a step reads a whole table, or sorts all that it has found."""
+    return (
+        step in {"Sort", "Seq Scan", "USE TEMP B-TREE FOR ORDER BY"}
+        or step == "SCAN queries"
+    )
+
+
+def steps_of(
+    session: Session,
+    detector_id: int,
+    narrowed: dict[str, Any],
+    sort: str,
+    place: int | None,
+) -> Iterator[str]:
+    """Yield the steps of the plans of a page, behind the query at *place*."""
+    detector = session.get_one(Detector, detector_id)
+    ids = select(Query.id).where(Query.detector_id == detector_id).order_by(Query.id)
+    after = None
+    if place is not None:
+        after = session.get_one(Query, session.scalars(ids).all()[place])
+    with noting(session) as statements:
+        find_queries(
+            session,
+            detector,
+            QueryFilter(**narrowed),
+            sort=sort,
+            after=after,
+            limit=25,
+            at=START,
+        )
+        asked = [one for one in statements if "ORDER BY queries" in one[0]]
+    for sql, values in asked:
+        yield from plans(session, sql, values)

@@ -1,0 +1,97 @@
+"""What is said of an event, in mail, in a chat and on the page."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import START
+from tracker.services.telling.deliveries import say_in_full, write_body
+from tracker.words import EVENTS
+
+NAMES = {"name": "door", "version": "v1"}
+FIGURES = [
+    (
+        "verdict.changed",
+        {
+            "verdict": "undecided",
+            "before": "met",
+            "labels": 619,
+            "target": 0.9,
+            "low": 0.88129,
+            "high": 0.93451,
+            "confidence_level": 0.95,
+        },
+        "door, version v1: undecided after 619 labels, met before. With 95 % "
+        "confidence the balanced accuracy lies between 88.12 % and 93.46 %; the target "
+        "is 90 %.",
+    ),
+    (
+        "verdict.changed",
+        {
+            "verdict": "undecided",
+            "before": "met",
+            "labels": 1778,
+            "target": 0.9,
+            "low": 0.91361,
+            "high": 0.95409,
+            "confidence_level": 0.95,
+        },
+        "door, version v1: undecided after 1,778 labels, met before. With 95 % "
+        "confidence the balanced accuracy lies between 91.36 % and 95.41 %; the target "
+        "is 90 %. An alarm of drift ended it: the labels since then do not say so yet.",
+    ),
+    (
+        "drift.detected",
+        {
+            "scope": "YES",
+            "reference": 0.87129,
+            "reference_labels": 100,
+            "labels": 420,
+            "since_label": 350,
+        },
+        "door, version v1: the accuracy (YES) has fallen, most likely since label 350; "
+        "noticed after 420 labels. By 100 earlier labels it was above 87.12 %.",
+    ),
+    (
+        "slice.worse",
+        {"by": "camera", "value": "north\n<b>", "correct": 41, "labelled": 60},
+        "door: a part of its queries is answered worse than the rest. In version v1, "
+        "camera 'north\\n<b>': 41 of 60 correct.",
+    ),
+    (
+        "audit.finished",
+        {"audit": "May", "labels": 176, "low": 0.9, "high": 0.99},
+        "door: the audit May is finished. With 176 labels the balanced accuracy lies "
+        "between 90.00 % and 99.00 %.",
+    ),
+    ("version.first_seen", {}, "door: version v1 was seen for the first time."),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "words"), FIGURES)
+def test_what_is_told_has_its_counts_and_interval(
+    kind: str, data: dict[str, Any], words: str
+) -> None:
+    assert kind in EVENTS
+    assert say_in_full(kind, NAMES | data) == words
+
+
+def test_chats_get_a_sentence_that_cannot_call_everybody() -> None:
+    data = {"name": "<!channel> & co", "hours": 5}
+    slack = write_body("slack", "labels.stalled", data, START)
+    assert slack == '{"text": "&lt;!channel&gt; &amp; co: no label for 5 hours."}'
+
+
+def test_a_card_shows_names_as_they_are_and_no_link_in_them() -> None:
+    data = {"name": "[door](https://example.org)", "hours": 5}
+    teams = json.loads(write_body("teams", "labels.stalled", data, START))
+    assert teams["type"] == "message"
+    (attachment,) = teams["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    card = attachment["content"]
+    assert (card["type"], card["version"]) == ("AdaptiveCard", "1.4")
+    # Only a TextBlock reads Markdown.
+    text = "[door](https://example.org): no label for 5 hours."
+    run = {"type": "TextRun", "text": text}
+    assert card["body"] == [{"type": "RichTextBlock", "inlines": [run]}]

@@ -1,0 +1,136 @@
+"""Files as real packages write them, by command, page and API alike.
+
+scripts/make_import_fixtures.py wrote them.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from werkzeug.datastructures import FileStorage
+
+from tests.api.conftest import Api
+from tests.conftest import signed_in
+from tests.processes import ROOT
+from tracker.cli import main
+
+FOLDER = ROOT / "tests" / "files"
+YES, NO = "YES", "NO"
+# Key, prediction, label, confidence.
+ALL = [
+    ("a", YES, YES, 0.75),
+    ("b", NO, YES, 1.0),
+    ("c", YES, None, 0.5),
+    ("d", NO, NO, 0.61),
+]
+LABELS = [row for row in ALL if row[2] is not None]
+PREDICTED = [(row[0], row[1], None, row[3]) for row in ALL]
+FILES: dict[str, list[Any]] = {
+    **{
+        f"pandas{end}": ALL
+        for end in (
+            *(".csv", ".csv.gz", "-german.csv", ".jsonl", ".parquet", ".xlsx"),
+            *("-columns.json", "-records.json", "-split.json", "-table.json"),
+        )
+    },
+    "openpyxl.xlsx": ALL,
+    "mlflow-table.json": ALL,
+    "mlflow-evaluate.json": ALL,
+    "mlflow-table.parquet": ALL,
+    "wandb.table.json": ALL,
+    "label-studio.json": ALL,
+    "label-studio-csv.csv": LABELS,
+    "label-studio-json_min.json": LABELS,
+    "fiftyone-predictions.json": PREDICTED,
+    "fiftyone-labels.json": LABELS,
+}
+# These hold labels of queries that are known already.
+NEEDS_QUERIES = {one for one in FILES if FILES[one] is LABELS}
+
+
+def test_every_fixture_is_imported() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(FILES)
+
+
+@pytest.fixture
+def api(app, keys):
+    return Api(app, keys)
+
+
+def by_command(api, app, database_url, path: Path, settings) -> None:
+    environ = {
+        "TRACKER_DATABASE_URL": database_url,
+        "TRACKER_DATA_DIR": str(settings.data_dir),
+    }
+    done = CliRunner().invoke(main, ["import", "door", str(path)], env=environ)
+    assert done.exit_code == 0, done.output
+
+
+def by_pipe(api, app, database_url, path: Path, settings) -> None:
+    environ = {
+        "TRACKER_DATABASE_URL": database_url,
+        "TRACKER_DATA_DIR": str(settings.data_dir),
+    }
+    words = ["import", "door", "-"]
+    done = CliRunner().invoke(main, words, env=environ, input=path.read_bytes())
+    assert done.exit_code == 0, done.output
+
+
+def by_api(api, app, database_url, path: Path, settings) -> None:
+    kinds = {
+        ".csv": "text/csv",
+        ".jsonl": "application/x-ndjson",
+        ".json": "application/json",
+    }
+    kind = kinds.get(path.suffix, "application/octet-stream")
+    sent = api.send_file(
+        "/detectors/door/import?extra=metadata", path.read_bytes(), kind
+    )
+    assert sent.status_code == 200, sent.text
+
+
+def by_parts(api, app, database_url, path: Path, settings) -> None:
+    file = FileStorage(io.BytesIO(path.read_bytes()), path.name)
+    sent = api.send_parts("/detectors/door/import?extra=metadata", {"file": file})
+    assert sent.status_code == 200, sent.text
+
+
+def by_page(api, app, database_url, path: Path, settings) -> None:
+    browser = signed_in(app, "erin", "editor")
+    token = browser.get("/detectors/det_1/import").text
+    token = token.split('name="csrf_token"')[1].split('value="')[1].split('"')[0]
+    fields = {"csrf_token": token, "file": (io.BytesIO(path.read_bytes()), path.name)}
+    shown = browser.post("/detectors/det_1/import/preview", data=dict(fields))
+    assert "field-error" not in shown.text, shown.text
+    fields["file"] = (io.BytesIO(path.read_bytes()), path.name)
+    sent = browser.post("/detectors/det_1/import", data=fields)
+    assert sent.status_code == 200, sent.text
+
+
+@pytest.mark.parametrize("door", [by_command, by_pipe, by_page, by_api, by_parts])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_says_the_same_by_every_door(
+    api, app, database_url, settings, name: str, door: Callable[..., None]
+) -> None:
+    expected = FILES[name]
+    made = api.post("/detectors", {"name": "door", "question": "Is it closed?"})
+    assert made.status_code == 201
+    if name in NEEDS_QUERIES:
+        body = [{"key": key, "predicted": said} for key, said, *_ in ALL]
+        text = json.dumps({"items": body})
+        api.send_file("/detectors/door/import", text, "application/json")
+    door(api, app, database_url, FOLDER / name, settings)
+    found = {
+        one["key"]: (one["predicted"], one["label"], one["confidence"])
+        for one in api.get("/detectors/door/queries").json["items"]
+    }
+    if name in NEEDS_QUERIES:
+        assert {key: row[1] for key, row in found.items() if row[1]} == {
+            row[0]: row[2] for row in expected
+        }
+    else:
+        assert found == {row[0]: row[1:] for row in expected}

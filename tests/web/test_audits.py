@@ -1,0 +1,229 @@
+"""The pages of audits, and labelling from one."""
+
+import base64
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from tests.web.conftest import Shelf, Visitor
+from tests.web.test_label_queues import answer
+
+
+@pytest.fixture
+def sheep(shelf: Shelf) -> str:
+    detector_id = shelf.add_detector(classes=["ewe", "ram"], question="Which one?")
+    rows = [
+        {"key": f"k{n}", "predicted": ("ewe", "ram")[n % 2], "confidence": n / 20}
+        for n in range(20)
+    ]
+    shelf.add_queries(detector_id, rows)
+    return detector_id
+
+
+def test_an_audit_is_begun_labelled_and_closed(visitor: Visitor, sheep: str) -> None:
+    path = f"/detectors/{sheep}/audits"
+    assert "None yet." in visitor.get(path).text
+    begun = visitor.send(path, {"name": "Autumn", "aim": "balanced", "points": "3"})
+    assert begun.status_code == 303, begun.text
+    address = begun.location
+    assert "Autumn" in visitor.get(path).text
+    assert "Nothing is known of these 20 queries yet." in visitor.get(address).text
+    page = visitor.get(f"/detectors/{sheep}/label?audit=aud_1")
+    seen = 0
+    while "Nothing left to label" not in page.text:
+        page = answer(visitor, sheep, page, label="ewe")
+        seen += 1
+    assert seen == 20
+    page = visitor.get(address)
+    assert "20 of them labelled" in page.text
+    assert "balanced accuracy of these 20 queries lies between" in page.text
+    assert "The goal is reached after 20 labels" in page.text
+    assert "0 wait for their label" in page.text
+    accuracy = visitor.get(f"/detectors/{sheep}").text
+    assert "20 labels that were picked" in accuracy or "left out" in accuracy
+    assert visitor.send(f"{address}/close").status_code == 303
+    assert "Finish early" not in visitor.get(address).text
+
+
+def begin(visitor: Visitor, detector_id: str, **typed: str) -> str:
+    fields = {"name": "Autumn", "aim": "balanced", "points": "3"} | typed
+    sent = visitor.send(f"/detectors/{detector_id}/audits", fields)
+    assert sent.status_code == 303, sent.text
+    return str(sent.location)
+
+
+def label(visitor: Visitor, detector_id: str, count: int) -> None:
+    page = visitor.get(f"/detectors/{detector_id}/label?audit=aud_1")
+    for _ in range(count):
+        page = answer(visitor, detector_id, page, label="ewe")
+
+
+def test_what_an_audit_takes_is_seen_before_it_is_begun(
+    visitor: Visitor, sheep: str, tables: Callable[[], dict[str, list[Any]]]
+) -> None:
+    before = tables()
+    path = f"/detectors/{sheep}/audits"
+    page = visitor.post(path, {"aim": "ram", "points": "5", "plan": "1"})
+    assert "20 queries. About " in page.text
+    assert "at random it would take about" in page.text
+    assert 'value="5"' in page.html
+    assert tables() == before
+    none = visitor.send(path, {"points": "5", "where": "confidence:1", "plan": "1"})
+    assert none.status_code == 422
+    assert tables() == before
+
+
+def test_an_audit_is_paused_resumed_and_narrowed(visitor: Visitor, sheep: str) -> None:
+    address = begin(visitor, sheep, points="20")
+    assert visitor.send(f"{address}/pause").status_code == 303
+    assert "Paused" in visitor.get(address).text
+    page = visitor.get(f"/detectors/{sheep}/label?audit=aud_1")
+    assert "This audit has nothing to label" in page.text
+    assert visitor.send(f"{address}/resume").status_code == 303
+    label(visitor, sheep, 2)
+    wider = visitor.send(f"{address}/extend", {"points": "30"})
+    assert wider.status_code == 422
+    assert "not narrower" in wider.text
+    assert visitor.send(f"{address}/extend", {"points": "x"}).status_code == 422
+    assert visitor.send(f"{address}/extend", {"points": "2,5"}).status_code == 303
+    page = visitor.get(address)
+    assert "2.5 points" in page.text
+    assert "± 20 until" in page.text
+    visitor.send(f"{address}/close")
+    page = visitor.get(f"/detectors/{sheep}/label?audit=aud_1")
+    assert "This audit has nothing to label" in page.text
+    visitor.send(f"{address}/pause")
+    assert "Nothing was changed" in visitor.get(address).text
+
+
+def test_what_is_skipped_comes_again_after_a_few_others(
+    visitor: Visitor, sheep: str
+) -> None:
+    begin(visitor, sheep)
+    page = visitor.get(f"/detectors/{sheep}/label?audit=aud_1")
+    seen = []
+    for _ in range(6):
+        seen.append(page.form(f"/detectors/{sheep}/label")["query"])
+        page = answer(visitor, sheep, page, skip="1")
+    # Evidence waits for the first of them, so that it does not wait for the last.
+    assert len(set(seen)) == 5
+    assert seen[5] == seen[0]
+
+
+def test_what_is_skipped_is_offered_to_others_at_once(
+    app: Flask, visitor: Visitor, sheep: str
+) -> None:
+    begin(visitor, sheep)
+    path = f"/detectors/{sheep}/label?audit=aud_1"
+    page = visitor.get(path)
+    first = page.form(f"/detectors/{sheep}/label")["query"]
+    answer(visitor, sheep, page, skip="1")
+    jonas = Visitor(app, "jonas", "labeler")
+    assert jonas.get(path).form(f"/detectors/{sheep}/label")["query"] == first
+
+
+def test_the_grid_labels_for_an_audit(visitor: Visitor, sheep: str) -> None:
+    address = begin(visitor, sheep)
+    grid = f"/detectors/{sheep}/label/grid"
+    page = visitor.get(f"{grid}?audit=aud_1")
+    form = page.form(grid)
+    assert form["audit"] == "aud_1"
+    names = form["queries"].split()
+    assert len(names) == 20
+    given = {"queries": form["queries"], "audit": "aud_1", "rest": "ewe"}
+    sent = visitor.send(grid, given)
+    assert sent.status_code == 303
+    assert "audit=aud_1" in sent.location
+    page = visitor.get(address)
+    assert "20 of them labelled" in page.text
+    assert "left out" in visitor.get(f"/detectors/{sheep}").text
+    assert "Nothing is left in the audit." in visitor.get(sent.location).text
+
+
+def test_the_reason_of_a_draw_is_told_after_its_answer(
+    visitor: Visitor, sheep: str
+) -> None:
+    address = begin(visitor, sheep)
+    visitor.get(f"/detectors/{sheep}/label?audit=aud_1")
+    before = visitor.get(address).text
+    assert "as likely as an average query" not in before
+    label(visitor, sheep, 1)
+    after = visitor.get(address).text
+    assert "times as likely as an average query" in after
+    assert "the detector's confidence was" in after
+
+
+def test_the_report_is_whole_in_itself_and_keeps_what_was_said(
+    visitor: Visitor, sheep: str
+) -> None:
+    address = begin(visitor, sheep)
+    label(visitor, sheep, 20)
+    report = visitor.client.get(f"{address}/report")
+    assert "still open" in report.text
+    assert "The key that decides" in report.text
+    for outside in ("<link", "<script", "src=", "<img"):
+        assert outside not in report.text
+    style = report.text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in report.headers["Content-Security-Policy"]
+    visitor.send(f"{address}/close")
+    said = visitor.client.get(f"{address}/report").text
+    assert "with its goal reached" in said
+    assert "web" in said
+    assert "20 labels" in said
+    draws = visitor.client.get(f"{address}/draws.csv")
+    assert draws.text.splitlines()[0].startswith("draw,round,query,key")
+    assert len(draws.text.splitlines()) == 21
+    assert visitor.client.get(f"{address}/draws.xls").status_code == 404
+
+
+def test_after_a_hundred_labels_the_page_says_whether_choosing_helps(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(classes=["ewe", "ram"], question="Which one?")
+    rows = [{"key": f"k{n}", "predicted": ("ewe", "ram")[n % 2]} for n in range(160)]
+    shelf.add_queries(detector_id, rows)
+    address = begin(visitor, detector_id)
+    grid = f"/detectors/{detector_id}/label/grid"
+    for _ in range(5):
+        form = visitor.get(f"{grid}?audit=aud_1").form(grid)
+        given = {"queries": form["queries"], "audit": "aud_1"}
+        for place, name in enumerate(form["queries"].split()):
+            given[name] = ("ewe", "ram")[place % 2]
+        assert visitor.send(grid, given).status_code == 303
+    page = visitor.get(address).text
+    assert "120 of them labelled" in page
+    assert "So far choosing tells no more than chance would" in page
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"points": "x"}, {"where": "camera:north"}, {"name": ""}, {"points": "80"}],
+)
+def test_what_is_wrong_with_the_form_is_said(
+    visitor: Visitor, sheep: str, wrong: dict[str, str]
+) -> None:
+    path = f"/detectors/{sheep}/audits"
+    fields = {"name": "Autumn", "aim": "balanced", "points": "3"} | wrong
+    sent = visitor.send(path, fields)
+    assert sent.status_code == 422
+    assert "Autumn" in sent.text or wrong.get("name") == ""
+
+
+def test_what_a_closed_audit_said_stands_on_the_history(
+    visitor: Visitor, sheep: str
+) -> None:
+    address = begin(visitor, sheep)
+    label(visitor, sheep, 20)
+    path = f"/detectors/{sheep}/history"
+    assert "Closed audits" not in visitor.get(path).text
+    assert visitor.send(f"{address}/close").status_code == 303
+    page = visitor.get(path)
+    (row,) = [tr.text for tr in page.find("tr") if tr.text.startswith("Autumn")]
+    assert row.endswith("reached")
+    result = visitor.get(f"/detectors/{sheep}/audits").text
+    said = row.removesuffix(" reached").rsplit(" ", 2)[-2:]
+    assert f"balanced {' '.join(said)} from 20 labels" in result

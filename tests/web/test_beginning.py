@@ -1,0 +1,53 @@
+"""The first use: from nothing to the first interval."""
+
+import re
+from collections.abc import Callable
+
+from tests.web.conftest import Shelf, Visitor
+
+
+def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> None:
+    assert "$TRACKER_KEY" in visitor.get("/").html
+    page = visitor.post("/begin")
+    assert page.status == 200
+    (key,) = set(re.findall(r"trk_[A-Za-z0-9]+", page.text))
+    bearer = {"Authorization": f"Bearer {key}"}
+    made = visitor.client.post(
+        "/api/v1/detectors",
+        json={"name": "door", "question": "Is it shut?", "target": 0.9},
+        headers=bearer,
+    )
+    assert made.status_code == 201
+    logged = visitor.client.post(
+        "/api/v1/detectors/door/queries",
+        json={"predicted": "YES", "confidence": 0.97, "version": "v1"},
+        headers=bearer,
+    )
+    assert logged.status_code == 201
+    assert "first key" in visitor.get("/settings").text
+
+
+def test_the_page_moves_on_once_there_is_a_detector(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    assert visitor.get("/begin").status == 204
+    detector_id = shelf.add_detector()
+    assert visitor.get("/begin").headers["HX-Redirect"] == f"/detectors/{detector_id}"
+    # With a detector there is no first use any more, and no key either.
+    assert visitor.send("/begin", {}).status_code == 303
+    assert "first key" not in visitor.get("/settings").text
+
+
+def test_the_steps_are_ticked_off(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector()
+    path = f"/detectors/{detector_id}"
+    assert "Send the first predictions" in visitor.get(path).text
+    shelf.add_queries(detector_id, [{"predicted": "YES"}] * 30)
+    recompute()
+    page = visitor.get(path)
+    assert "30 queries are logged." in page.text
+    assert "0 of 20 so far" in page.text
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 20)
+    assert "What comes next" not in visitor.get(path).text

@@ -1,0 +1,115 @@
+"""The pages of slices, thresholds and calibration."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.web.conftest import Shelf, Visitor
+
+
+@pytest.fixture
+def cameras(shelf: Shelf, recompute: Callable[[], None]) -> str:
+    """A detector whose camera north is wrong half of the time."""
+    detector = shelf.add_detector(slices=["camera"])
+    rows = []
+    for number in range(400):
+        camera = ("north", "south", "east", "<i>")[number % 4]
+        is_wrong = number % 8 == 0
+        rows.append(
+            {
+                "key": str(number),
+                "predicted": "YES",
+                "label": "NO" if is_wrong else "YES",
+                "confidence": 0.6 if is_wrong else 0.9,
+                "metadata": {"camera": camera},
+            }
+        )
+    shelf.add_queries(detector, rows)
+    recompute()
+    return detector
+
+
+def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
+    visitor: Visitor, cameras: str
+) -> None:
+    page = visitor.get(f"/detectors/{cameras}/slices")
+
+    assert page.status == 200
+    assert "is worse than the other cameras: 50 of 100 correct" in page.text
+    assert page.text.count("No difference shown") + page.text.count("Better") >= 3
+    assert "<i>" not in page.html.replace("<i>joint</i>", "")
+    assert "where=metadata.camera:north&amp;show=wrong" in page.html
+    assert "50 mistakes" in page.text
+
+
+@pytest.mark.parametrize("by", ["version", "predicted", "week"])
+def test_the_built_in_cuts_have_pages(visitor: Visitor, cameras: str, by: str) -> None:
+    page = visitor.get(f"/detectors/{cameras}/slices?by={by}")
+
+    assert page.status == 200
+    assert "400 labels" in page.text
+
+
+def test_a_cut_that_there_is_not_is_an_error_in_words(
+    visitor: Visitor, cameras: str
+) -> None:
+    assert visitor.get(f"/detectors/{cameras}/slices?by=site").status == 400
+
+
+def test_a_file_of_slices(visitor: Visitor, cameras: str) -> None:
+    answer = visitor.client.get(f"/detectors/{cameras}/slices.csv")
+
+    assert answer.text.splitlines()[0].startswith("detector,version,by,value")
+    assert len(answer.text.splitlines()) == 1 + 4 * 3
+
+
+def test_a_key_is_declared_on_the_page(visitor: Visitor, cameras: str) -> None:
+    form = visitor.get(f"/detectors/{cameras}/settings").form(
+        f"/detectors/{cameras}/settings"
+    )
+    assert form["slices"] == "camera"
+    visitor.post(
+        f"/detectors/{cameras}/settings", {**form, "slices": "camera\n site \n"}
+    )
+    page = visitor.get(f"/detectors/{cameras}/slices?by=metadata.site")
+
+    assert "The queries are being counted by site." in page.text
+
+
+def test_thresholds_say_from_which_confidence_on_answers_can_be_trusted(
+    visitor: Visitor, cameras: str
+) -> None:
+    page = visitor.get(f"/detectors/{cameras}/thresholds?target=95")
+
+    assert "at least 0.900 are at least 95" in page.text.replace("\u202f", " ")
+    assert "expected calibration error" in page.text
+    assert "350 of 350" in page.text
+
+
+def test_without_a_confidence_the_page_says_what_to_send(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector()
+    shelf.add_queries(detector, [{"predicted": "YES", "label": "YES"}])
+
+    page = visitor.get(f"/detectors/{detector}/thresholds")
+    assert "No query came with a confidence." in page.text
+
+
+@pytest.mark.parametrize("target", ["", "x", "0", "100", "1e5", "9" * 5000])
+def test_a_target_that_is_none_is_left_out(
+    visitor: Visitor, cameras: str, target: str
+) -> None:
+    page = visitor.get(f"/detectors/{cameras}/thresholds?target={target}")
+
+    assert page.status == 200
+
+
+def test_other_measures_stand_on_the_page_of_the_accuracy(
+    visitor: Visitor, cameras: str
+) -> None:
+    page = visitor.get(f"/detectors/{cameras}")
+
+    assert "Overall 87.5" in page.text.replace("\u202f", " ")
+    assert "350 of 400" in page.by_id("measures").text
+    assert "0 of 50 labelled or predicted so" in page.by_id("measures").text

@@ -1,0 +1,46 @@
+"""Whether a new version of a detector is better than an old one."""
+
+from typing import Any
+
+from pydantic import Field
+
+from tracker.api.parameters import DetectorPath, LevelText, Parameters, Text
+from tracker.api.routes import answers, build_routes
+from tracker.http import database, now, requires
+from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.detectors import get_detector
+
+routes = build_routes("comparison", "Two versions of a detector, side by side.")
+
+
+class ComparisonChoice(Parameters):
+    """Which versions to compare, and at which confidence level."""
+
+    old: Text | None = Field(
+        default=None,
+        description="The old version; by default the one that arrived before new.",
+    )
+    new: Text | None = Field(
+        default=None,
+        description="The new version; by default the one of the newest queries.",
+    )
+    confidence_level: LevelText | None = Field(
+        default=None, description="By default that of the detector."
+    )
+
+
+@routes.get(
+    "/detectors/<detector:id>/comparison",
+    responses=answers({200: Comparison}, 404, 409),
+)
+@requires("viewer")
+def compare_versions(path: DetectorPath, query: ComparisonChoice) -> dict[str, Any]:
+    """Compare two versions, by the labels committed so far.
+
+    Queries of the two with the same input are compared as pairs, which tells most.
+    The verdict may be looked at after every label; the intervals are for one look.
+    """
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return get_comparison(session, detector, computed_at=now(), **choices).dump()

@@ -1,0 +1,104 @@
+"""Estimates: how accurate a detector is now, and how sure that is."""
+
+from typing import Any
+
+from flask import Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api.parameters import (
+    AS_KNOWN_AT,
+    DetectorPath,
+    Flag,
+    LevelText,
+    Method,
+    Text,
+    When,
+    Where,
+    Window,
+)
+from tracker.api.routes import answers, build_routes
+from tracker.http import context, database, now, requires
+from tracker.once import answer_once
+from tracker.services.detectors import get_detector
+from tracker.services.estimates import estimate as services
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.measures import (
+    Measure,
+    MeasuredEstimate,
+    add_measure,
+)
+from tracker.services.labelling.label_errors import find_label_errors
+from tracker.storage.base import dump_id
+
+routes = build_routes("estimates", "Accuracies with their intervals.")
+
+
+class EstimateChoice(Window, Where):
+    """Of what the estimate is, and how it is computed."""
+
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
+    )
+    method: Method = Field(default="exact", description="How intervals are computed.")
+    confidence_level: LevelText | None = Field(
+        default=None, description="By default that of the detector."
+    )
+    measure: Measure = Field(
+        default="recall",
+        description="What is answered beside the accuracies of the classes, which are "
+        "their recall.",
+    )
+    window: Text | None = Field(
+        default=None,
+        description="Only the last labels, such as 500, or those of queries asked so "
+        "long ago at most, such as 7d. By the method exact, whose interval holds for "
+        "the average of a window in which the accuracy changes.",
+    )
+    as_known_at: When | None = Field(default=None, description=AS_KNOWN_AT)
+    include_targeted: Flag = Field(
+        default=False,
+        description="Score targeted labels too, which biases the estimate.",
+    )
+
+
+# What makes an estimate one of other labels than all of a version.
+_PARTS = {"since", "until", "where", "window", "as_known_at", "include_targeted"}
+
+
+@routes.get(
+    "/detectors/<detector:id>/estimate", responses=answers({200: MeasuredEstimate}, 404)
+)
+@requires("viewer")
+def get_estimate(path: DetectorPath, query: EstimateChoice) -> dict[str, Any]:
+    """Compute the estimate from the labels committed so far."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        choices: dict[str, Any] = dict(query)
+        measure = choices.pop("measure")
+        found = services.get_estimate(session, detector, computed_at=now(), **choices)
+        is_of_some = any(value for name, value in choices.items() if name in _PARTS)
+        errors = None if is_of_some else find_label_errors(session, detector, found)
+        return add_measure(found, measure, errors).dump()
+
+
+@routes.post(
+    "/detectors/<detector:id>/recompute",
+    responses=answers({200: Estimate}, 404, 409, 422),
+)
+@requires("editor")
+def recompute(path: DetectorPath) -> Response:
+    """Run the job for this detector now, and compute the estimate."""
+    with database().read() as session:
+        detector_id = get_detector(session, path.id).id
+    # It opens transactions of its own, and once more it does nothing.
+    context().recompute(detector_id)
+
+    def estimate(session: Session) -> tuple[Estimate, int]:
+        detector = get_detector(session, dump_id("det", detector_id))
+        found = services.get_estimate(session, detector, computed_at=now())
+        return found, 200
+
+    return answer_once(estimate, content="")

@@ -1,0 +1,129 @@
+"""The history of a detector, in pages or as a file."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from flask import Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api import shapes
+from tracker.api.pages import next_address
+from tracker.api.parameters import (
+    DetectorPath,
+    Place,
+    RowLimit,
+    StoredMethod,
+    Text,
+    When,
+    Window,
+    wrong_parameter,
+)
+from tracker.api.routes import answers_file, build_routes
+from tracker.http import database, requires
+from tracker.sending import name_file, send_rows
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.history import (
+    HISTORY_COLUMNS,
+    PlacedRow,
+    iter_history,
+)
+from tracker.services.estimates.intervals import max_snapshots
+from tracker.services.exports import FILE_TYPES
+from tracker.storage.detectors import Detector
+
+routes = build_routes("history", "Estimates as they stood at every moment.")
+_PAGE_ROWS = 10_000
+
+
+class HistoryChoice(Window):
+    """Which part of the history, and how."""
+
+    format: Literal["json", "csv", "jsonl", "parquet", "xlsx"] = Field(
+        default="json", description="json comes in pages, the others as a file."
+    )
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * for every "
+        "version.",
+    )
+    method: StoredMethod = Field(
+        default="exact",
+        description="The method of the intervals; * for every stored method.",
+    )
+    as_known_at: When | None = Field(
+        default=None,
+        description="Only what was stored by then; no snapshot is ever changed.",
+    )
+    limit: RowLimit | None = Field(
+        default=None,
+        description="Of json: 10,000 unless given, fewer of a method that is not "
+        "stored; the last snapshot is completed.",
+    )
+    after: Place | None = Field(
+        default=None, description="JSON only: the value from next."
+    )
+
+
+@routes.get(
+    "/detectors/<detector:id>/history",
+    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.HistoryPage),
+)
+@requires("viewer")
+def get_history(path: DetectorPath, query: HistoryChoice) -> dict[str, Any] | Response:
+    """Get the history, oldest first: a row for each class and for balanced accuracy."""
+    if query.format != "json":
+        return _export(path.id, query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        usual = max_snapshots(query.method, len(detector.classes), of=_PAGE_ROWS)
+        return _dump_page(_open_rows(session, detector, query), query.limit or usual)
+
+
+def _open_rows(
+    session: Session, detector: Detector, query: HistoryChoice
+) -> Iterator[PlacedRow]:
+    return iter_history(
+        session,
+        detector,
+        version=query.version,
+        method=query.method,
+        since=query.since,
+        until=_end(query),
+        after=query.after,
+    )
+
+
+def _end(query: HistoryChoice) -> datetime | None:
+    """Return before which instant the history ends: the earlier one of both."""
+    ends = [query.until] if query.until else []
+    if query.as_known_at is not None:
+        ends.append(query.as_known_at + timedelta(microseconds=1))
+    return min(ends, default=None)
+
+
+def _dump_page(rows: Iterator[PlacedRow], limit: int) -> dict[str, Any]:
+    """Return a page of *limit* rows and what is missing of the last snapshot."""
+    items: list[dict[str, Any]] = []
+    last: tuple[int, int] | None = None
+    for place, row in rows:
+        if len(items) >= limit and last is not None and place != last:
+            return {"items": items, "next": next_address(f"{last[0]}-{last[1]}")}
+        items.append(row.dump())
+        last = place
+    return {"items": items, "next": None}
+
+
+def _export(id_or_name: str, query: HistoryChoice) -> Response:
+    for name, value in (("limit", query.limit), ("after", query.after)):
+        if value is not None:
+            raise wrong_parameter(name, value, "only format=json comes in pages")
+    with database().read() as session:
+        detector = get_detector(session, id_or_name)
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        return (row.dump() for _, row in _open_rows(session, detector, query))
+
+    file_name = name_file(detector, "history", query.format)
+    return send_rows(query.format, HISTORY_COLUMNS, rows, file_name)

@@ -1,0 +1,1 @@
+"""Files in, carried out in a request or in the background."""

@@ -1,0 +1,288 @@
+"""Importing many queries and labels in one file, at once or in the background."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal
+
+from flask import Response, jsonify, request, url_for
+from pydantic import Field
+from sqlalchemy.orm import Session
+from werkzeug.http import parse_dict_header
+
+from tracker.api import shapes
+from tracker.api.imports.uploads import IMPORT_BODY, receive_rows
+from tracker.api.pages import dump_newest
+from tracker.api.parameters import (
+    DetectorPath,
+    Flag,
+    ImportCursor,
+    ImportPath,
+    Page,
+    Parameters,
+)
+from tracker.api.routes import answers, answers_later, build_routes
+from tracker.errors import InvalidInputError
+from tracker.http import BadParametersError, by, context, database, requires
+from tracker.once import answer_once
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.imports import background as services
+from tracker.services.imports.images import ImageFiles, store_images
+from tracker.services.imports.reading.choices import (
+    Choices,
+    Extra,
+    Mapping,
+    read_choices,
+)
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reports import ImportReport, describe_outcome
+from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.writing import CarryOut, importing
+from tracker.shapes import Shape
+from tracker.storage.detectors import Detector
+from tracker.storage.imports.files import list_imports as list_stored_imports
+
+routes = build_routes("imports", "Many queries and labels at once.")
+
+_LATER = "respond-async"
+_RETRY_SECONDS = "1"
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": "With respond-async (RFC 7240) the answer is a 202 as soon as the "
+    "file has arrived, and a worker imports it; Location says where to ask how far it "
+    "is. Anything else makes no difference.",
+    "schema": {"type": "string"},
+    "example": _LATER,
+}
+
+
+class ImportChoice(Parameters):
+    """How the file is read, and what happens to bad rows."""
+
+    repeated: ClassVar[frozenset[str]] = frozenset({"map", "class"})
+    # What says how the call goes on, and not how the file is read.
+    _OF_CALL: ClassVar[set[str]] = {"on_error", "save_mapping"}
+
+    on_error: Literal["reject", "skip"] = Field(
+        default="reject",
+        description="reject: one bad row and nothing is written; skip: the others are.",
+    )
+    columns: list[str] = Field(
+        default=[],
+        alias="map",
+        description="FIELD=COLUMN, as often as needed: which column holds a field. "
+        "Well-known names are understood without it.",
+    )
+    classes: list[str] = Field(
+        default=[],
+        alias="class",
+        description="VALUE=CLASS, repeatable: the class that a value means.",
+    )
+    extra: Extra | None = Field(
+        default=None,
+        description="What to do with other columns: refuse, ignore, or metadata; "
+        "refuse, unless something else is saved with the detector.",
+    )
+    time_zone: str | None = Field(
+        default=None,
+        description="The time zone of times that have none, such as Europe/Berlin.",
+    )
+    time_format: str | None = Field(
+        default=None, description="The format of times, such as %d.%m.%Y %H:%M."
+    )
+    labeler: str | None = Field(
+        default=None, description="The labeler, if not the caller."
+    )
+
+    uses_saved: Flag = Field(
+        default=True,
+        alias="saved_mapping",
+        description="false: without what is saved with the detector.",
+    )
+    save_mapping: Flag = Field(
+        default=False,
+        description="Whether to save with the detector how this file was read.",
+    )
+
+    def read(self) -> Choices:
+        """Return how the file is to be read; raises BadParametersError."""
+        try:
+            return read_choices(**self.model_dump(exclude=self._OF_CALL))
+        except InvalidInputError as error:
+            raise BadParametersError(error.errors) from error
+
+
+class ImportList(Page):
+    """Which imports to list."""
+
+    after: ImportCursor | None = Field(default=None, description="The value from next.")
+
+
+@routes.post(
+    "/detectors/<detector:id>/import",
+    responses={
+        **answers({200: ImportReport}, 404, 409, 413, 415, 422),
+        **answers_later(services.Import),
+    },
+    openapi_extensions={"requestBody": IMPORT_BODY},
+)
+@requires("editor")
+def import_file(path: DetectorPath, query: ImportChoice) -> Response:
+    """Import queries with or without labels, or labels for known keys.
+
+    Sending a file again adds nothing.  A known key with another label is a
+    correction, with another prediction an error.  Columns are known by their usual
+    names, and values by what they stand for; the answer says what was read as what.
+    With images beside the rows, a column says which image belongs to which row.
+    """
+    choices = query.read()
+    with receive_rows() as (sent, images):
+        file = sent.read_by(choices)
+        if _is_for_later():
+            return _import_later(path, query, file, images)
+        if images is not None:
+            file = _with_images(path, file, images)
+
+        carry_out: list[CarryOut] = []
+
+        def add(session: Session) -> tuple[Shape, int]:
+            report = carry_out[0](session)
+            _save_mapping(session, get_detector(session, path.id), query, file)
+            return describe_outcome(report), 200
+
+        @contextmanager
+        def before() -> Iterator[None]:
+            with importing(
+                database(),
+                path.id,
+                file,
+                by(),
+                clock=context().clock,
+                on_error=query.on_error,
+            ) as found:
+                carry_out.append(found)
+                yield
+
+        return _finish(answer_once(add, content=_content_of(file), before=before))
+
+
+def _with_images(path: DetectorPath, file: RowFile, images: ImageFiles) -> RowFile:
+    with database().read() as session:
+        detector = get_open_detector(session, path.id)
+    return store_images(file, detector, images, context().images)
+
+
+def _content_of(file: RowFile) -> str:
+    """Return what tells one import from another."""
+    images = file.choices.images
+    return file.sha256 if images is None else f"{file.sha256} {sorted(images.items())}"
+
+
+def _save_mapping(
+    session: Session, detector: Detector, query: ImportChoice, file: RowFile
+) -> None:
+    if query.save_mapping:
+        mapping = file.choices.join(load_mapping(detector)).to_be_saved()
+        save_mapping(session, detector, mapping, by())
+
+
+def _is_for_later() -> bool:
+    preferences = parse_dict_header(",".join(request.headers.getlist("Prefer")))
+    names = (name.partition(";")[0].strip().lower() for name in preferences)
+    return _LATER in names
+
+
+def _import_later(
+    path: DetectorPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
+) -> Response:
+    def add(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        added = services.import_later(
+            session,
+            detector,
+            file,
+            by(),
+            images=images,
+            on_error=query.on_error,
+            arrived=arrived[0],
+        )
+        _save_mapping(session, detector, query, file)
+        return services.describe_import(added), 202
+
+    arrived: list[int | None] = []
+
+    @contextmanager
+    def before() -> Iterator[None]:
+        with services.arriving(
+            database(), path.id, file, by(), images=images, clock=context().clock
+        ) as found:
+            arrived.append(found)
+            yield
+
+    content = file.sha256 if images is None else f"{file.sha256} {images.sha256}"
+    return _finish(answer_once(add, content=content, before=before))
+
+
+@routes.get(
+    "/detectors/<detector:id>/import/mapping", responses=answers({200: Mapping}, 404)
+)
+@requires("viewer")
+def get_mapping(path: DetectorPath) -> dict[str, Any]:
+    """Look at how the files of a detector are read unless an import says otherwise."""
+    with database().read() as session:
+        return load_mapping(get_detector(session, path.id)).dump()
+
+
+@routes.put(
+    "/detectors/<detector:id>/import/mapping",
+    responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def put_mapping(path: DetectorPath, body: Mapping) -> dict[str, Any]:
+    """Save how the files of a detector are read; {} removes what was saved."""
+    with database().write() as session:
+        detector = get_open_detector(session, path.id)
+        return save_mapping(session, detector, body, by()).dump()
+
+
+def _finish(response: Response) -> Response:
+    """Add what stands in no body, and so in no answer that was stored under a key."""
+    if response.status_code == 202:
+        answer: Any = response.json
+        address = url_for("imports.get_import", id=answer["id"])
+        response.headers["Location"] = address
+        response.headers["Preference-Applied"] = _LATER
+        response.headers["Retry-After"] = _RETRY_SECONDS
+    return response
+
+
+@routes.get(
+    "/detectors/<detector:id>/imports",
+    responses=answers({200: shapes.ImportPage}, 404),
+)
+@requires("editor")
+def list_imports(path: DetectorPath, query: ImportList) -> dict[str, Any]:
+    """List the background imports of a detector, newest first."""
+    return dump_newest(
+        path.id,
+        list_stored_imports,
+        lambda _session, row: services.describe_import(row),
+        "imp",
+        **dict(query),
+    )
+
+
+@routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
+@requires("editor")
+def get_import(path: ImportPath) -> Response:
+    """Get the progress and the result of a background import.
+
+    Until it has ended, Retry-After says in how many seconds to ask again.
+    """
+    with database().read() as session:
+        found = services.describe_import(services.get_import(session, path.id)).dump()
+    response = jsonify(found)
+    if found["finished_at"] is None:
+        response.headers["Retry-After"] = _RETRY_SECONDS
+    return response

@@ -1,0 +1,310 @@
+"""Audits: starting them, labelling for them, and their estimates."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from flask import Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api.pages import dump_newest
+from tracker.api.parameters import (
+    AuditCursor,
+    AuditPath,
+    DetectorPath,
+    DrawLimit,
+    Page,
+    Parameters,
+)
+from tracker.api.queries import address_of_image
+from tracker.api.routes import answers, build_routes
+from tracker.http import by, database, now, requires
+from tracker.once import answer_once
+from tracker.services.by import By
+from tracker.services.detectors import get_open_detector
+from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.fields import Address, Instant, KeyName
+from tracker.services.labelling import audits as services
+from tracker.services.labelling.auditing import audit_draws
+from tracker.services.labelling.auditing.audit_estimates import (
+    METHOD,
+    AuditEstimate,
+    AuditPoint,
+    expected_left,
+    get_audit_estimate,
+    list_audit_history,
+)
+from tracker.services.labelling.auditing.audit_lifecycle import AuditChange
+from tracker.services.labelling.auditing.audit_lifecycle import close_audit as close
+from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as extend
+from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
+from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import AuditSummary
+from tracker.services.labelling.reservations import NextQuery
+from tracker.services.queries import load_metadata
+from tracker.shapes import Accuracy, Score, Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audits import Audit
+from tracker.storage.queries import find_query_of
+from tracker.words import TARGETED, one_of
+
+routes = build_routes("audits", "The fewest labels for a fixed set of queries.")
+
+
+class AuditList(Page):
+    """Which audits to list."""
+
+    after: AuditCursor | None = Field(default=None, description="The value from next.")
+
+
+class DrawsWanted(Parameters):
+    """How many draws are wanted, and for whom."""
+
+    count: DrawLimit = Field(
+        default=1, description="The number of draws, from 1 to 100."
+    )
+    labeler: KeyName | None = Field(
+        default=None, description="The labeler; by default the name of the key."
+    )
+
+
+class AuditPage(Shape):
+    """A page of audits, the newest first."""
+
+    items: list[AuditSummary]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class AuditDraw(NextQuery):
+    """A draw of an audit: a query to be labelled."""
+
+    draw: int = Field(
+        description="The number of the draw, from 0; draws count in this order."
+    )
+
+
+class AuditDraws(Shape):
+    """The next draws in their order; none where nothing is left."""
+
+    items: list[AuditDraw]
+
+
+class SetEstimate(Estimate):
+    """The estimate of an audit's set; intervals hold at every look at once."""
+
+    method: Annotated[str, one_of([METHOD])]
+    audit: str = Field(description="The id of the audit.")
+    queries: int = Field(description="The number of queries in the set.")
+    overall: Score = Field(description="The accuracy over all queries of the set.")
+    draws: int = Field(description="The number of draws so far.")
+    open_draws: int = Field(description="The number of draws without a label.")
+    labels_used: int = Field(
+        description="The number of draws that count: those before the first open one."
+    )
+    half_width: float = Field(
+        description="Half the width of the interval that the audit aims at."
+    )
+    is_reached: bool = Field(description="Whether the audit has reached its goal.")
+    labels_left: int = Field(
+        description="The approximate number of further labels that reach the goal."
+    )
+
+
+class AuditMoment(Shape):
+    """The intervals when a round of draws began, or now."""
+
+    at: Instant
+    draws: int = Field(description="The number of draws that counted.")
+    labels_expected: int = Field(
+        description="The draws that were expected to reach the goal."
+    )
+    labels: int
+    classes: list[ClassEstimate]
+    balanced: Accuracy
+
+
+class AuditHistory(Shape):
+    """How the intervals of an audit closed in, the oldest first."""
+
+    items: list[AuditMoment]
+
+
+@routes.post(
+    "/detectors/<detector:id>/audits",
+    responses=answers({201: AuditSummary}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def add_audit(path: DetectorPath, body: NewAudit) -> Response:
+    """Begin an audit of a fixed set of queries.
+
+    Its draws have known chances, so that its intervals hold at every look and however
+    bad the confidences are.
+    """
+
+    def add(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        audit = services.create_audit(session, detector, body, by())
+        return services.describe_audit(session, audit), 201
+
+    return answer_once(add, content=body.model_dump_json())
+
+
+@routes.get("/detectors/<detector:id>/audits", responses=answers({200: AuditPage}, 404))
+@requires("viewer")
+def list_audits(path: DetectorPath, query: AuditList) -> dict[str, Any]:
+    """List the audits of a detector, the newest first."""
+    return dump_newest(
+        path.id, storage.list_audits, services.describe_audit, "aud", **dict(query)
+    )
+
+
+@routes.get("/audits/<id>", responses=answers({200: AuditSummary}, 404))
+@requires("viewer")
+def get_audit(path: AuditPath) -> dict[str, Any]:
+    """Get an audit."""
+    with database().read() as session:
+        audit = services.get_audit(session, path.id)
+        return services.describe_audit(session, audit).dump()
+
+
+@routes.get("/audits/<id>/next", responses=answers({200: AuditDraws}, 404, 409))
+@requires("labeler")
+def get_next_draws(path: AuditPath, query: DrawsWanted) -> dict[str, Any]:
+    """Get the next draws of an audit, reserved for the caller.
+
+    They come again until they are labelled; one that cannot be answered is labelled
+    UNCLEAR.  After half an hour they are offered to others too.
+    """
+    asked_by = by().credit(query.labeler)
+
+    def work(session: Session) -> dict[str, Any]:
+        audit = services.get_audit(session, path.id)
+        detector = get_open_detector(session, dump_id("det", audit.detector_id))
+        found = audit_draws.draw_next(session, audit, asked_by, count=query.count)
+        items = [_describe_draw(session, detector, draw) for draw in found]
+        return AuditDraws(items=items).dump()
+
+    return database().run(work)
+
+
+def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw:
+    query = find_query_of(session, detector.id, draw.query_id)
+    assert query is not None
+    return AuditDraw.from_row(
+        query,
+        draw=draw.number,
+        id=dump_id("iq", query.id),
+        detector=dump_id("det", detector.id),
+        question=detector.question,
+        classes=detector.classes,
+        metadata=load_metadata(query),
+        image=address_of_image(query),
+        sampling=TARGETED,
+        recheck=False,
+        reserved_until=draw.until,
+    )
+
+
+@routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
+@requires("viewer")
+def estimate_audit(path: AuditPath) -> dict[str, Any]:
+    """Compute the estimate of an audit's set of queries, by the method active."""
+    with database().read() as session:
+        audit = services.get_audit(session, path.id)
+        found = get_audit_estimate(session, audit, computed_at=now())
+        return _describe_estimate(audit, found).dump()
+
+
+def _describe_estimate(audit: Audit, found: AuditEstimate) -> SetEstimate:
+    return SetEstimate(
+        **dict(found.estimate),
+        audit=dump_id("aud", audit.id),
+        queries=found.queries,
+        overall=found.overall,
+        draws=found.draws,
+        open_draws=found.open_draws,
+        labels_used=found.labels_used,
+        half_width=found.half_width,
+        is_reached=found.is_reached,
+        labels_left=expected_left(audit, found),
+    )
+
+
+@routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
+@requires("viewer")
+def get_audit_history(path: AuditPath) -> dict[str, Any]:
+    """Get the intervals of an audit after each round."""
+    with database().read() as session:
+        audit = services.get_audit(session, path.id)
+        points = list_audit_history(session, audit, computed_at=now())
+        return AuditHistory(items=[_describe_point(point) for point in points]).dump()
+
+
+def _describe_point(point: AuditPoint) -> AuditMoment:
+    return AuditMoment(
+        at=point.at,
+        draws=point.draws,
+        labels_expected=point.labels_expected,
+        labels=point.labels,
+        classes=[*point.classes],
+        balanced=Accuracy.from_row(point.balanced),
+    )
+
+
+@routes.patch(
+    "/audits/<id>", responses=answers({200: AuditSummary}, 404, 409, 413, 415, 422)
+)
+@requires("editor")
+def extend_audit(path: AuditPath, body: AuditChange) -> dict[str, Any]:
+    """Give an audit a narrower aim; all labels given so far count."""
+    return _change(path, lambda session, audit: extend(session, audit, body, by()))
+
+
+@routes.post(
+    "/audits/<id>/pause", responses=answers({200: AuditSummary}, 404, 409, 422)
+)
+@requires("editor")
+def pause_audit(path: AuditPath) -> Response:
+    """Draw nothing more from an audit until it is resumed."""
+    return _change_once(path, pause)
+
+
+@routes.post(
+    "/audits/<id>/resume", responses=answers({200: AuditSummary}, 404, 409, 422)
+)
+@requires("editor")
+def resume_audit(path: AuditPath) -> Response:
+    """Go on with an audit that was paused."""
+    return _change_once(path, resume)
+
+
+@routes.post(
+    "/audits/<id>/close", responses=answers({200: AuditSummary}, 404, 409, 422)
+)
+@requires("editor")
+def close_audit(path: AuditPath) -> Response:
+    """Close an audit: its result is kept, drawing ends, and its seed is revealed."""
+    return _change_once(path, close)
+
+
+def _change(
+    path: AuditPath, change: Callable[[Session, Audit], Audit]
+) -> dict[str, Any]:
+    def work(session: Session) -> dict[str, Any]:
+        audit = change(session, services.get_audit(session, path.id))
+        return services.describe_audit(session, audit).dump()
+
+    return database().run(work)
+
+
+def _change_once(
+    path: AuditPath, change: Callable[[Session, Audit, By], Audit]
+) -> Response:
+    def work(session: Session) -> tuple[Shape, int]:
+        audit = change(session, services.get_audit(session, path.id), by())
+        return services.describe_audit(session, audit), 200
+
+    return answer_once(work, content="")

@@ -1,0 +1,186 @@
+"""Resampling studies: uploaded, listed, evaluated and taken away."""
+
+import io
+from typing import Any, Literal
+
+from flask import Response, request
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api import shapes
+from tracker.api.pages import dump_newest
+from tracker.api.parameters import (
+    DetectorPath,
+    LevelText,
+    Page,
+    Parameters,
+    StudyCursor,
+    StudyPath,
+    wrong_parameter,
+)
+from tracker.api.routes import (
+    BYTES,
+    answers,
+    answers_file,
+    build_routes,
+    read_json_object,
+)
+from tracker.http import (
+    BadParametersError,
+    UnsupportedMediaTypeError,
+    by,
+    database,
+    requires,
+)
+from tracker.once import answer_once
+from tracker.sending import send_rows
+from tracker.services.detectors import get_open_detector
+from tracker.services.exports import FILE_TYPES
+from tracker.services.fields import Note, StudyName, VersionName
+from tracker.services.labelling import studies as services
+from tracker.services.labelling.studies import KINDS, Kind, NewStudy
+from tracker.services.labelling.study_intervals import (
+    StudyReport,
+    build_study_report,
+    describe_study_report,
+    list_study_rows,
+)
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.labelling import studies as storage
+
+routes = build_routes("studies", "Resampling studies: what labels alone cannot tell.")
+_STUDY_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"$ref": "#/components/schemas/NewStudy"}},
+        "text/csv": {
+            "schema": BYTES,
+            "example": "validation,training,no_information\r\n"
+            "0.8958,0.9606,0.3333\r\n0.8696,0.9528,0.3333\r\n",
+        },
+    },
+}
+
+
+class StudyDescription(Parameters):
+    """What is said of a study whose rounds come as CSV; JSON says it in the body."""
+
+    name: StudyName | None = Field(
+        default=None, description="For text/csv: the name of the study."
+    )
+    kind: Kind | None = Field(
+        default=None, description="For text/csv: the kind of the rounds."
+    )
+    version: VersionName | None = Field(
+        default=None, description="For text/csv: the version that was studied."
+    )
+    note: Note | None = Field(
+        default=None, description="For text/csv: a note on how the study was done."
+    )
+
+
+class StudyList(Page):
+    """Which studies to list."""
+
+    after: StudyCursor | None = Field(default=None, description="The value from next.")
+
+
+class StudyChoice(Parameters):
+    """How a study is evaluated."""
+
+    confidence_level: LevelText | None = Field(
+        default=None, description="By default that of the detector."
+    )
+
+
+class RoundsChoice(Parameters):
+    """In which format the rounds are wanted."""
+
+    format: Literal["json", "csv", "jsonl", "parquet", "xlsx"] = Field(
+        default="json", description="The format of the file, which has all rounds."
+    )
+
+
+@routes.post(
+    "/detectors/<detector:id>/studies",
+    responses=answers({201: StudyReport, 200: StudyReport}, 404, 409, 413, 415, 422),
+    openapi_extensions={"requestBody": _STUDY_BODY},
+)
+@requires("editor")
+def add_study(path: DetectorPath, query: StudyDescription) -> Response:
+    """Add a resampling study.
+
+    The same name again with the same content answers 200 and the stored study; with
+    other content it is a 409.  A study is never changed.
+    """
+    new = _read_new_study(query)
+
+    def add(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        study, is_new = services.add_study(session, detector, new, by())
+        report = build_study_report(session, study)
+        return describe_study_report(report), 201 if is_new else 200
+
+    return answer_once(add, content=new.model_dump_json())
+
+
+def _read_new_study(query: StudyDescription) -> NewStudy:
+    """Return the study in the body, which is taken in before a transaction begins."""
+    said = query.model_dump(exclude_none=True)
+    if request.mimetype == "application/json":
+        if said:
+            name, value = next(iter(said.items()))
+            raise wrong_parameter(name, value, "in JSON it stands in the body")
+        return services.parse_study(read_json_object())
+    if request.mimetype != "text/csv":
+        raise UnsupportedMediaTypeError(
+            f"the body is {request.mimetype or 'of no media type'}; send text/csv or "
+            "application/json"
+        )
+    for name, right in (("name", "any text"), ("kind", " or ".join(KINDS))):
+        if name not in said:
+            raise BadParametersError.of(name, f"is required with text/csv: {right}")
+    rounds = services.read_rounds(io.BytesIO(request.get_data()), ".csv")
+    return services.parse_study({**said, "rounds": rounds})
+
+
+@routes.get(
+    "/detectors/<detector:id>/studies", responses=answers({200: shapes.StudyPage}, 404)
+)
+@requires("viewer")
+def list_studies(path: DetectorPath, query: StudyList) -> dict[str, Any]:
+    """List the resampling studies of a detector, the newest first."""
+    return dump_newest(
+        path.id,
+        storage.list_studies,
+        lambda _session, study: services.describe_study(study),
+        "stu",
+        **dict(query),
+    )
+
+
+@routes.get("/studies/<id>", responses=answers({200: StudyReport}, 404))
+@requires("viewer")
+def get_study(path: StudyPath, query: StudyChoice) -> dict[str, Any]:
+    """Get a study and its intervals, all of which are approximations."""
+    with database().read() as session:
+        study = services.get_study(session, path.id)
+        report = build_study_report(
+            session, study, confidence_level=query.confidence_level
+        )
+        return describe_study_report(report).dump()
+
+
+@routes.get(
+    "/studies/<id>/rounds",
+    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.RoundFile),
+)
+@requires("viewer")
+def get_rounds(path: StudyPath, query: RoundsChoice) -> Response:
+    """Get the rounds of a study as they were uploaded, in order."""
+    with database().read() as session:
+        study = services.get_study(session, path.id)
+        rows = list_study_rows(session, study)
+    file_name = f"{dump_id('stu', study.id)}-rounds.{query.format}"
+    return send_rows(query.format, list(rows[0]), lambda _: rows, file_name)

@@ -1,0 +1,29 @@
+"""Tags of queries."""
+
+from typing import Any
+
+from tracker.api.parameters import QueryPath
+from tracker.api.queries import address_of_image
+from tracker.api.routes import answers, build_routes
+from tracker.http import by, database, requires
+from tracker.services import queries
+from tracker.services.labelling.golds import see_as
+from tracker.services.labelling.tags import NewTags, set_tags
+
+routes = build_routes("tags", "What people mark queries with, to find them again.")
+
+
+@routes.put(
+    "/queries/<id>/tags",
+    responses=answers({200: queries.Query}, 404, 409, 410, 413, 415, 422),
+)
+@requires("labeler")
+def tag_query(path: QueryPath, body: NewTags) -> dict[str, Any]:
+    """Mark a query with these tags, and with no others.
+
+    The list of queries is narrowed to a tag by tag=; the labels export has them too.
+    """
+    with database().write() as session:
+        query = see_as(session, set_tags(session, path.id, body), by().name)
+        image = address_of_image(query)
+        return queries.describe_query(session, query, image=image).dump()

@@ -1,0 +1,233 @@
+"""OTLP over HTTP: evaluation results come in as judgements of queries."""
+
+import base64
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flask import Response, request
+from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from sqlalchemy.orm import Session
+
+from tracker.api.routes import answers, build_routes
+from tracker.errors import InvalidInputError
+from tracker.http import (
+    BadRequestError,
+    UnsupportedMediaTypeError,
+    by,
+    database,
+    requires,
+)
+from tracker.services.fields import parse_input
+from tracker.services.labelling.judgements import NewJudgement, add_judgements
+from tracker.services.strict_json import load_json
+
+routes = build_routes("otlp", "Evaluation results by OpenTelemetry (OTLP/HTTP).")
+
+EVENT = "gen_ai.evaluation.result"
+_JSON, _PROTOBUF = "application/json", "application/x-protobuf"
+_MOST_BYTES = 12 * 2**20
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_EXAMPLE = {
+    "resourceLogs": [
+        {
+            "scopeLogs": [
+                {
+                    "logRecords": [
+                        {
+                            "timeUnixNano": "1769867100000000000",
+                            "eventName": EVENT,
+                            "attributes": [
+                                {"key": name, "value": {"stringValue": value}}
+                                for name, value in (
+                                    ("gen_ai.evaluation.name", "door"),
+                                    ("gen_ai.evaluation.score.label", "YES"),
+                                    ("gen_ai.response.id", "frame-1"),
+                                )
+                            ],
+                        }
+                    ]
+                }
+            ]
+        }
+    ]
+}
+_BODY = {
+    "required": True,
+    "content": {
+        _JSON: {"schema": {"type": "object"}, "example": _EXAMPLE},
+        _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+    },
+}
+_ANSWER: dict[Any, Any] = {
+    "200": {
+        "description": "Taken; partialSuccess says what was not, and why.",
+        "content": {
+            _JSON: {"schema": {"type": "object"}},
+            _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@routes.post(
+    "/otlp/v1/logs",
+    responses={**_ANSWER, **answers({}, 413, 415, 422)},
+    openapi_extensions={"requestBody": _BODY},
+)
+@requires("editor")
+def receive_logs() -> Response:
+    """Receive gen_ai.evaluation.result events as judgements of queries.
+
+    A judgement is shown beside the labels and never counts as truth.  Sent again it
+    changes nothing.  Records that are not understood are counted in partialSuccess.
+    """
+    is_json = request.mimetype == _JSON
+    if not is_json and request.mimetype != _PROTOBUF:
+        raise UnsupportedMediaTypeError(
+            f"the body is {request.mimetype or 'of no media type'}; send {_JSON} or "
+            f"{_PROTOBUF}"
+        )
+    found, errors = _read_judgements(_parse(_read_body(), is_json=is_json), is_json)
+
+    def add(session: Session) -> list[str]:
+        return [why for _, why in add_judgements(session, found, by())]
+
+    errors = [*errors, *(database().run(add) if found else ())]
+    answer = ExportLogsServiceResponse()
+    if errors:
+        answer.partial_success.rejected_log_records = len(errors)
+        answer.partial_success.error_message = "; ".join(dict.fromkeys(errors))[:2000]
+    if is_json:
+        return Response(MessageToJson(answer, indent=None), mimetype=_JSON)
+    return Response(answer.SerializeToString(), mimetype=_PROTOBUF)
+
+
+def _read_body() -> bytes:
+    raw = request.get_data()
+    coding = request.headers.get("Content-Encoding", "identity").lower()
+    if coding == "identity":
+        return raw
+    if coding != "gzip":
+        raise UnsupportedMediaTypeError(
+            f"the body is encoded as {coding[:40]}; send gzip, or as it is"
+        )
+    try:
+        unpacked = zlib.decompressobj(wbits=31)
+        content = unpacked.decompress(raw, _MOST_BYTES)
+    except zlib.error as error:
+        raise BadRequestError(f"the body is not gzip: {error}") from error
+    if unpacked.unconsumed_tail:
+        raise BadRequestError(f"the unpacked body may have {_MOST_BYTES:,} bytes")
+    return content
+
+
+def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
+    try:
+        if is_json:
+            sent = load_json(content)
+            if not isinstance(sent, dict):
+                raise ValueError("it must be an object")
+            # Newer senders may know more fields; they are to be passed over.
+            found = ParseDict(
+                sent, ExportLogsServiceRequest(), ignore_unknown_fields=True
+            )
+        else:
+            found = ExportLogsServiceRequest.FromString(content)
+        assert isinstance(found, ExportLogsServiceRequest)
+    except (ParseError, DecodeError, ValueError, RecursionError) as error:
+        raise BadRequestError(f"the body is not OTLP: {str(error)[:200]}") from error
+    return found
+
+
+def _read_judgements(
+    sent: ExportLogsServiceRequest,
+    is_json: bool,
+) -> tuple[list[NewJudgement], list[str]]:
+    found, errors = [], []
+    for resource in sent.resource_logs:
+        shared = _read_attributes(resource.resource.attributes)
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                try:
+                    found.append(_read_record(record, shared, is_json=is_json))
+                except InvalidInputError as error:
+                    errors.append(str(error))
+    return found, errors
+
+
+def _read_record(
+    record: LogRecord, shared: Mapping[str, Any], *, is_json: bool
+) -> NewJudgement:
+    given = {**shared, **_read_attributes(record.attributes)}
+    name = record.event_name or given.get("event.name")
+    if name != EVENT:
+        raise InvalidInputError.of("event_name", f"only {EVENT} is kept")
+    evaluation = given.get("gen_ai.evaluation.name")
+    judged = given.get("gen_ai.evaluation.score.label")
+    detector, predicted = given.get("tracker.detector"), given.get("tracker.predicted")
+    if detector is None and predicted is None:
+        # What is measured is the evaluation itself: what it says is the prediction.
+        predicted = judged
+    nanoseconds = record.time_unix_nano or record.observed_time_unix_nano
+    score = given.get("gen_ai.evaluation.score.value")
+    values = {
+        "detector": detector or evaluation,
+        "key": given.get("tracker.key")
+        or given.get("gen_ai.response.id")
+        or _span_of(record, is_json=is_json),
+        "judge": given.get("tracker.judge") or evaluation,
+        "kind": given.get("tracker.judge.kind"),
+        "judged": judged,
+        "score": float(score) if isinstance(score, int) else score,
+        "explanation": _cut(given.get("gen_ai.evaluation.explanation")),
+        "judged_at": _FIRST + timedelta(microseconds=nanoseconds // 1000)
+        if nanoseconds
+        else None,
+        "predicted": predicted,
+        "version": given.get("tracker.version"),
+    }
+    return parse_input(
+        NewJudgement, {key: value for key, value in values.items() if value is not None}
+    )
+
+
+def _cut(text: Any) -> Any:
+    return text[:2000] if isinstance(text, str) else text
+
+
+def _span_of(record: LogRecord, *, is_json: bool) -> str | None:
+    """Return the trace and the span that are judged, in hexadecimal digits."""
+    if not (record.trace_id and record.span_id):
+        return None
+    # OTLP writes them in hexadecimal, and a reader of JSON takes that for Base64.
+    parts = (record.trace_id, record.span_id)
+    written = [
+        base64.b64encode(part).decode().lower() if is_json else part.hex()
+        for part in parts
+    ]
+    return "-".join(written)
+
+
+def _read_attributes(attributes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in attributes:
+        assert isinstance(one, KeyValue)
+        found[one.key] = _read_value(one.value)
+    return found
+
+
+def _read_value(value: AnyValue) -> Any:
+    kind = value.WhichOneof("value")
+    return getattr(value, kind) if kind in _PLAIN else None
+
+
+_PLAIN = frozenset({"string_value", "bool_value", "int_value", "double_value"})

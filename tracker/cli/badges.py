@@ -1,0 +1,58 @@
+"""The commands around badges."""
+
+import click
+from rich.table import Table
+
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.telling import badges as services
+from tracker.services.wording import dump_instant
+from tracker.storage.base import dump_id
+from tracker.storage.telling.badges import list_badges
+
+_MOST = 1_000
+_LOCAL = "http://127.0.0.1:8000"
+
+
+@click.group()
+def badges() -> None:
+    """Make, list and revoke badges, which show an accuracy to everybody."""
+
+
+@badges.command()
+@click.argument("detector")
+def create(detector: str) -> None:
+    """Make a badge of DETECTOR and print its addresses; they are shown this once."""
+    settings = load_settings()
+    with connected(settings) as database, database.write() as session:
+        badge, token = services.create_badge(
+            session, get_open_detector(session, detector), by()
+        )
+        made = services.describe_made(badge, token, settings.public_url or _LOCAL)
+    click.echo(f"{made.id}\n{made.svg}\n{made.json_}\n{made.embed}")
+
+
+@badges.command(name="list")
+@click.argument("detector")
+def list_them(detector: str) -> None:
+    """List the badges of DETECTOR, without their addresses."""
+    table = Table("badge", "made", "by")
+    with connected(load_settings()) as database, database.read() as session:
+        found = get_detector(session, detector)
+        for badge in list_badges(session, found.id, limit=_MOST):
+            made = dump_instant(badge.created_at)
+            table.add_row(dump_id("bdg", badge.id), made, badge.created_by)
+    print_table(table)
+
+
+@badges.command()
+@click.argument("badge")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def revoke(badge: str, *, yes: bool) -> None:
+    """Revoke BADGE, such as bdg_1: its addresses show nothing from now on."""
+    if not yes:
+        click.confirm(f"Pages that show {badge} will show nothing. Go on?", abort=True)
+    with connected(load_settings()) as database, database.write() as session:
+        services.revoke_badge(session, services.get_badge(session, badge), by())
+    click.echo(f"The badge {badge} is revoked.")

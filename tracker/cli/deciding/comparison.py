@@ -1,0 +1,124 @@
+"""The command compare."""
+
+import click
+from rich.table import Table
+
+from tracker.charts.rounding import outward
+from tracker.cli.options import format_option, print_json
+from tracker.cli.people.shares import Share
+from tracker.cli.printing import print_table
+from tracker.cli.setup import connected, load_settings, now
+from tracker.services.deciding.comparison import (
+    Comparison,
+    Unpaired,
+    get_comparison,
+)
+from tracker.services.deciding.pairs import Change, Overall, Paired, PairedChange
+from tracker.services.detectors import get_detector
+from tracker.words import BALANCED
+
+_PLACES = 4
+
+
+@click.command()
+@click.argument("detector")
+@click.option("--old", help="The old version; by default the one before --new.")
+@click.option("--new", help="The new version; by default that of the latest queries.")
+@click.option(
+    "--confidence-level",
+    type=Share(),
+    help="The confidence level; by default the detector's.",
+)
+@format_option
+@click.option(
+    "--check",
+    "must_be_better",
+    is_flag=True,
+    help="Exit with 1 unless the new version is better.",
+)
+def compare(  # noqa: PLR0913 - one for each option.
+    detector: str,
+    old: str | None,
+    new: str | None,
+    confidence_level: float | None,
+    format_name: str,
+    *,
+    must_be_better: bool,
+) -> None:
+    """Print whether a new version of DETECTOR is better than an old one.
+
+    Queries of the two with the same input are compared as pairs.  The verdict may be
+    looked at after every label, the intervals once.  With --check, exits with 1
+    unless the new version is better.
+    """
+    with connected(load_settings()) as database, database.read() as session:
+        found = get_comparison(
+            session,
+            get_detector(session, detector),
+            computed_at=now(),
+            old=old,
+            new=new,
+            confidence_level=confidence_level,
+        )
+        if format_name == "json":
+            print_json(found)
+        else:
+            _print_comparison(found)
+    if must_be_better and found.verdict != "better":
+        raise SystemExit(1)
+
+
+def _print_comparison(found: Comparison) -> None:
+    click.echo(
+        f"{found.name}, {found.new} against {found.old}, "
+        f"{found.confidence_level:g} intervals"
+    )
+    if found.paired is not None:
+        _print_paired(found.paired)
+    _print_unpaired(found.unpaired, found.old, found.new)
+    click.echo(
+        f"{found.new} against {found.old}: {found.verdict}, by "
+        + (
+            "what they disagree on"
+            if found.verdict_from == "paired"
+            else "the labels of each"
+        )
+    )
+
+
+def _print_paired(paired: Paired) -> None:
+    decision = paired.decision
+    low, high = outward(decision.low, decision.high, _PLACES)
+    click.echo(
+        f"where they disagree: won {decision.won:,}, lost {decision.lost:,}; "
+        f"share won {low:f} to {high:f}, {decision.verdict}, method {decision.method}"
+    )
+    click.echo(f"on the same inputs, method {paired.method}, balanced joint")
+    table = Table("scope", "pairs", "gained", "lost", "change", "low", "high", "p")
+    table.add_row(BALANCED, f"{paired.pairs:,}", "", "", *_figures(paired.balanced))
+    rows: list[tuple[str, Overall | PairedChange]] = [("overall", paired.overall)]
+    rows += [(one.name, one) for one in paired.classes]
+    for name, one in rows:
+        counts = f"{one.pairs:,}", f"{one.gained:,}", f"{one.lost:,}"
+        table.add_row(name, *counts, *_figures(one), f"{one.p_value:.{_PLACES}f}")
+    print_table(table)
+
+
+def _print_unpaired(unpaired: Unpaired, old: str, new: str) -> None:
+    click.echo("each by its own labels, the queries taken for different ones")
+    table = Table("scope", old, new, "change", "low", "high")
+    names = [BALANCED, *(one.name for one in unpaired.classes)]
+    changes = [unpaired.balanced, *unpaired.classes]
+    for name, one in zip(names, changes, strict=True):
+        counts = (
+            f"{side.correct:,} of {side.labelled:,}" for side in (one.old, one.new)
+        )
+        table.add_row(name, *counts, *_figures(one))
+    print_table(table)
+
+
+def _figures(change: Change) -> tuple[str, str, str]:
+    low, high = outward(change.low, change.high, _PLACES)
+    difference = change.difference
+    said = "not known" if difference is None else f"{difference:+.{_PLACES}f}"
+    return said, f"{low:+f}", f"{high:+f}"

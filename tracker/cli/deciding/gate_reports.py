@@ -1,0 +1,116 @@
+"""What a gate found, as people and build servers read it; the client says the same."""
+
+import json
+import math
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+from tracker.services.deciding.gates import Gate
+
+_LEVELS = {"met": "notice", "missed": "error", "undecided": "warning"}
+_CELLS = 50
+# What Markdown would not print as it stands, and what XML has no way to write.
+_MARKUP = re.compile(r"([\\`*_\[\]|~])")
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(gate: Gate) -> str:
+    """Return one line for the whole and one for each condition."""
+    lines = [_title(gate)]
+    lines += [f"  {one.name}: {one.verdict}: {one.message}" for one in gate.checks]
+    return "\n".join(lines)
+
+
+def as_json(gate: Gate) -> str:
+    """Return it as a JSON object."""
+    return json.dumps(gate.dump(), ensure_ascii=False, indent=1)
+
+
+def github(gate: Gate) -> str:
+    """Return workflow commands, one for each condition."""
+    title = _property(f"{gate.detector} {gate.version}: {gate.verdict}")
+    return "\n".join(
+        f"::{_LEVELS[one.verdict]} title={title}::"
+        + _message(f"{one.name}: {one.verdict}: {one.message}")
+        for one in gate.checks
+    )
+
+
+def markdown(gate: Gate) -> str:
+    """Return the summary of a step: the interval as a picture, then the conditions."""
+    rows = "".join(
+        f"| {_cell(one.name)} | {one.verdict} | {_cell(one.message)} |\n"
+        for one in gate.checks
+    )
+    return (
+        f"### {_cell(_title(gate))}\n\n"
+        f"```text\n{picture(gate.low, gate.high, gate.target)}\n```\n\n"
+        f"| check | verdict | |\n|---|---|---|\n{rows}\n"
+    )
+
+
+def picture(low: float, high: float, target: float | None) -> str:
+    """Draw an interval, and maybe a target, on a line from 0 to 100 %.
+
+    Each character is two points; those that the interval touches are filled.
+    """
+    first = min(int(low * _CELLS), _CELLS - 1)
+    last = max(math.ceil(high * _CELLS), first + 1)
+    line = ["█" if first <= place < last else "─" for place in range(_CELLS)]
+    if target is not None:
+        line[min(int(target * _CELLS), _CELLS - 1)] = "┃"
+    return f"0 % {''.join(line)} 100 %"
+
+
+def junit(gate: Gate) -> str:
+    """Return JUnit's XML, a test case for each condition; undecided is a failure."""
+    suite = _attribute(f"tracker gate {gate.detector}")
+    group = _attribute(f"{gate.detector} {gate.version}")
+    cases = []
+    for one in gate.checks:
+        body = f"<system-out>{_content(one.message)}</system-out>"
+        if one.verdict != "met":
+            # Some readers show the attribute, others the content.
+            words = _attribute(f"{one.verdict}: {one.message}")
+            body = (
+                f"<failure message={words} type={quoteattr(one.verdict)}>"
+                f"{_content(f'{one.verdict}: {one.message}')}</failure>"
+            )
+        cases.append(
+            f"<testcase classname={group} name={quoteattr(one.name)} "
+            f'time="0">{body}</testcase>'
+        )
+    failures = sum(one.verdict != "met" for one in gate.checks)
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="0"'
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites><testsuite name={suite} {counts} time="0">'
+        f"{''.join(cases)}</testsuite></testsuites>"
+    )
+
+
+def _title(gate: Gate) -> str:
+    return f"{gate.detector}, version {gate.version or 'none yet'}: {gate.verdict}"
+
+
+def _message(words: str) -> str:
+    return words.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(words: str) -> str:
+    return _message(words).replace(":", "%3A").replace(",", "%2C")
+
+
+def _cell(words: str) -> str:
+    return _MARKUP.sub(r"\\\1", escape(words)).replace("\n", " ").replace("\r", " ")
+
+
+def _attribute(words: str) -> str:
+    return quoteattr(_NOT_XML.sub("?", words))
+
+
+def _content(words: str) -> str:
+    return escape(_NOT_XML.sub("?", words))
+
+
+FORMATS = {"text": text, "json": as_json, "github": github, "junit": junit}

@@ -1,0 +1,128 @@
+"""The command plan."""
+
+import click
+from rich.table import Table
+
+from tracker.cli.options import format_option, print_json, version_option
+from tracker.cli.people.shares import Share
+from tracker.cli.printing import print_table
+from tracker.cli.setup import connected, load_settings, now
+from tracker.services.deciding.planning import (
+    USUAL_POWER,
+    USUAL_WIDTH,
+    Goal,
+    LabelPlan,
+    build_plan,
+)
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.estimate import get_estimate
+from tracker.stats.arguments import MOST_LABELS
+
+_REASONS = {
+    "unlabelled": "it has no label yet",
+    "narrows_most": "a label of it narrows the balanced interval most",
+}
+
+
+@click.command()
+@click.argument("detector")
+@click.option(
+    "--width",
+    type=Share(),
+    default=USUAL_WIDTH,
+    show_default=True,
+    help="The width of the interval, high minus low.",
+)
+@click.option("--target", type=Share(), help="The target; by default the detector's.")
+@click.option(
+    "--accuracy",
+    type=Share(with_ends=True),
+    help="The assumed accuracy; by default the current estimate.",
+)
+@click.option(
+    "--power",
+    type=Share(),
+    default=USUAL_POWER,
+    show_default=True,
+    help="The chance that the target is certified.",
+)
+@click.option(
+    "--more",
+    type=click.IntRange(0, MOST_LABELS),
+    help="The number of further labels.",
+)
+@version_option
+@click.option(
+    "--confidence-level",
+    type=Share(),
+    help="The confidence level; by default the detector's.",
+)
+@format_option
+def plan(  # noqa: PLR0913, PLR0917 - one argument for each option.
+    detector: str,
+    width: float,
+    target: float | None,
+    accuracy: float | None,
+    power: float,
+    more: int | None,
+    version: str | None,
+    confidence_level: float | None,
+    format_name: str,
+) -> None:
+    """Print how many more labels DETECTOR needs, and of which class the next."""
+    with connected(load_settings()) as database, database.read() as session:
+        estimate = get_estimate(
+            session,
+            get_detector(session, detector),
+            computed_at=now(),
+            version=version,
+            confidence_level=confidence_level,
+        )
+    goal = Goal(width=width, target=target, accuracy=accuracy, power=power, more=more)
+    found = build_plan(estimate, goal)
+    if format_name == "json":
+        print_json(found)
+    else:
+        _print_plan(found, labels=estimate.labels)
+
+
+def _print_plan(found: LabelPlan, *, labels: int) -> None:
+    click.echo(
+        f"{found.name}, version {found.version or 'none yet'}: "
+        f"{labels:,} labels, {found.confidence_level:g} intervals, "
+        "method exact"
+    )
+    certify = () if found.target is None else (f"more to certify {found.target:g}",)
+    chance = (
+        ()
+        if found.target is None or found.more is None
+        else (f"chance after {found.more:,} more",)
+    )
+    table = Table(
+        "class",
+        "labelled",
+        f"more for {found.width:g} wide",
+        "more for balanced",
+        *certify,
+        *chance,
+    )
+    for one in found.classes:
+        row = [one.name, f"{one.labelled:,}"]
+        row += [_more(one.for_width), _more(one.for_balanced_width)]
+        row += [_more(one.to_certify) for _ in certify]
+        row += [
+            "" if one.chance_to_certify is None else f"{one.chance_to_certify:.4f}"
+            for _ in chance
+        ]
+        table.add_row(*row)
+    print_table(table)
+    if found.for_balanced_width is not None:
+        click.echo(
+            f"{found.for_balanced_width:,} more labels in all bring the balanced "
+            f"interval to a width of {found.width:g}."
+        )
+    click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
+
+
+def _more(labels: int | None) -> str:
+    return "unreachable" if labels is None else f"{labels:,}"

@@ -1,0 +1,1 @@
+"""Counts, intervals, history."""

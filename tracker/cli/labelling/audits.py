@@ -1,0 +1,81 @@
+"""The commands around audits of a fixed set of queries."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from tracker.cli.exports import file_options, write_file
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings, now
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import parse_input
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.auditing.audit_reasons import list_draw_rows
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import create_audit, get_audit
+from tracker.services.wording import dump_instant
+from tracker.storage.base import dump_id
+from tracker.storage.labelling.audits import list_audits
+
+
+@click.group()
+def audits() -> None:
+    """Begin, list and export audits, which need the fewest labels."""
+
+
+@audits.command()
+@click.argument("detector")
+@click.option("--name", required=True, help="Unique among those of the detector.")
+@click.option("--version", help="The version; by default the newest; * is all.")
+@click.option(
+    "--since", help="Only queries asked from then on, such as 2026-01-31T00:00:00Z."
+)
+@click.option("--until", help="Only queries asked before this instant.")
+@click.option("--where", multiple=True, help="Such as metadata.camera:north.")
+@click.option("--aim", default="balanced", show_default=True, help="Or a class.")
+@click.option(
+    "--half-width", type=float, help="The goal: half the width of the interval."
+)
+@click.option("--target", type=float, help="Or: what it is to lie above or below.")
+@click.option("--seed", help="A seed, to get the same draws again.")
+def create(detector: str, where: tuple[str, ...], **said: Any) -> None:
+    """Start an audit of queries of DETECTOR, and print its id."""
+    values = {name: value for name, value in said.items() if value is not None}
+    new = parse_input(NewAudit, {**values, "where": list(where)})
+    with connected(load_settings()) as database, database.write() as session:
+        found = get_open_detector(session, detector)
+        audit = create_audit(session, found, new, by())
+        click.echo(dump_id("aud", audit.id))
+
+
+@audits.command(name="list")
+@click.argument("detector")
+def list_them(detector: str) -> None:
+    """List the audits of DETECTOR with their intervals, the newest first."""
+    table = Table("id", "name", "queries", "labels", "balanced accuracy", "begun")
+    with connected(load_settings()) as database, database.read() as session:
+        found = get_detector(session, detector)
+        for audit in list_audits(session, found.id, limit=None):
+            estimate = get_audit_estimate(session, audit, computed_at=now()).estimate
+            balanced = estimate.balanced
+            table.add_row(
+                dump_id("aud", audit.id),
+                audit.name,
+                f"{audit.queries:,}",
+                f"{estimate.labels:,}",
+                f"{balanced.low:.4f} to {balanced.high:.4f}",
+                dump_instant(audit.created_at),
+            )
+    print_table(table)
+
+
+@audits.command()
+@click.argument("audit")
+@file_options
+def export(audit: str, format_name: str, output: Path | None) -> None:
+    """Write the draws of AUDIT in order: chance, query, prediction and label."""
+    with connected(load_settings()) as database, database.read() as session:
+        columns, rows = list_draw_rows(session, get_audit(session, audit))
+    write_file(format_name, columns, rows, output)

@@ -1,0 +1,122 @@
+"""The commands around resampling studies."""
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from tracker.cli.exports import file_options, write_file
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.labelling.studies import (
+    KINDS,
+    add_study,
+    get_study,
+    parse_study,
+    read_rounds,
+)
+from tracker.services.labelling.study_intervals import (
+    build_study_report,
+    list_study_rows,
+)
+from tracker.services.wording import dump_instant
+from tracker.storage.base import dump_id
+from tracker.storage.labelling.studies import list_studies
+
+
+@click.group()
+def studies() -> None:
+    """Add, list, show and export resampling studies."""
+
+
+@studies.command()
+@click.argument("detector")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", required=True, help="Unique among those of the detector.")
+@click.option("--kind", type=click.Choice(list(KINDS)), required=True)
+@click.option("--version", help="The version that was studied.")
+@click.option("--note", help="A note on how the study was done.")
+@click.option(
+    "--added-by",
+    default="command line",
+    show_default=True,
+    help="The author of the study.",
+)
+def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
+    detector: str,
+    file: Path,
+    name: str,
+    kind: str,
+    version: str | None,
+    note: str | None,
+    added_by: str,
+) -> None:
+    """Add the rounds in FILE to DETECTOR as a study, and print its id.
+
+    FILE is CSV, JSON Lines, JSON or Parquet, as its name says, with the columns
+    validation, training and no_information, or accuracy.  The same again adds
+    nothing.
+    """
+    with file.open("rb") as stream:
+        rounds = read_rounds(stream, file.suffix)
+    said = {"name": name, "kind": kind, "version": version, "note": note}
+    new = parse_study({**said, "rounds": rounds})
+    with connected(load_settings()) as database, database.write() as session:
+        found = get_open_detector(session, detector)
+        study, _ = add_study(session, found, new, by().credit(added_by))
+        click.echo(dump_id("stu", study.id))
+
+
+@studies.command(name="list")
+@click.argument("detector")
+def list_them(detector: str) -> None:
+    """List the studies of DETECTOR, the newest first."""
+    table = Table("id", "name", "kind", "version", "rounds", "added")
+    with connected(load_settings()) as database, database.read() as session:
+        for study in list_studies(session, get_detector(session, detector).id):
+            table.add_row(
+                dump_id("stu", study.id),
+                study.name,
+                study.kind,
+                study.version or "",
+                f"{study.rounds:,}",
+                dump_instant(study.created_at),
+            )
+    print_table(table)
+
+
+@studies.command()
+@click.argument("study")
+@click.option(
+    "--confidence-level",
+    type=float,
+    help="The confidence level; by default the detector's.",
+)
+def show(study: str, confidence_level: float | None) -> None:
+    """Show the intervals of STUDY, all of which are approximations."""
+    with connected(load_settings()) as database, database.read() as session:
+        report = build_study_report(
+            session, get_study(session, study), confidence_level=confidence_level
+        )
+    table = Table("method", "mean accuracy", "interval", "rounds")
+    for one in report.intervals:
+        table.add_row(
+            one.method,
+            f"{one.accuracy:.4f}",
+            f"{one.low:.4f} to {one.high:.4f} at {report.confidence_level:g}",
+            f"{report.study.rounds:,}",
+        )
+    print_table(table)
+    for one in report.intervals:
+        click.echo(f"{one.method}: {one.meaning}")
+
+
+@studies.command()
+@click.argument("study")
+@file_options
+def export(study: str, format_name: str, output: Path | None) -> None:
+    """Write the rounds of STUDY as they were added."""
+    with connected(load_settings()) as database, database.read() as session:
+        rows = list_study_rows(session, get_study(session, study))
+    write_file(format_name, list(rows[0]), rows, output)

@@ -1,0 +1,1 @@
+"""Running it: backup, schema, leases, retention."""

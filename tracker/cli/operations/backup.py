@@ -1,0 +1,140 @@
+"""The commands backup and restore."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from tracker.cli.setup import connected, load_settings, now
+from tracker.errors import InvalidInputError
+from tracker.services.operations.backup import Manifest, OnProgress, create_backup
+from tracker.services.operations.restore import check_is_empty, open_backup
+from tracker.storage.images import open_image_store
+
+_MOST_SHOWN = 20
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
+def backup(file: Path, *, overwrite: bool) -> None:
+    """Write everything to FILE while the service runs.
+
+    FILE holds every label that was acknowledged before the command began, and
+    all images.  It can be restored into SQLite and into PostgreSQL, whichever of
+    them it is from.  The status is 1 if an image is missing or damaged: the rest
+    is in FILE all the same.
+    """
+    if file.exists() and not overwrite:
+        raise click.ClickException(
+            f"{file} exists already; --overwrite replaces it, once the new one is whole"
+        )
+    if not file.parent.is_dir():
+        raise click.ClickException(f"there is no folder {file.parent}; make it first")
+    settings = load_settings()
+    images = open_image_store(settings)
+    begun = now()
+    with (
+        _errors_named(file),
+        # An empty one is not the one that was meant.
+        connected(settings, fill=False) as database,
+        _shown() as on_progress,
+        create_backup(file, on_progress, key=settings.backup_key) as writer,
+    ):
+        with database.read() as session:
+            writer.add_tables(session)
+        missing = writer.add_images(images)
+        manifest = writer.add_manifest(created_at=begun)
+    for name in missing[:_MOST_SHOWN]:
+        click.echo(
+            f"The image {name} is missing or damaged, so {file} does not have it.",
+            err=True,
+        )
+    click.echo(
+        f"{file} holds {_described(manifest)}, "
+        f"{file.stat().st_size / 1e6:,.1f} MB in all."
+    )
+    if missing:
+        raise click.ClickException(
+            f"{_counted(len(missing), 'image is', 'images are')} missing; whatever "
+            "else there is was saved"
+        )
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def restore(file: Path) -> None:
+    """Restore the backup FILE into an empty database.
+
+    FILE is checked to the last byte first.  Then everything is written or
+    nothing, and a database that holds anything already is refused.
+    """
+    settings = load_settings()
+    images = open_image_store(settings)
+    with (
+        _errors_named(file),
+        _shown() as on_progress,
+        open_backup(file, on_progress, key=settings.backup_key) as reader,
+        connected(settings) as database,
+    ):
+        with database.read() as session:
+            check_is_empty(session)
+        # Before the rows that name them, and not within the transaction: the
+        # database would give up on one that waits for many files.
+        reader.write_images(images)
+        with database.write() as session:
+            reader.write_tables(session)
+    click.echo(
+        f"The database holds {_described(reader.manifest)}. "
+        "tracker recompute --all checks them against a recount."
+    )
+
+
+def _described(manifest: Manifest) -> str:
+    rows = {entry.name: entry.rows for entry in manifest.tables}
+    return (
+        f"{_counted(rows['detectors'], 'detector', 'detectors')}, "
+        f"{_counted(rows['queries'], 'query', 'queries')}, "
+        f"{_counted(rows['labels'], 'label', 'labels')}, "
+        f"{_counted(rows['snapshots'], 'snapshot', 'snapshots')} and "
+        f"{_counted(manifest.images, 'image', 'images')}"
+    )
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
+@contextmanager
+def _shown() -> Iterator[OnProgress]:
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.completed:,}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task("Beginning", total=None)
+        done: dict[str, int] = {}
+
+        def on_progress(doing: str, number: int) -> None:
+            done[doing] = done.get(doing, 0) + number
+            progress.update(task, completed=done[doing], description=doing)
+
+        yield on_progress
+
+
+@contextmanager
+def _errors_named(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except InvalidInputError as error:
+        said = "; ".join(wrong.message for wrong in error.errors)
+        raise click.ClickException(f"{file}: {said}") from error
+    except OSError as error:
+        raise click.ClickException(
+            f"{error.filename or file}: {error.strerror or error}"
+        ) from error

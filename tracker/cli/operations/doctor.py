@@ -1,0 +1,64 @@
+"""The command doctor."""
+
+import sys
+
+import click
+from sqlalchemy.orm import Session
+
+from tracker.cli.setup import connected, load_settings, now
+from tracker.services.operations.doctor import (
+    Problem,
+    check_detector,
+    check_image,
+    check_imports,
+)
+from tracker.storage.detectors import list_detectors
+from tracker.storage.images import ImageStore, open_image_store
+from tracker.storage.operations import schema
+from tracker.storage.operations.backup import iter_image_names
+
+_MOST_SHOWN = 50
+
+
+@click.command()
+def doctor() -> None:
+    """Report what is wrong with the stored data and how to fix it; change nothing.
+
+    The schema, the running counts, the newest snapshots, the last runs, the background
+    imports and the images are checked while the service keeps running.  The status is
+    1 if anything is wrong.
+    """
+    settings = load_settings()
+    images = open_image_store(settings)
+    with connected(settings, fill=False) as database, database.read() as session:
+        problems = _check_detectors(session)
+        problems += check_imports(session, at=now())
+        # Looked at once the session has its snapshot: an image comes before the
+        # query that names it, and is never deleted.
+        named = set(iter_image_names(session))
+        unnamed = sum(name not in named for name in images.iter_names())
+        problems += _check_images(named, images)
+    if unnamed:
+        click.echo(f"Images that belong to no query, which does no harm: {unnamed:,}.")
+    for problem in problems[:_MOST_SHOWN]:
+        click.echo(f"Wrong: {problem.what}.\n  To fix it: {problem.remedy}.")
+    if problems:
+        raise click.ClickException(f"things that are wrong: {len(problems):,}")
+    click.echo(
+        f"Nothing is wrong: schema {schema.head_revision()}, counts, newest snapshots "
+        "and images agree."
+    )
+
+
+def _check_detectors(session: Session) -> list[Problem]:
+    problems: list[Problem] = []
+    detectors = list_detectors(session, has_archived=True)
+    with click.progressbar(detectors, label="Checking", file=sys.stderr) as bar:
+        for detector in bar:
+            problems += check_detector(session, detector)
+    return problems
+
+
+def _check_images(named: set[str], images: ImageStore) -> list[Problem]:
+    with click.progressbar(sorted(named), label="Images", file=sys.stderr) as bar:
+        return [wrong for name in bar if (wrong := check_image(name, images))]

@@ -1,0 +1,87 @@
+"""The hidden command prepare: checks that serving is possible.
+
+It runs in a process of its own, because most of what it imports is of no use to those
+that only supervise others; see prepared.py.
+"""
+
+import os
+
+import click
+
+from tracker.cli.logs import configure_logging
+from tracker.cli.operations.prepared import Prepared
+from tracker.cli.setup import (
+    by,
+    check_host,
+    check_port,
+    connect,
+    is_loopback,
+    load_settings,
+    reach,
+)
+from tracker.services.people.accounts import create_account, find_admin_without_password
+from tracker.services.people.sign_ins import create_link
+from tracker.storage.database import Database
+from tracker.storage.images import open_image_store
+from tracker.storage.operations import schema
+from tracker.storage.people.accounts import list_accounts
+from tracker.web.people.provider import check_provider
+from tracker.words import ADMIN
+
+# What ran here before may need a moment to end; two at one port would each get some of
+# the requests.
+_PATIENCE_SECONDS = 5.0
+
+
+@click.command(hidden=True)
+@click.option("--host", required=True)
+@click.option("--port", required=True, type=int)
+@click.option("--upgrade", is_flag=True, help="Upgrade the database, and make a link.")
+def prepare(host: str, port: int, *, upgrade: bool) -> None:
+    """Check that serving is possible, and print what those who serve need to know."""
+    settings = load_settings()
+    configure_logging(settings.log_level)
+    open_image_store(settings)
+    database = reach(settings) if upgrade else connect(settings)
+    try:
+        if upgrade:
+            schema.upgrade(database)
+        address = check_host(settings, host)
+        check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
+        settings.load_secret_key()
+        check_provider(settings)
+        is_local = is_loopback(address)
+        if upgrade and not (is_local or settings.public_url or settings.trusted_hosts):
+            click.echo(
+                "Others are let in once TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS "
+                "says by which name they come.",
+                err=True,
+            )
+        prepared = Prepared(
+            address=address,
+            processes=settings.web_processes or count_processes(database),
+            connections=settings.web_connections,
+            log_level=settings.log_level,
+            url=settings.public_url,
+            link=_make_link(database) if upgrade and is_local else None,
+        )
+    finally:
+        database.close()
+    click.echo(prepared.dump())
+
+
+def count_processes(database: Database) -> int:
+    """Return how many web processes are of use: SQLite has one writer at a time.
+
+    More than four would open more connections than PostgreSQL takes by itself.
+    """
+    return 1 if database.is_sqlite else min(len(os.sched_getaffinity(0)), 4)
+
+
+def _make_link(database: Database) -> str | None:
+    """Return what a link shows that signs in as the admin, who could not otherwise."""
+    with database.write() as session:
+        if not list_accounts(session):
+            create_account(session, "admin", ADMIN, by())
+        admin = find_admin_without_password(session)
+        return None if admin is None else create_link(session, admin, by())

@@ -1,0 +1,63 @@
+"""What those who supervise others have to know, and how they ask for it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What serving needs, after all checks."""
+
+    address: str
+    processes: int
+    connections: int
+    log_level: str
+    # Where people find it, if the settings say so.
+    url: str | None
+    # A secret: it signs in as the admin, where only somebody at this machine reads it.
+    link: str | None
+
+    def dump(self) -> str:
+        """Return all of it as one line."""
+        return json.dumps(asdict(self))
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The option that hands it on, without the secret: others see the command."""
+        return "--prepared", replace(self, link=None).dump()
+
+
+def load(line: str) -> Prepared:
+    """Read what ``dump`` returned."""
+    return Prepared(**json.loads(line))
+
+
+def prepare(
+    host: str, port: int, environ: Mapping[str, str], *, upgrade: bool
+) -> Prepared:
+    """Check that serving is possible, and *upgrade* the database if told so.
+
+    Ends this process with the status of the other one where it is not.
+    """
+    words = ["prepare", "--host", host, "--port", str(port)]
+    with subprocess.Popen(  # noqa: S603 - our own command.
+        [sys.executable, "-m", "tracker", *words, *(["--upgrade"] if upgrade else [])],
+        env=dict(environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stderr:
+            click.echo(line, err=True, nl=False)
+        # One line, which fits into the pipe.
+        told = process.stdout.read()
+    if process.returncode:
+        sys.exit(process.returncode)
+    return load(told)

@@ -1,0 +1,111 @@
+"""Processes that start together and end together."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+
+import structlog
+
+log = structlog.get_logger("tracker.serve")
+
+_GRACE_SECONDS = 35.0
+# A process that ends sooner never worked: its port is taken, say.
+_SHORTEST_LIFE_SECONDS = 5.0
+# One that is killed again and again must not take the whole machine.
+_PAUSE_SECONDS = 1.0
+
+
+def watch_parent(parent: int, on_gone: Callable[[], None]) -> None:
+    """Call *on_gone* once this process has another parent than *parent*.
+
+    A parent that is killed cannot stop its children; without this they would
+    keep the port and the database.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        on_gone()
+        time.sleep(_GRACE_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watch-parent").start()
+
+
+class Supervisor:
+    """Run commands of this program side by side, and restart a process that dies."""
+
+    def __init__(
+        self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]
+    ) -> None:
+        """Prepare to run *commands* by name, in *environ*."""
+        self._commands = commands
+        self._environ = dict(environ)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._begun: dict[str, float] = {}
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Start every command, and stop them all on SIGTERM or SIGINT."""
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            self._stop.set()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        for name in self._commands:
+            self._start(name)
+
+    def _start(self, name: str) -> None:
+        command = [sys.executable, "-m", "tracker", *self._commands[name]]
+        self._running[name] = subprocess.Popen(  # noqa: S603 - our own commands.
+            [*command, "--parent", str(os.getpid())],
+            env=self._environ,
+        )
+        self._begun[name] = time.monotonic()
+
+    def wait(self, each_tick: Callable[[], None] = lambda: None) -> int:
+        """Wait until told to stop, and return the exit status.
+
+        *each_tick* is called about five times a second.
+        """
+        try:
+            while not self._stop.wait(0.2):
+                each_tick()
+                if not self._revive():
+                    return 1
+            return 0
+        finally:
+            self._end_all()
+
+    def _revive(self) -> bool:
+        """Restart dead processes; return False if one died at once and never worked."""
+        for name, process in self._running.items():
+            if process.poll() is None or self._stop.is_set():
+                continue
+            is_young = time.monotonic() - self._begun[name] < _SHORTEST_LIFE_SECONDS
+            # Killed or stopped from outside, whenever that was, is no fault of its own.
+            if is_young and process.returncode > 0:
+                log.error("ended at once", process=name, status=process.returncode)
+                return False
+            log.error("died; restarting", process=name, status=process.returncode)
+            if is_young and self._stop.wait(_PAUSE_SECONDS):
+                return True
+            self._start(name)
+        return True
+
+    def _end_all(self) -> None:
+        for process in self._running.values():
+            process.terminate()
+        deadline = time.monotonic() + _GRACE_SECONDS
+        for process in self._running.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

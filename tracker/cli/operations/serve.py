@@ -1,0 +1,86 @@
+"""The command serve: the whole product in one process group."""
+
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+
+import click
+
+from tracker.cli.logs import configure_logging
+from tracker.cli.operations.prepared import Prepared, prepare
+from tracker.cli.operations.processes import Supervisor
+from tracker.errors import ConfigurationError
+
+# A machine that does other work may take that long to import everything.
+_START_SECONDS = 120.0
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+def serve(host: str, port: int) -> None:
+    """Run all of Tracker: the database upgraded, web server and worker started."""
+    environ = os.environ  # noqa: TID251 - for the children.
+    prepared = prepare(host, port, environ, upgrade=True)
+    configure_logging(prepared.log_level)
+    sys.exit(run(host, port, environ, prepared))
+
+
+def announce(url: str, link: str | None) -> None:
+    """Print where Tracker is, and the link if there is one."""
+    click.echo(f"Tracker is at {url}")
+    if link is not None:
+        click.echo(
+            "Sign in as admin by this link; it works once and for an hour:\n"
+            f"  {url}/sign-in?token={link}"
+        )
+
+
+def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
+    host: str,
+    port: int,
+    environ: Mapping[str, str],
+    prepared: Prepared,
+    *,
+    on_ready: Callable[[str, str | None], None] = announce,
+    each_tick: Callable[[], None] = lambda: None,
+) -> int:
+    """Start web server and worker, and return the exit status when they have ended."""
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}"
+    supervisor = Supervisor(
+        {
+            "web": ["web", "--host", host, "--port", str(port), *prepared.words],
+            "worker": ["worker"],
+        },
+        environ,
+    )
+    supervisor.start()
+    state = {"is_ready": False, "begun": time.monotonic()}
+
+    def tick() -> None:
+        if state["is_ready"]:
+            each_tick()
+        elif _answers(url):
+            state["is_ready"] = True
+            on_ready(prepared.url or url, prepared.link)
+        elif time.monotonic() - state["begun"] > _START_SECONDS:
+            raise ConfigurationError(
+                f"{url} does not answer after {_START_SECONDS:.0f} seconds"
+            )
+
+    return supervisor.wait(tick)
+
+
+def _answers(url: str) -> bool:
+    # By a name that the server always knows, whatever address it listens at.
+    known = {"Host": "localhost"}
+    request = urllib.request.Request(f"{url}/healthz", headers=known)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

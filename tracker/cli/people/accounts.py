@@ -1,0 +1,211 @@
+"""The commands around accounts."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.table import Table
+from sqlalchemy.orm import Session
+
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings
+from tracker.services.people import accounts as services
+from tracker.services.people.second_factors import reset_second_factor
+from tracker.services.people.sign_ins import (
+    INVITATION_LASTS,
+    create_link,
+    invite,
+    sign_out_everywhere,
+)
+from tracker.services.wording import dump_instant
+from tracker.storage.base import dump_id
+from tracker.storage.people.accounts import Account, list_accounts, list_detector_ids
+from tracker.words import ADMIN, ROLES
+
+_NOWHERE = "http://127.0.0.1:8000"
+_sight = (
+    click.option(
+        "--detector",
+        "detectors",
+        multiple=True,
+        help="A detector that the account sees; repeatable.",
+    ),
+    click.option(
+        "--all-detectors", is_flag=True, help="The account sees every detector."
+    ),
+)
+
+
+@click.group()
+def accounts() -> None:
+    """Make, list, change and disable the accounts of people."""
+
+
+@accounts.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), required=True)
+@_sight[0]
+@_sight[1]
+@click.option("--password", "has_password", is_flag=True, help="Ask for a password.")
+def create(
+    name: str,
+    role: str,
+    detectors: tuple[str, ...],
+    all_detectors: bool,
+    has_password: bool,
+) -> None:
+    """Make an account, and print the link to sign in by or ask for a password.
+
+    An admin sees every detector, anybody else only those that are given.
+    """
+    password = _ask_password() if has_password else None
+    settings = load_settings()
+    with connected(settings) as database, database.write() as session:
+        made = services.create_account(
+            session,
+            name,
+            role,
+            by(),
+            detectors=detectors,
+            has_all_detectors=all_detectors,
+            password=password,
+        )
+        if password is not None:
+            return
+        link = create_link(session, made, by(), lasts=INVITATION_LASTS)
+    _print_link(settings.public_url, link)
+
+
+@accounts.command(name="list")
+def list_them() -> None:
+    """List the accounts."""
+    table = Table("name", "role", "sees", "made", "state")
+    with connected(load_settings()) as database, database.read() as session:
+        for row in list_accounts(session):
+            state = "in use" if row.password_hash or row.identity else "no password yet"
+            if row.disabled_at is not None:
+                state = f"disabled {dump_instant(row.disabled_at)}"
+            seen = _describe_sight(session, row)
+            made = dump_instant(row.created_at)
+            table.add_row(row.name, row.role, seen, made, state)
+    print_table(table)
+
+
+def _describe_sight(session: Session, row: Account) -> str:
+    if row.role == ADMIN or row.has_all_detectors:
+        return "all"
+    given = list_detector_ids(session, row.id)
+    return ", ".join(dump_id("det", number) for number in given) or "none"
+
+
+@accounts.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES))
+@_sight[0]
+@_sight[1]
+@click.option("--no-detectors", is_flag=True, help="The account sees no detector.")
+def change(
+    name: str,
+    role: str | None,
+    detectors: tuple[str, ...],
+    all_detectors: bool,
+    no_detectors: bool,
+) -> None:
+    """Change the role of an account, or which detectors it sees."""
+    changes_sight = detectors or all_detectors or no_detectors
+    with _changed(name) as (session, row):
+        services.change_account(
+            session,
+            row,
+            by(),
+            role=role,
+            detectors=detectors if changes_sight else None,
+            has_all_detectors=all_detectors,
+        )
+    click.echo(f"{name} is changed.")
+
+
+@accounts.command()
+@click.argument("name")
+def disable(name: str) -> None:
+    """Let nobody in by the account NAME any more, at once."""
+    with _changed(name) as (session, row):
+        services.disable_account(session, row, by())
+    click.echo(f"{name} is disabled, and signed out everywhere.")
+
+
+@accounts.command()
+@click.argument("name")
+def enable(name: str) -> None:
+    """Let the account NAME in again."""
+    with _changed(name) as (session, row):
+        services.enable_account(session, row, by())
+    click.echo(f"{name} is enabled.")
+
+
+@accounts.command()
+@click.argument("name")
+def password(name: str) -> None:
+    """Give the account NAME a new password, and sign it out everywhere.
+
+    It is asked for on a terminal; elsewhere it is the first line of the standard
+    input.
+    """
+    with connected(load_settings()) as database, database.read() as session:
+        services.get_account(session, name)
+    text = _ask_password()
+    with _changed(name) as (session, row):
+        services.set_password(session, row, text, by())
+    click.echo(f"{name} has a new password.")
+
+
+@accounts.command()
+@click.argument("name")
+def link(name: str) -> None:
+    """Print a link that signs in as NAME once, within seven days."""
+    with _changed(name) as (session, row):
+        made = invite(session, row, by())
+    _print_link(load_settings().public_url, made)
+
+
+@accounts.command(name="reset-second-step")
+@click.argument("name")
+def reset_second_step(name: str) -> None:
+    """Let the account NAME in without its second step, until it sets up a new one."""
+    with _changed(name) as (session, row):
+        reset_second_factor(session, row, by())
+    click.echo(f"{name} signs in without a second step until it sets up a new one.")
+
+
+@accounts.command(name="sign-out")
+@click.argument("name")
+def sign_out(name: str) -> None:
+    """Sign the account NAME out of every browser."""
+    with _changed(name) as (session, row):
+        sign_out_everywhere(session, row, by())
+    click.echo(f"{name} is signed out everywhere.")
+
+
+@contextmanager
+def _changed(name: str) -> Iterator[tuple[Session, Account]]:
+    with connected(load_settings()) as database, database.write() as session:
+        yield session, services.get_account(session, name)
+
+
+def _print_link(public_url: str, text: str) -> None:
+    click.echo(f"{public_url or _NOWHERE}/sign-in?token={text}")
+    click.echo("It signs in once, within seven days.", err=True)
+    if not public_url:
+        click.echo(
+            f"TRACKER_PUBLIC_URL is not set: where your server is not at {_NOWHERE}, "
+            "put its address in the place of that.",
+            err=True,
+        )
+
+
+def _ask_password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    text: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return text

@@ -1,0 +1,84 @@
+"""The commands around API keys."""
+
+from datetime import datetime
+
+import click
+from rich.table import Table
+
+from tracker.cli.printing import print_table
+from tracker.cli.setup import by, connected, load_settings
+from tracker.services.people.keys import create_key, revoke_key
+from tracker.services.wording import dump_instant
+from tracker.storage.people.api_keys import list_keys
+from tracker.words import ROLES
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke API keys."""
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), required=True)
+@click.option(
+    "--detector",
+    "detectors",
+    multiple=True,
+    help="A detector that the key sees; repeatable. Without it, all.",
+)
+@click.option("--expires", help="How long it is valid, such as 90d or 12w.")
+@click.option("--owner", help="The person responsible for it; by default you.")
+def create(
+    name: str,
+    role: str,
+    detectors: tuple[str, ...],
+    expires: str | None,
+    owner: str | None,
+) -> None:
+    """Make an API key and print it; it can never be shown again."""
+    with connected(load_settings()) as database, database.write() as session:
+        text = create_key(
+            session,
+            name,
+            role,
+            by(),
+            detectors=detectors or None,
+            expires=expires,
+            owner=owner,
+        )
+    click.echo(text)
+
+
+@keys.command(name="list")
+def list_them() -> None:
+    """List the API keys, without the keys themselves."""
+    table = Table("name", "role", "owner", "made", "expires", "last used", "revoked")
+    with connected(load_settings()) as database, database.read() as session:
+        for key in list_keys(session):
+            instants = (
+                key.created_at,
+                key.expires_at,
+                key.last_used_at,
+                key.revoked_at,
+            )
+            table.add_row(key.name, key.role, key.owner or "", *map(_show, instants))
+    print_table(table)
+
+
+def _show(instant: datetime | None) -> str:
+    return "" if instant is None else dump_instant(instant)
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def revoke(name: str, *, yes: bool) -> None:
+    """Revoke the key NAME at once."""
+    if not yes:
+        click.confirm(
+            f"Programs that use the key {name} will be refused. Go on?", abort=True
+        )
+    with connected(load_settings()) as database, database.write() as session:
+        revoke_key(session, name, by())
+    click.echo(f"The key {name} is revoked.")

@@ -1,0 +1,20 @@
+"""/device-api/v1, which the Groundlight SDK speaks: only its endpoint changes."""
+
+from flask import Flask
+from flask_wtf.csrf import CSRFProtect
+
+from tracker.groundlight import detectors, evaluation, people, queries
+from tracker.groundlight.routes import reword_problem, routes
+
+__all__ = ["register"]
+
+# Each of them adds its calls to the routes.
+_NOUNS = (detectors, queries, evaluation, people)
+
+
+def register(app: Flask, csrf: CSRFProtect) -> None:
+    """Add the device API to *app*."""
+    # A program shows a key with every request and has no cookie to steal.
+    csrf.exempt(routes)
+    app.register_blueprint(routes)
+    app.after_request(reword_problem)

@@ -1,0 +1,127 @@
+"""What the SDK sends: bodies and parameters, read strictly where they are known.
+
+What is unknown is passed by, because each version of the SDK sends some more.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from tracker.services.device import BINARY
+from tracker.services.fields import Input, Key, KeyName, Metadata, Probability
+from tracker.services.fields import VersionName as Version
+from tracker.services.strict_json import load_json
+
+
+class Body(Input):
+    """Base of what the SDK sends."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _strip(value: object) -> object:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _decode(value: object) -> object:
+    """Return the object in *value*, URL-safe Base64 of JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        text = base64.urlsafe_b64decode(value.encode() + b"=" * (-len(value) % 4))
+        return load_json(text)
+    except (ValueError, binascii.Error) as error:
+        raise ValueError("it must be URL-safe Base64 of a JSON object") from error
+
+
+def _read_number(value: object) -> object:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _write_number(value: object) -> object:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+_Words = Annotated[str, BeforeValidator(_strip)]
+_Metadata = Annotated[Metadata | None, BeforeValidator(_decode)]
+_Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
+
+
+class NewDetectorBody(Body):
+    """A new detector."""
+
+    name: _Words
+    query: _Words
+    group_name: KeyName | None = None
+    confidence_threshold: Probability | None = None
+    patience_time: _Patience | None = None
+    metadata: _Metadata = None
+    mode: str = BINARY
+    mode_configuration: dict[str, Any] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is said of it that Tracker keeps beside the detector."""
+        names = {"group_name", "confidence_threshold", "patience_time", "metadata"}
+        return self.model_dump(include=names, exclude_none=True)
+
+
+class DetectorPatch(Body):
+    """The fields of a detector to change."""
+
+    name: _Words | None = None
+    confidence_threshold: Probability | None = None
+    patience_time: _Patience | None = None
+    status: Literal["ON", "OFF"] | None = None
+    escalation_type: Literal["STANDARD", "NO_HUMAN_LABELING"] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What Tracker keeps of it beside the detector."""
+        return self.model_dump(exclude={"name"}, exclude_none=True)
+
+
+class GroupBody(Body):
+    """A group to be made."""
+
+    name: KeyName
+
+
+class QueryParameters(Body):
+    """What stands in the address of a new image query."""
+
+    detector_id: str
+    metadata: _Metadata = None
+    confidence_threshold: Annotated[
+        Probability | None, BeforeValidator(_read_number)
+    ] = None
+    patience_time: Annotated[_Patience | None, BeforeValidator(_read_number)] = None
+    image_query_id: str | None = None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is wanted of this query alone, and goes back in the answer."""
+        names = {"confidence_threshold", "patience_time"}
+        return self.model_dump(include=names, exclude_none=True)
+
+
+class Prediction(Body):
+    """What a detector said, as it stands in the metadata of an image query."""
+
+    confidence: Probability | None = None
+    version: Annotated[Version | None, BeforeValidator(_write_number)] = None
+    input: Annotated[Key | None, BeforeValidator(_write_number)] = None
+
+
+class LabelBody(Body):
+    """The ground truth of an image query."""
+
+    label: str | int | None
+    image_query_id: str
+    rois: list[Any] | None = None

@@ -1,0 +1,202 @@
+"""Image queries and their labels."""
+
+from typing import Any
+
+from flask import Response, request
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError, NotFoundError
+from tracker.groundlight.bodies import LabelBody, Prediction, QueryParameters
+from tracker.groundlight.detectors import find_detector
+from tracker.groundlight.modes import RESULT_TYPES, dump_result, read_class
+from tracker.groundlight.routes import (
+    dump_page,
+    naming,
+    once,
+    read_body,
+    read_place,
+    routes,
+)
+from tracker.http import account, by, context, database, requires
+from tracker.services.device import get_settings
+from tracker.services.fields import parse_input
+from tracker.services.images import MEDIA_TYPES, clean_image
+from tracker.services.people.access import check_sees
+from tracker.services.queries import DEFAULT_VERSION, NewQuery, load_metadata, log_query
+from tracker.services.waiting import NewWaiting, add_waiting, find_any, label_any
+from tracker.services.wording import dump_instant, missing
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.queries import Query
+from tracker.storage.waiting import WaitingQuery, list_page
+from tracker.words import UNCLEAR
+
+AnyQuery = Query | WaitingQuery
+BY_PEOPLE, BY_DETECTOR = "USER", "ALGORITHM"
+
+
+def _dump_query(
+    session: Session, query: AnyQuery, said: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    detector = session.get_one(Detector, query.detector_id)
+    settings = get_settings(session, detector)
+    asked_at = query.asked_at if isinstance(query, Query) else query.created_at
+    result = None
+    label = _current_label(query)
+    if label is not None:
+        # Without a confidence the SDK would wait for one until its time is up.
+        result = dump_result(settings, label, 1.0, BY_PEOPLE)
+    elif isinstance(query, Query):
+        confidence = query.confidence
+        result = dump_result(settings, query.predicted, confidence, BY_DETECTOR)
+    return {
+        "id": dump_id("iq", query.id),
+        "type": "image_query",
+        "created_at": dump_instant(asked_at),
+        "query": detector.question,
+        "detector_id": dump_id("det", detector.id),
+        "result_type": RESULT_TYPES[settings.mode],
+        "result": result,
+        "done_processing": label is not None,
+        "confidence_threshold": settings.confidence_threshold,
+        "patience_time": settings.patience_time,
+        "metadata": load_metadata(query),
+        "rois": None,
+        "text": None,
+        **(said or {}),
+    }
+
+
+def _current_label(query: AnyQuery) -> str | None:
+    if isinstance(query, Query):
+        return query.label
+    return str(query.labels[-1]["label"]) if query.labels else None
+
+
+@routes.post("/image-queries")
+@requires("editor")
+def submit_query() -> Response:
+    """Log an image, with the prediction in its metadata if it is there."""
+    asked = parse_input(QueryParameters, request.args.to_dict())
+    if asked.image_query_id is not None:
+        raise InvalidInputError.of(
+            "image_query_id", "Ids are given out here; leave it out."
+        )
+    with database().read() as session:
+        # Before the image is kept; and what others have looks like nothing.
+        check_sees(session, account(), "detectors", asked.detector_id)
+        find_detector(session, asked.detector_id)
+    image = clean_image(request.get_data())
+    name = context().images.put(image.content, image.suffix)
+
+    def submit(session: Session) -> tuple[dict[str, Any], int]:
+        detector = find_detector(session, asked.detector_id)
+        query = _add(session, detector, asked.metadata or {}, name)
+        return _dump_query(session, query, asked.said), 201
+
+    return once(submit, content=name)
+
+
+def _add(
+    session: Session, detector: Detector, metadata: dict[str, Any], image: str
+) -> AnyQuery:
+    kept = metadata or None
+    prediction = metadata.get("prediction", metadata.get("label"))
+    named = {
+        "confidence": metadata.get("confidence"),
+        "version": metadata.get("model_version", metadata.get("version")),
+        "input": metadata.get("input"),
+    }
+    if prediction is None:
+        # Other programs may mean other things by these words.
+        words = {key: value for key, value in named.items() if isinstance(value, str)}
+        words.pop("confidence", None)
+        with naming(input="metadata", version="metadata"):
+            waiting = parse_input(NewWaiting, {**words, "metadata": kept})
+        return add_waiting(session, detector, waiting, by(), image=image)
+    settings = get_settings(session, detector)
+    predicted = read_class(detector, settings, prediction, field="metadata")
+    if predicted == UNCLEAR:
+        raise InvalidInputError.of("metadata", '"UNCLEAR" is not a valid prediction.')
+    with naming(confidence="metadata", version="metadata", input="metadata"):
+        said = parse_input(Prediction, named)
+    new = NewQuery(
+        predicted=predicted,
+        confidence=said.confidence,
+        version=said.version or DEFAULT_VERSION,
+        input=said.input,
+        metadata=kept,
+    )
+    return log_query(session, detector, new, by(), image=image)[0]
+
+
+@routes.get("/image-queries")
+@requires("viewer")
+def list_queries() -> dict[str, Any]:
+    """List the queries of one detector or of all, the newest first."""
+    offset, size = read_place()
+    detector_id = request.args.get("detector_id")
+    with database().read() as session:
+        if detector_id is None:
+            seen = list_detectors(session, among=account().detectors)
+        else:
+            check_sees(session, account(), "detectors", detector_id)
+            seen = [find_detector(session, detector_id)]
+        ids = [one.id for one in seen]
+        count, found = list_page(session, ids, offset=offset, limit=size)
+        return dump_page(count, [_dump_query(session, query) for query in found])
+
+
+@routes.get("/image-queries/<id>")
+@requires("viewer")
+def get_query(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
+    """Look at a query; the SDK asks until its result is good enough."""
+    with database().read() as session:
+        return _dump_query(session, find_any(session, id, seen_by=by().name))
+
+
+@routes.get("/image-queries/<id>/image")
+@requires("viewer")
+def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
+    """Get the image of a query."""
+    with database().read() as session:
+        name = find_any(session, id).image
+    if name is None:
+        raise missing("image of the query", id)
+    try:
+        content = context().images.get(name)
+    except FileNotFoundError as error:
+        raise NotFoundError("the image is missing where images are kept") from error
+    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+@routes.post("/labels")
+@requires("labeler")
+def add_label() -> Response:
+    """Label a query; an earlier label stays in the label history."""
+    body = read_body(LabelBody)
+    if body.rois:
+        raise InvalidInputError.of(
+            "rois", "Tracker measures classifiers, which have no boxes; leave it out."
+        )
+
+    def add(session: Session) -> tuple[dict[str, Any], int]:
+        check_sees(session, account(), "image-queries", body.image_query_id)
+        query = find_any(session, body.image_query_id)
+        detector = session.get_one(Detector, query.detector_id)
+        settings = get_settings(session, detector)
+        label = read_class(detector, settings, body.label, field="label")
+        given = label_any(session, body.image_query_id, label, by())
+        return {
+            "annotations_requested": [],
+            "class_name": given.label,
+            "confidence": None,
+            "created_at": dump_instant(given.given_at),
+            # The SDK takes a number here and no id as all others are.
+            "detector_id": None,
+            "rois": None,
+            "source": "CUST",
+            "text": None,
+        }, 201
+
+    return once(add, content=body.model_dump_json())

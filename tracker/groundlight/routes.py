@@ -1,0 +1,138 @@
+"""What all calls of the device API share: pages, bodies, and how errors are worded."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, current_app, request
+from pydantic import ConfigDict
+from sqlalchemy.orm import Session
+
+from tracker.errors import FieldError, InvalidInputError, NotFoundError
+from tracker.http import DEVICE_API, is_device_request, read_json_body
+from tracker.once import answer_once
+from tracker.rates import limit_rate
+from tracker.services.fields import Input, parse_input
+from tracker.services.idempotency import HEADER
+from tracker.shapes import Shape
+from tracker.storage.base import parse_whole
+
+REQUEST_ID = "X-Request-Id"
+_USUAL_SIZE = 10
+_LARGEST_SIZE = 1_000
+_MOST_PAGES = 10**9
+_PROBLEM = "application/problem+json"
+# What the SDK and its programs expect, from Django REST framework.
+_DETAILS = {
+    401: "Authentication credentials were not provided or are wrong: ",
+    403: "You do not have permission to perform this action: ",
+    404: "Not found: ",
+}
+_MESSAGES = {"is required": "This field is required."}
+Item = TypeVar("Item")
+Body = TypeVar("Body", bound=Input)
+
+routes = Blueprint("device", __name__, url_prefix=f"{DEVICE_API}/v1")
+routes.before_request(limit_rate)
+
+
+def reword_problem(response: Response) -> Response:
+    """Say a problem as Django REST framework does: a detail, or a list by field."""
+    if not is_device_request() or response.mimetype != _PROBLEM:
+        return response
+    told = json.loads(response.get_data())
+    if response.status_code == 409:
+        # The SDK sends the same again after a 5xx, and after nothing else.
+        response.status_code = 503 if "Retry-After" in response.headers else 400
+    elif response.status_code == 422:
+        response.status_code = 400
+    body: dict[str, Any] = {
+        "detail": _DETAILS.get(response.status_code, "") + told["detail"]
+    }
+    if "errors" in told:
+        body = {}
+        for error in told["errors"]:
+            message = error["message"]
+            messages = body.setdefault(error["field"], [])
+            messages.append(_MESSAGES.get(message, message))
+    response.set_data(current_app.json.dumps(body))
+    response.content_type = "application/json"
+    return response
+
+
+def read_body(model: type[Body]) -> Body:
+    """Return the JSON object in the body as *model*."""
+    read_json_body()
+    value = request.get_json()
+    if not isinstance(value, dict):
+        raise InvalidInputError.of("non_field_errors", "Invalid data: send an object.")
+    return parse_input(model, value)
+
+
+def once(
+    work: Callable[[Session], tuple[dict[str, Any], int]], *, content: str
+) -> Response:
+    """Carry out *work* once, however often the SDK sends the same request."""
+
+    def answer(session: Session) -> tuple[Answer, int]:
+        body, status = work(session)
+        return Answer(**body), status
+
+    with naming(**{HEADER: REQUEST_ID}):
+        return answer_once(answer, content=content, header=REQUEST_ID)
+
+
+class Answer(Shape):
+    """An answer of whatever the SDK reads."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@contextmanager
+def naming(**fields: str) -> Iterator[None]:
+    """Give wrong fields the names that they have in this API."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            FieldError(fields.get(one.field.partition(".")[0], one.field), one.message)
+            for one in error.errors
+        ) from error
+
+
+def read_place() -> tuple[int, int]:
+    """Return the offset and the size of the requested page."""
+    size = _read_number("page_size", _USUAL_SIZE)
+    if size is None or size < 1:
+        size = _USUAL_SIZE
+    page = _read_number("page", 1)
+    if page is None or page < 1:
+        raise NotFoundError("invalid page")
+    size = min(size, _LARGEST_SIZE)
+    return (page - 1) * size, size
+
+
+def _read_number(name: str, usual: int) -> int | None:
+    number = parse_whole(request.args.get(name, str(usual)))
+    # So many pages of so many items are still a number that databases know.
+    return None if number is None or abs(number) >= _MOST_PAGES else number
+
+
+def dump_page(count: int, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a page of *count* items, with the addresses of those beside it."""
+    offset, size = read_place()
+    if offset and offset >= count:
+        raise NotFoundError("invalid page")
+    page = offset // size + 1
+    return {
+        "count": count,
+        "next": _address(page + 1) if offset + size < count else None,
+        "previous": _address(page - 1) if page > 1 else None,
+        "results": list(results),
+    }
+
+
+def _address(page: int) -> str:
+    return f"{request.base_url}?{urlencode({**request.args.to_dict(), 'page': page})}"

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: what models may ask, read-only, under a key."""

@@ -1,0 +1,104 @@
+"""Estimates in plain sentences, with their counts and intervals."""
+
+from tracker.charts.words import aloud, bounds, chosen, class_reading, plain
+from tracker.services.deciding.comparison import Comparison
+from tracker.services.deciding.planning import LabelPlan
+from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.slices import Slices
+from tracker.shapes import Accuracy
+
+_VERDICTS = {
+    "met": "is met",
+    "missed": "is missed",
+    "undecided": "is neither met nor missed yet",
+}
+_OUTCOMES = {
+    "better": "{new} is better than {old}",
+    "worse": "{new} is worse than {old}",
+    "undecided": "nothing shows yet which of {new} and {old} is better",
+}
+
+
+def say_estimate(estimate: Estimate) -> str:
+    """Return the balanced accuracy in a sentence."""
+    if not estimate.labels:
+        return f"{plain(estimate.name)} has no scored label yet; nothing is known."
+    name, version = plain(estimate.name), plain(estimate.version or "")
+    between = _bounds(estimate.balanced.low, estimate.balanced.high)
+    return (
+        f"With {chosen(estimate.confidence_level)} confidence the balanced accuracy of "
+        f"{name}, version {version}, lies between {between}: the mean of "
+        f"{len(estimate.classes):,} classes, with {sum(estimate.correct):,} of "
+        f"{estimate.labels:,} predictions correct."
+    )
+
+
+def explain(estimate: Estimate, plan: LabelPlan) -> str:
+    """Return what is known, what is decided, and what would tell more."""
+    said = [say_estimate(estimate)]
+    for one in estimate.classes:
+        reading, basis = class_reading(one)
+        said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
+    said.append(_say_decision(estimate.decision, estimate.no_decision_because))
+    if estimate.unclear or estimate.targeted_left_out:
+        said.append(
+            f"Left out: {estimate.unclear:,} unclear and "
+            f"{estimate.targeted_left_out:,} targeted labels."
+        )
+    return " ".join([*said, say_plan(plan)])
+
+
+def _say_decision(decision: Decision | None, because: str | None) -> str:
+    if decision is None:
+        return f"There is no verdict: {because}."
+    said = (
+        f"The target of {chosen(decision.target)} {_VERDICTS[decision.verdict]}: by "
+        f"the interval that holds at every look, the balanced accuracy lies between "
+        f"{_bounds(decision.low, decision.high)}."
+    )
+    if decision.verdict == "undecided" and decision.labels_to_decide is not None:
+        said += f" About {decision.labels_to_decide:,} more labels would decide it."
+    return said
+
+
+def say_plan(plan: LabelPlan) -> str:
+    """Return how many more labels would be enough."""
+    width = f"{100 * plan.width:g} points"
+    if plan.for_balanced_width is None:
+        said = f"No number of labels can be foreseen for an interval of {width}."
+    else:
+        said = (
+            f"{plan.for_balanced_width:,} more labels bring the balanced interval to "
+            f"{width}."
+        )
+    return f"{said} The next label is worth most of class {plain(plan.next.name)}."
+
+
+def say_comparison(found: Comparison) -> str:
+    """Return which of two versions is better, as far as it shows."""
+    names = {"new": plain(found.new), "old": plain(found.old)}
+    if found.paired is None:
+        return f"{names['new']} and {names['old']} have no labelled input in common."
+    overall, decision = found.paired.overall, found.paired.decision
+    outcome = _OUTCOMES[decision.verdict].format_map(names)
+    return (
+        f"On {overall.pairs:,} inputs that both answered, {outcome}: where they differ "
+        f"{names['new']} wins {decision.won:,} and loses {decision.lost:,}, a share "
+        f"between {_bounds(decision.low, decision.high)}."
+    )
+
+
+def say_slices(found: Slices) -> str:
+    """Return on how many slices it is worse, and how good it is on all together."""
+    worse = len(found.find("worse"))
+    reading, basis = class_reading(found.overall)
+    return (
+        f"Of {len(found.items):,} slices by {plain(found.by)}, {worse:,} are worse "
+        f"than the rest; all together: {aloud(reading)}, {basis}."
+    )
+
+
+def _bounds(low: float, high: float) -> str:
+    lower, upper = bounds(Accuracy(accuracy=None, low=low, high=high))
+    return f"{lower} and {upper} %"

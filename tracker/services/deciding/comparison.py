@@ -1,0 +1,205 @@
+"""Whether one version of a detector is better than another, and how sure that is."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError
+from tracker.services.deciding.pairs import (
+    Change,
+    Outcome,
+    Paired,
+    balance_changes,
+    build_paired,
+)
+from tracker.services.estimates.estimate import Estimate, OfClass, get_estimate
+from tracker.services.fields import Instant
+from tracker.services.wording import invalid, show
+from tracker.shapes import Score, Shape
+from tracker.stats.anytime import balanced_anytime
+from tracker.stats.comparison import (
+    unpaired_difference,
+)
+from tracker.storage.base import dump_id
+from tracker.storage.deciding.comparison import count_pairs
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.labelling.draws import count_drawn
+from tracker.storage.queries import find_newest_version_id
+from tracker.words import MethodWord
+
+Source = Literal["paired", "unpaired"]
+
+
+class UnpairedChange(Change):
+    """A change from the labels of each version by itself."""
+
+    old: Score
+    new: Score
+
+
+class UnpairedClassChange(UnpairedChange, OfClass):
+    """The change of one class, from the labels of each version by itself."""
+
+
+class Unpaired(Shape):
+    """The comparison if the queries of the versions are taken as different."""
+
+    method: MethodWord
+    classes: list[UnpairedClassChange]
+    balanced: UnpairedChange
+
+
+class Comparison(Shape):
+    """Whether a new version is better than an old one, and how sure that is."""
+
+    detector: str = Field(description="The id of the detector.")
+    name: str = Field(description="The name of the detector.")
+    old: str
+    new: str
+    computed_at: Instant
+    confidence_level: float
+    paired: Paired | None = Field(description="null without a pair.")
+    unpaired: Unpaired
+    verdict: Outcome = Field(description="better, worse or undecided.")
+    verdict_from: Source = Field(
+        description="paired where each class has a pair, otherwise unpaired."
+    )
+
+
+def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
+    session: Session,
+    detector: Detector,
+    *,
+    computed_at: datetime,
+    old: str | None = None,
+    new: str | None = None,
+    confidence_level: float | None = None,
+) -> Comparison:
+    """Compare two versions of *detector* by every label committed so far.
+
+    *new* is the version that queries last arrived with unless given, *old* the one
+    that arrived before it.  Raises InvalidInputError, which names the field, for an
+    unknown version or the same one twice, and ConflictError if there is only one.
+    """
+    level = confidence_level or detector.confidence_level
+    before, after = choose_two_versions(session, detector, old=old, new=new)
+    counts = count_pairs(session, detector.id, old_id=before.id, new_id=after.id)
+    estimates = [
+        get_estimate(
+            session,
+            detector,
+            computed_at=computed_at,
+            version=version.name,
+            method="exact",
+            confidence_level=level,
+        )
+        for version in (before, after)
+    ]
+    drawn = count_drawn(session, detector.id, old_id=before.id, new_id=after.id)
+    paired = build_paired(detector, counts, drawn, level)
+    unpaired = _build_unpaired(estimates[0], estimates[1], level)
+    is_whole = paired is not None and all(change.pairs for change in paired.classes)
+    verdict = (
+        paired.decision.verdict
+        if paired and is_whole
+        else _judge_unpaired(estimates[0], estimates[1], level)
+    )
+    return Comparison(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        old=before.name,
+        new=after.name,
+        computed_at=computed_at,
+        confidence_level=level,
+        paired=paired,
+        unpaired=unpaired,
+        verdict=verdict,
+        verdict_from="paired" if is_whole else "unpaired",
+    )
+
+
+def choose_two_versions(
+    session: Session, detector: Detector, *, old: str | None, new: str | None
+) -> tuple[Version, Version]:
+    """Return the versions called *old* and *new*; see ``get_comparison``."""
+    versions = list_versions(session, detector.id)
+    names = {version.name: version for version in versions}
+    for field, name in (("old", old), ("new", new)):
+        if name is not None and name not in names:
+            known = ", ".join(show(name) for name in list(names)[-10:]) or "none yet"
+            raise invalid(field, name, f"there is no such version; there are: {known}")
+    if len(versions) < 2:
+        raise ConflictError(
+            f"the detector {show(detector.name)} has "
+            f"{'only one version' if versions else 'no version yet'}; "
+            "a comparison takes two"
+        )
+    newest = find_newest_version_id(session, detector.id)
+    last = next((one for one in versions if one.id == newest), versions[-1])
+    after = names[new] if new else last
+    before = names[old] if old else _before(versions, after)
+    if before is after:
+        raise invalid(
+            "old" if new is None else "new",
+            after.name,
+            "it cannot be compared with itself",
+        )
+    return before, after
+
+
+def _before(versions: Sequence[Version], after: Version) -> Version:
+    # Of the first version the next one: queries went back to what they came from.
+    return versions[versions.index(after) - 1 if versions[0] is not after else 1]
+
+
+def _alone(column: list[int]) -> list[list[int]]:
+    # The last axis runs over classes that are averaged; here each stands alone.
+    return [[number] for number in column]
+
+
+def _build_unpaired(old: Estimate, new: Estimate, level: float) -> Unpaired:
+    was, now = ((list(one.correct), list(one.labelled)) for one in (old, new))
+    each = unpaired_difference(
+        (_alone(now[0]), _alone(now[1])), (_alone(was[0]), _alone(was[1])), level
+    )
+    classes = [
+        UnpairedClassChange(
+            name=before.name,
+            old=Score(**before.model_dump(exclude={"name"})),
+            new=Score(**after.model_dump(exclude={"name"})),
+            difference=_subtract(after.accuracy, before.accuracy),
+            low=low,
+            high=high,
+        )
+        for before, after, low, high in zip(
+            old.classes, new.classes, each.low.tolist(), each.high.tolist(), strict=True
+        )
+    ]
+    whole = balance_changes(
+        [one.difference for one in classes], unpaired_difference(now, was, level)
+    )
+    return Unpaired(
+        method=new.method,
+        classes=classes,
+        balanced=UnpairedChange(old=old.whole, new=new.whole, **dict(whole)),
+    )
+
+
+def _subtract(new: float | None, old: float | None) -> float | None:
+    return None if new is None or old is None else new - old
+
+
+def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> Outcome:
+    """Return which version is better by its own labels, after every label.
+
+    An input that both were put to has one label, so their results depend on each
+    other.  Of two intervals, each wrong half as often, that does not matter.
+    """
+    half = 1 - (1 - level) / 2
+    was, now = (balanced_anytime(one.correct, one.labelled, half) for one in (old, new))
+    if now.low > was.high:
+        return "better"
+    return "worse" if now.high < was.low else "undecided"

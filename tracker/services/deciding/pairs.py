@@ -1,0 +1,220 @@
+"""What the inputs say that two versions were given: gained, lost and how sure."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tracker.services.estimates.estimate import OfClass
+from tracker.shapes import Shape
+from tracker.stats.comparison import (
+    Difference,
+    boxed_paired_difference,
+    joint_paired_difference,
+    mcnemar,
+    paired_difference,
+)
+from tracker.stats.comparison.sequential import decide
+from tracker.storage.deciding.comparison import PairCount
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling.draws import Drawn
+from tracker.words import ANYTIME, one_of
+
+Outcome = Literal["better", "worse", "undecided"]
+PairedMethod = Annotated[str, one_of(["exact", "joint", "box"])]
+
+# About how many milliseconds an exact paired interval takes, and each of its pairs; so
+# much may be spent on those of the classes.  Odd levels take longer.  What was right
+# and wrong has no say in how an interval is found, else no promise would be kept.
+_EXACT_COST = 30.0
+_EXACT_COST_OF_A_PAIR = 0.25
+_MOST_COST = 150.0
+_MOST_JOINT_CLASSES = 3
+EXACT_LEVELS = (0.8, 0.999_999)
+
+
+class Change(Shape):
+    """The difference in accuracy, new minus old."""
+
+    difference: float | None = Field(description="null if it is unknown.")
+    low: float
+    high: float
+
+
+class PairedChange(Change, OfClass):
+    """The change of one class, counted on the inputs that both versions were given."""
+
+    pairs: int = Field(description="Inputs with this label.")
+    gained: int = Field(description="Only the new version was correct.")
+    lost: int = Field(description="Only the old version was correct.")
+    p_value: float = Field(description="McNemar's exact test of no difference.")
+
+
+class Overall(Change):
+    """The change of overall accuracy, counted on the inputs that both versions got."""
+
+    method: PairedMethod = Field(
+        description="exact, or joint where that would take too long."
+    )
+    pairs: int
+    gained: int
+    lost: int
+    both: int = Field(description="Both versions were correct.")
+    p_value: float = Field(description="McNemar's exact test of no difference.")
+
+
+class SequentialDecision(Shape):
+    """Which version is better where they disagree, looked at after every label."""
+
+    verdict: Outcome = Field(description="better, worse or undecided.")
+    method: Annotated[str, one_of([ANYTIME])] = Field(description="anytime.")
+    won: int = Field(
+        description="Disagreements that only the new version was right about, those "
+        "labelled from the queue of disagreements included."
+    )
+    lost: int = Field(
+        description="Disagreements that only the old version was right about."
+    )
+    low: float = Field(
+        description="The lower bound of the share won; above 0.5 the new version "
+        "is better."
+    )
+    high: float
+
+
+class Paired(Shape):
+    """The comparison on the inputs that both versions got."""
+
+    method: PairedMethod = Field(
+        description="Of the classes: exact; or joint for each by itself or box, where "
+        "that would take too long."
+    )
+    pairs: int
+    classes: list[PairedChange]
+    balanced: Change = Field(
+        description="The change of the balanced accuracy, by the joint paired method."
+    )
+    overall: Overall
+    decision: SequentialDecision
+
+
+def build_paired(
+    detector: Detector, counts: Sequence[PairCount], drawn: Drawn, level: float
+) -> Paired | None:
+    """Return what was counted of the pairs, and *drawn* in addition, with bounds."""
+    counted = {count.label: count for count in counts}
+    if not counted and not any(drawn):
+        return None
+    tallies = [counted.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes]
+    pairs = [tally.pairs for tally in tallies]
+    gained = [tally.gained for tally in tallies]
+    lost = [tally.lost for tally in tallies]
+    method = choose_method(pairs, level)
+    classes = [
+        PairedChange(
+            name=name,
+            difference=(b - c) / n if n else None,
+            low=bounds[0],
+            high=bounds[1],
+            pairs=n,
+            gained=b,
+            lost=c,
+            p_value=p_value,
+        )
+        for name, b, c, n, bounds, p_value in zip(
+            detector.classes,
+            gained,
+            lost,
+            pairs,
+            [
+                _bound_class(method, *one, level)
+                for one in zip(gained, lost, pairs, strict=True)
+            ],
+            mcnemar(gained, lost).tolist(),
+            strict=True,
+        )
+    ]
+    whole = _bound_jointly(tuple(gained), tuple(lost), tuple(pairs), level)
+    return Paired(
+        method=method,
+        pairs=sum(pairs),
+        classes=classes,
+        balanced=balance_changes([one.difference for one in classes], whole),
+        overall=_build_overall(tallies, level),
+        decision=_build_decision(
+            sum(gained) + drawn.won, sum(lost) + drawn.lost, level
+        ),
+    )
+
+
+def _build_overall(tallies: Sequence[PairCount], level: float) -> Overall:
+    pairs, gained, lost, both = (
+        sum(getattr(tally, name) for tally in tallies)
+        for name in ("pairs", "gained", "lost", "both")
+    )
+    method = choose_method([pairs], level)
+    low, high = _bound_class(method, gained, lost, pairs, level)
+    return Overall(
+        difference=(gained - lost) / pairs if pairs else None,
+        low=low,
+        high=high,
+        method=method,
+        pairs=pairs,
+        gained=gained,
+        lost=lost,
+        both=both,
+        p_value=float(mcnemar(gained, lost)),
+    )
+
+
+def _build_decision(won: int, lost: int, level: float) -> SequentialDecision:
+    verdict, low, high = decide(won, lost, level)
+    return SequentialDecision(
+        verdict=verdict, method=ANYTIME, won=won, lost=lost, low=low, high=high
+    )
+
+
+def choose_method(pairs: Sequence[int], level: float) -> str:
+    """Return how each class with so many pairs is bounded, in time for a page.
+
+    It is the exact interval, for few classes the joint one of each class alone, or
+    else a box of an exact interval for gaining and one for losing.
+    """
+    cost = math.fsum(_EXACT_COST + _EXACT_COST_OF_A_PAIR * n for n in pairs if n)
+    if cost <= _MOST_COST and EXACT_LEVELS[0] <= level <= EXACT_LEVELS[1]:
+        return "exact"
+    return "joint" if len(pairs) <= _MOST_JOINT_CLASSES else "box"
+
+
+# A page that is opened again asks for the same bounds, but of one class at most.
+@lru_cache(maxsize=4096)
+def _bound_class(
+    method: str, gained: int, lost: int, pairs: int, level: float
+) -> tuple[float, float]:
+    """Return the bounds of one class alone."""
+    if method == "exact":
+        low, high = paired_difference(gained, lost, pairs, level)
+    else:
+        bound = {"joint": joint_paired_difference, "box": boxed_paired_difference}
+        low, high = bound[method]([gained], [lost], [pairs], level)
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=256)
+def _bound_jointly(
+    gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
+) -> Difference:
+    return joint_paired_difference(gained, lost, pairs, level)
+
+
+def balance_changes(differences: Sequence[float | None], bounds: Difference) -> Change:
+    """Return the change of the balanced accuracy; null while a class has none."""
+    known = [difference for difference in differences if difference is not None]
+    is_whole = len(known) == len(differences)
+    return Change(
+        difference=math.fsum(known) / len(known) if is_whole else None,
+        low=float(bounds.low),
+        high=float(bounds.high),
+    )

@@ -1,0 +1,183 @@
+"""How many more labels make intervals narrow, or show that a target is exceeded."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import Field
+
+from tracker import stats
+from tracker.services.estimates.estimate import ClassEstimate, Estimate, OfClass
+from tracker.services.fields import Instant
+from tracker.services.wording import invalid
+from tracker.shapes import OfDetector
+from tracker.stats.arguments import MOST_LABELS
+from tracker.stats.planning import labels_to_narrow
+from tracker.stats.planning.certification import (
+    chance_to_certify,
+    labels_to_certify,
+    next_class,
+)
+
+USUAL_WIDTH = 0.1
+USUAL_POWER = 0.8
+
+# With more classes the best split among them takes too long to find, and a split by
+# their spreads, which costs a few percent more labels, is taken.
+_MOST_SPLIT_CLASSES = 24
+
+# Eigenvalues of many small matrices take a while, and a page that stays open asks
+# for the same plan again and again.
+labels_for_class = lru_cache(maxsize=4096)(stats.labels_to_reach_width)
+_labels_to_certify = lru_cache(maxsize=4096)(labels_to_certify)
+
+
+@lru_cache(maxsize=256)
+def labels_for_balanced(
+    ks: tuple[int, ...],
+    ns: tuple[int, ...],
+    width: float,
+    level: float,
+    method: str = "exact",
+) -> tuple[int, ...] | None:
+    """Return how many more labels of each class bring the balanced interval to width.
+
+    None is more than ten million of a class.
+    """
+    if method == "exact" and len(ns) <= _MOST_SPLIT_CLASSES:
+        return stats.labels_to_reach_balanced_width(ks, ns, width, level)
+    interval = stats.get_method(method).balanced_interval
+    return labels_to_narrow(interval, ks, ns, width, level)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is wanted, and what is supposed.
+
+    Without an *accuracy* each class is supposed to stay as it is estimated.
+    """
+
+    width: float = USUAL_WIDTH
+    target: float | None = None
+    accuracy: float | None = None
+    power: float = USUAL_POWER
+    more: int | None = None
+
+
+class PlannedClass(OfClass):
+    """How many further labels a class needs; null if no number is enough."""
+
+    correct: int
+    labelled: int
+    for_width: int | None = Field(
+        description="The number of labels that brings the interval of this class "
+        "to the width."
+    )
+    for_balanced_width: int | None = Field(
+        description="The share of this class in the labels that bring the balanced "
+        "interval to the width."
+    )
+    to_certify: int | None = Field(
+        description="To have the low end of its interval above the target with the "
+        "power from then on; null also without a target."
+    )
+    chance_to_certify: float | None = Field(
+        description="The chance of that after so many more labels as more says; null "
+        "where it says none."
+    )
+
+
+class NextClass(OfClass):
+    """The class whose next label helps most."""
+
+    reason: Literal["unlabelled", "narrows_most"] = Field(
+        description="unlabelled, or narrows_most: of the balanced accuracy."
+    )
+
+
+class LabelPlan(OfDetector):
+    """How many labels make the accuracies known well enough."""
+
+    computed_at: Instant
+    confidence_level: float
+    width: float
+    target: float | None
+    accuracy: float | None = Field(
+        description="The assumed accuracy of each class; null for the current estimate."
+    )
+    power: float
+    more: int | None
+    classes: list[PlannedClass]
+    for_balanced_width: int | None = Field(
+        description="The total number of labels that brings the balanced interval "
+        "to the width."
+    )
+    next: NextClass
+
+
+def build_plan(
+    estimate: Estimate, goal: Goal, *, among: Collection[str] | None = None
+) -> LabelPlan:
+    """Return what it takes from *estimate* to *goal*, for each class or those *among*.
+
+    A goal without a target has the detector's, if there is one.
+
+    Raises InvalidInputError for more labels than are planned for.
+    """
+    if goal.more is not None and goal.more > MOST_LABELS - estimate.labels:
+        raise invalid("more", goal.more, f"in all there may be {MOST_LABELS:,} labels")
+    if goal.target is None:
+        goal = replace(goal, target=estimate.target)
+    level = estimate.confidence_level
+    balanced = labels_for_balanced(
+        estimate.correct, estimate.labelled, goal.width, level, estimate.method
+    )
+    return LabelPlan(
+        detector=estimate.detector,
+        name=estimate.name,
+        version=estimate.version,
+        computed_at=estimate.computed_at,
+        confidence_level=level,
+        **asdict(goal),
+        classes=[
+            _plan_class(one, goal, level, None if balanced is None else balanced[place])
+            for place, one in enumerate(estimate.classes)
+            if among is None or one.name in among
+        ],
+        for_balanced_width=None if balanced is None else sum(balanced),
+        next=choose_next(estimate),
+    )
+
+
+def choose_next(estimate: Estimate) -> NextClass:
+    """Return the class whose next label is worth most."""
+    found = estimate.classes[next_class(estimate.correct, estimate.labelled)]
+    return NextClass(
+        name=found.name, reason="narrows_most" if found.labelled else "unlabelled"
+    )
+
+
+def _plan_class(
+    one: ClassEstimate, goal: Goal, level: float, for_balanced: int | None
+) -> PlannedClass:
+    k, n = one.correct, one.labelled
+    accuracy = one.accuracy if goal.accuracy is None else goal.accuracy
+    to_certify = chance = None
+    if goal.target is not None and accuracy is not None:
+        to_certify = _labels_to_certify(
+            goal.target, accuracy, goal.power, level, k=k, n=n
+        )
+        if goal.more is not None:
+            chance = chance_to_certify(
+                goal.more, goal.target, level, accuracy=accuracy, k=k, n=n
+            )
+    return PlannedClass(
+        name=one.name,
+        correct=k,
+        labelled=n,
+        for_width=labels_for_class(k, n, goal.width, level),
+        for_balanced_width=for_balanced,
+        to_certify=to_certify,
+        chance_to_certify=chance,
+    )

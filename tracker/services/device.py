@@ -1,0 +1,117 @@
+"""What a program sets of a detector that it made by the device API."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.services.by import By
+from tracker.services.fields import dump_metadata
+from tracker.storage import device as storage
+from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.device import DetectorGroup, DeviceSettings
+from tracker.storage.waiting import count_waiting
+
+BINARY, MULTI_CLASS, COUNT = "BINARY", "MULTI_CLASS", "COUNT"
+_BINARY_CLASSES = {"YES", "NO"}
+_USUAL_GROUP = "default"
+_USUAL = {
+    "group_name": _USUAL_GROUP,
+    "confidence_threshold": 0.9,
+    "patience_time": 30.0,
+    "status": "ON",
+    "escalation_type": "STANDARD",
+}
+
+
+def get_settings(session: Session, detector: Detector) -> DeviceSettings:
+    """Return what was set of a detector, or what is usual where nothing was."""
+    found = storage.find_settings(session, detector.id)
+    if found is not None:
+        return found
+    is_binary = set(detector.classes) == _BINARY_CLASSES
+    return DeviceSettings(
+        **_USUAL,
+        detector_id=detector.id,
+        mode=BINARY if is_binary else MULTI_CLASS,
+        mode_configuration=None if is_binary else {"class_names": detector.classes},
+        details=None,
+    )
+
+
+def set_settings(
+    session: Session, detector: Detector, by: By, **changed: Any
+) -> DeviceSettings:
+    """Set what is named, and leave the rest as it is."""
+    settings = get_settings(session, detector)
+    if "metadata" in changed:
+        value = changed.pop("metadata")
+        settings.details = None if value is None else dump_metadata(value)
+    for name, value in changed.items():
+        setattr(settings, name, value)
+    session.add(settings)
+    session.flush()
+    storage.add_group(session, settings.group_name, created_at=by.at)
+    by.record(session, "device settings", detector.name, **changed)
+    return settings
+
+
+def load_details(settings: DeviceSettings) -> Any:
+    """Return the metadata of a detector as it was given."""
+    return None if settings.details is None else json.loads(settings.details)
+
+
+def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
+    """Return every group; there is always the one that detectors are in at first."""
+    storage.add_group(session, _USUAL_GROUP, created_at=by.at)
+    return storage.list_groups(session)
+
+
+def create_group(session: Session, name: str, by: By) -> tuple[DetectorGroup, bool]:
+    """Return the group of that name, and whether there was none."""
+    group, is_new = storage.add_group(session, name, created_at=by.at)
+    if is_new:
+        by.record(session, "detector group made", name)
+    return group, is_new
+
+
+@dataclass(slots=True)
+class Answers:
+    """How many queries of a detector stand at each answer, and who gave it."""
+
+    by_detector: Counter[str] = field(default_factory=Counter)
+    by_people: Counter[str] = field(default_factory=Counter)
+    unsure: Counter[str] = field(default_factory=Counter)
+    waiting: int = 0
+
+    @property
+    def queries(self) -> int:
+        """All queries, those included that wait for their prediction."""
+        return self.by_detector.total() + self.by_people.total() + self.waiting
+
+
+def count_answers(session: Session, detector: Detector) -> Answers:
+    """Count a detector's queries by the answer they have now.
+
+    The current label is the answer where there is one, otherwise the prediction.
+    """
+    threshold = get_settings(session, detector).confidence_threshold
+    answers = Answers(waiting=count_waiting(session, detector.id))
+    for row in storage.count_answers(session, detector.id, threshold=threshold):
+        if row.label is not None:
+            answers.by_people[row.label] += row.number
+            continue
+        answers.by_detector[row.predicted] += row.number
+        if row.is_unsure:
+            answers.unsure[row.predicted] += row.number
+    return answers
+
+
+def count_month(session: Session, by: By) -> dict[int, int]:
+    """Count the queries since the month began of each detector that *by* sees."""
+    begun = by.at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    seen = [one.id for one in list_detectors(session, among=by.actor.detectors)]
+    return storage.count_since(session, seen, since=begun)

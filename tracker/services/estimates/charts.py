@@ -1,0 +1,274 @@
+"""The history of a detector as series for its chart."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.charts.overlay import Mark, Overlay, State
+from tracker.charts.series import Axis, Series
+from tracker.charts.sheet import Layout
+from tracker.charts.themes import Theme
+from tracker.charts.tightening import tightening_chart
+from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.history import list_rows
+from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.estimates.windows import roll
+from tracker.services.telling.events import DRIFT
+from tracker.services.versions import choose_versions
+from tracker.shapes import Moment
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.replay import list_corrections
+from tracker.storage.estimates.snapshots import (
+    find_newest_snapshot,
+    list_checkpoints,
+    list_intervals_of,
+)
+from tracker.storage.telling.events import Event, list_detector_events
+from tracker.words import BALANCED, DECIDING_METHOD
+
+# More points than these cannot be told apart on a screen.
+_MOST_POINTS = 250
+_MOST_CLASSES = 12
+_MOST_ALARMS = 5
+_MOST_EVENTS = 50
+_MOST_CORRECTIONS = 200
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def build_chart(  # noqa: PLR0913 - the choices that a page offers.
+    session: Session,
+    detector: Detector,
+    *,
+    version: str | None = None,
+    method: str = "exact",
+    x: Axis = "labels",
+    theme: Theme = "light",
+    layout: Layout = "wide",
+    is_nameless: bool = False,
+    is_whole: bool = False,
+    as_known_at: datetime | None = None,
+    window: str | None = None,
+    then: datetime | None = None,
+    computed_at: datetime | None = None,
+) -> dict[str, Any]:
+    """Return the tightening chart of one version as a Vega-Lite specification.
+
+    It is drawn from about 250 checkpoints and the newest snapshot, however long
+    the history is.  A nameless one shows the balanced accuracy alone, and no name of
+    the detector, its version or its classes.  With a *window*, at *computed_at*, the
+    accuracy of the last labels or days at each moment is drawn too, and with it what
+    happened: drift alarms, corrections, verdicts, and a line at *then*.
+    """
+    check_method(method)
+    versions = choose_versions(session, detector, version)
+    newest = versions[-1] if versions else None
+    series: list[Series] = []
+    deciding: Sequence[Moment] = ()
+    if newest is not None:
+        most = 0 if is_nameless else _MOST_CLASSES
+        by = as_known_at
+        series = _load_series(
+            session, detector, newest, method, most_classes=most, by=by
+        )
+        if detector.target is not None and method != DECIDING_METHOD:
+            only = DECIDING_METHOD
+            found = _load_series(session, detector, newest, only, most_classes=0, by=by)
+            deciding = found[0].points if found else ()
+    overlay = None
+    if newest is not None and series and window is not None and computed_at is not None:
+        over = (series[0].points, window, then, computed_at)
+        overlay = _draw_over(session, detector, newest, *over)
+    return tightening_chart(
+        series,
+        title="Balanced accuracy" if is_nameless else _name(detector, newest),
+        confidence_level=detector.confidence_level,
+        method=method,
+        target=detector.target,
+        x=x,
+        theme=theme,
+        layout=layout,
+        deciding=deciding,
+        is_whole=is_whole,
+        overlay=overlay,
+        class_count=0 if is_nameless else len(detector.classes),
+    )
+
+
+def _name(detector: Detector, version: Version | None) -> str:
+    return detector.name + ("" if version is None else f", version {version.name}")
+
+
+def _draw_over(  # noqa: PLR0913, PLR0917 - all that is drawn over the chart.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    points: Sequence[Moment],
+    window: str,
+    then: datetime | None,
+    at: datetime,
+) -> Overlay:
+    return Overlay(
+        lately=_roll(session, detector, version, points, window, at),
+        lately_name=_name_window(window),
+        marks=_list_marks(session, detector, version, points, then),
+        states=list_states(session, detector, version),
+    )
+
+
+def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    points: Sequence[Moment],
+    window: str,
+    at: datetime,
+) -> list[Moment]:
+    """Return the line of a window, which ends with the estimate that a page says."""
+    total = current_counts(session, detector, [version])[version.id].scored
+    line = roll(session, detector, version, points, window=window, total=total, at=at)
+    last = get_estimate(
+        session, detector, version=version.name, window=window, computed_at=at
+    )
+    if not line or not last.labels:
+        return line
+    now = {"labels": points[-1].labels, "computed_at": points[-1].computed_at}
+    return [*line[:-1], Moment.model_validate(dict(last.whole) | now)]
+
+
+def _name_window(window: str) -> str:
+    number, unit = window[:-1], _UNITS.get(window[-1:])
+    return f"last {number} {unit}" if unit else f"last {int(window):,}"
+
+
+def _list_marks(
+    session: Session,
+    detector: Detector,
+    version: Version,
+    points: Sequence[Moment],
+    then: datetime | None,
+) -> list[Mark]:
+    """Return what happened to a version, as a chart of *points* draws it."""
+    marks = [
+        Mark(
+            "correction",
+            _labels_at(points, one.created_at),
+            one.created_at,
+            f"{one.before} to {one.label}, {one.created_at:%-d %b}",
+        )
+        for one in list_corrections(
+            session, detector.id, version.id, limit=_MOST_CORRECTIONS
+        )
+    ]
+    marks += [
+        Mark(
+            "alarm",
+            event.data["labels"],
+            event.happened_at,
+            f"drift alarm, {event.happened_at:%-d %b}",
+        )
+        for event in list_alarms(session, detector, version)[:_MOST_ALARMS]
+    ]
+    if then is not None:
+        marks.append(Mark("then", _labels_at(points, then), then, "as known then"))
+    return marks
+
+
+def _labels_at(points: Sequence[Moment], at: datetime) -> int:
+    """Return how many labels there were at an instant."""
+    return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
+
+
+def list_alarms(session: Session, detector: Detector, version: Version) -> list[Event]:
+    """Return the newest drift alarms of a version, the newest first."""
+    events = list_detector_events(session, detector.id, kind=DRIFT, limit=_MOST_EVENTS)
+    return [event for event in events if event.version_id == version.id]
+
+
+def list_states(session: Session, detector: Detector, version: Version) -> list[State]:
+    """Return the verdicts of a version in order, each with since when it held.
+
+    By the target of today; without one there are none.
+    """
+    if detector.target is None:
+        return []
+    found: list[State] = []
+    ids = [mark.id for mark in list_checkpoints(session, version.id)]
+    newest = find_newest_snapshot(session, version.id)
+    if newest is not None:
+        ids.append(newest.id)
+    rows = list_intervals_of(session, ids, method=DECIDING_METHOD, positions=[0])
+    for row in rows:
+        verdict = compare_with_target(row.low, row.high, detector.target)
+        if row.labels and (not found or found[-1].verdict != verdict):
+            found.append(State(verdict, row.labels, row.computed_at))
+    return found
+
+
+def _load_series(  # noqa: PLR0913 - which part of the history, and how.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    method: str,
+    *,
+    most_classes: int,
+    by: datetime | None,
+) -> list[Series]:
+    most = max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
+    ids = _choose_snapshots(session, version.id, most=most, by=by)
+    if not ids:
+        return []
+    last = list_intervals_of(session, ids[-1:], method="exact")
+    # The classes of which least is known deserve the panels there are.
+    widest = sorted(last[1:], key=lambda row: row.low - row.high)[:most_classes]
+    names = [detector.classes[i - 1] for i in sorted(row.position for row in widest)]
+    points: dict[str, list[Moment]] = {scope: [] for scope in (BALANCED, *names)}
+    rows = list_rows(
+        session, detector, version.name, ids, method=method, scopes=list(points)
+    )
+    for _, row in rows:
+        points[row.scope].append(row)
+    return [Series(scope, moments) for scope, moments in points.items()]
+
+
+def _choose_snapshots(
+    session: Session,
+    version_id: int,
+    *,
+    most: int = _MOST_POINTS,
+    by: datetime | None = None,
+) -> list[int]:
+    # A log axis has no place for zero labels.
+    marks = [
+        mark for mark in list_checkpoints(session, version_id, by=by) if mark.labels > 0
+    ]
+    newest = find_newest_snapshot(session, version_id, by=by)
+    ids = [mark.id for mark in _spread(marks, most)]
+    if newest is not None and newest.labels > 0 and newest.id not in ids[-1:]:
+        ids.append(newest.id)
+    return ids
+
+
+def _spread(marks: Sequence[Any], most: int) -> list[Any]:
+    """Return about *most* marks, evenly along the log of their labels.
+
+    Above a hundred labels checkpoints are spread so already; every mark below
+    that stays where there is room.
+    """
+    if len(marks) <= most:
+        return list(marks)
+    half = most // 2
+    dense = [mark for mark in marks if mark.labels <= half]
+    sparse = marks[len(dense) :]
+    step = -(-len(sparse) // (most - min(len(dense), half)))
+    return [*dense[-half:], *sparse[step - 1 :: step], marks[-1]][: most + 1]
+
+
+def list_widths(session: Session, version_id: int, method: str) -> list[float]:
+    """Return how wide the balanced interval was at up to 250 moments, in order."""
+    ids = _choose_snapshots(session, version_id)
+    rows = list_intervals_of(session, ids, method=method, positions=[0]) if ids else []
+    return [row.high - row.low for row in rows]

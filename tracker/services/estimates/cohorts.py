@@ -1,0 +1,194 @@
+"""How late labels come: the queries of each day or week, and how many have one."""
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from statistics import median, quantiles
+from typing import Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.services.fields import Instant
+from tracker.services.versions import choose_versions
+from tracker.shapes import OfDetector, Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cohorts import count_days, iter_delays
+
+Cut = Literal["day", "week"]
+_DAYS = {"day": 1, "week": 7}
+_FEWEST_LABELS = 10  # Fewer say nothing of how long labels take.
+
+
+class Cohort(Shape):
+    """The queries asked on a day, or in a week that begins on Monday, in UTC."""
+
+    start: date
+    queries: int
+    labelled: int
+    share: float = Field(description="Of the queries, those with a label.")
+    median_delay_seconds: float | None = Field(
+        description="From the question to the first label; null without a label."
+    )
+    is_young: bool = Field(
+        description="Whether labels of it are still to come: it is not as old as nine "
+        "of ten labels take of the predicted class that waits longest."
+    )
+
+
+class Cohorts(OfDetector):
+    """The cohorts of a detector, the newest first."""
+
+    by: Cut
+    computed_at: Instant
+    usual_delay_seconds: float | None = Field(
+        description="Within it nine of ten labels came; null with fewer than ten."
+    )
+    usual_share: float | None = Field(
+        description="The median share labelled of cohorts that are not young."
+    )
+    warning: str | None = Field(
+        description="Why the labels of the newest cohorts cannot stand for them."
+    )
+    items: list[Cohort]
+
+
+def get_cohorts(  # noqa: PLR0913 - every choice that the API offers.
+    session: Session,
+    detector: Detector,
+    *,
+    computed_at: datetime,
+    by: Cut = "day",
+    version: str | None = None,
+    limit: int = 30,
+) -> Cohorts:
+    """Return the last *limit* days or weeks, as far as queries were asked in them."""
+    versions = choose_versions(session, detector, version)
+    ids = [one.id for one in versions]
+    days = _DAYS[by]
+    first = _begin(computed_at.date(), days) - timedelta(days=days * (limit - 1))
+    since = datetime.combine(first, time(), UTC)
+    parts = _count(session, detector.id, ids, since=since, days=days)
+    starts = sorted({start for start, _ in parts}, reverse=True)
+    classes = sorted({predicted for _, predicted in parts})
+    usual = _find_usual(_join(parts))
+    waits = [usual, *(_find_usual(_join(parts, predicted=one)) for one in classes)]
+    longest = max((one for one in waits if one is not None), default=None)
+    young = {one for one in starts if _is_young(one, days, longest, computed_at)}
+    items = [
+        _build(start, _join(parts, starts={start}), is_young=start in young)
+        for start in starts
+    ]
+    old = [one.share for one in items if not one.is_young]
+    return Cohorts(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        version="*" if version == "*" else next((v.name for v in versions), None),
+        by=by,
+        computed_at=computed_at,
+        usual_delay_seconds=usual,
+        usual_share=median(old) if old else None,
+        warning=_warn(parts, classes, young),
+        items=items,
+    )
+
+
+def _begin(day: date, days: int) -> date:
+    return day - timedelta(days=day.weekday()) if days > 1 else day
+
+
+@dataclass
+class _Part:
+    """Queries, how many of them have a label, and after how many seconds."""
+
+    queries: int = 0
+    labelled: int = 0
+    delays: list[float] = field(default_factory=list)
+
+
+_Parts = Mapping[tuple[date, str], _Part]
+
+
+def _count(
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    *,
+    since: datetime,
+    days: int,
+) -> _Parts:
+    """Return the queries of each cohort by predicted class."""
+    found: dict[tuple[date, str], _Part] = defaultdict(_Part)
+    rows = count_days(session, detector_id, version_ids, since=since)
+    for day, predicted, queries, labelled in rows:
+        part = found[_begin(date.fromisoformat(day), days), predicted]
+        part.queries += queries
+        part.labelled += labelled
+    for asked_at, predicted, labelled_at in iter_delays(
+        session, detector_id, version_ids, since=since
+    ):
+        seconds = max((labelled_at - asked_at).total_seconds(), 0.0)
+        found[_begin(asked_at.date(), days), predicted].delays.append(seconds)
+    return found
+
+
+def _join(
+    parts: _Parts,
+    *,
+    starts: Container[date] | None = None,
+    predicted: str | None = None,
+) -> _Part:
+    """Return what some cohorts and one class have together; all where None."""
+    chosen = [
+        part
+        for (start, name), part in parts.items()
+        if (starts is None or start in starts) and predicted in {None, name}
+    ]
+    return _Part(
+        sum(part.queries for part in chosen),
+        sum(part.labelled for part in chosen),
+        [seconds for part in chosen for seconds in part.delays],
+    )
+
+
+def _find_usual(part: _Part) -> float | None:
+    few = len(part.delays) < _FEWEST_LABELS
+    return None if few else quantiles(part.delays, n=10)[-1]
+
+
+def _is_young(start: date, days: int, wait: float | None, at: datetime) -> bool:
+    end = datetime.combine(start, time(), UTC) + timedelta(days=days)
+    return wait is not None and (at - end).total_seconds() < wait
+
+
+def _build(start: date, part: _Part, *, is_young: bool) -> Cohort:
+    return Cohort(
+        start=start,
+        queries=part.queries,
+        labelled=part.labelled,
+        share=part.labelled / part.queries,
+        median_delay_seconds=median(part.delays) if part.delays else None,
+        is_young=is_young,
+    )
+
+
+def _warn(parts: _Parts, classes: Sequence[str], young: Collection[date]) -> str | None:
+    """Return what the labels of young cohorts lack, of all classes or of the first."""
+    old = {start for start, _ in parts} - set(young)
+    for name in (None, *classes):
+        now = _join(parts, starts=young, predicted=name)
+        before = _join(parts, starts=old, predicted=name)
+        # now.labelled / now.queries < half of before.labelled / before.queries
+        if 2 * now.labelled * before.queries < before.labelled * now.queries:
+            usual = before.labelled / before.queries
+            return (
+                f"Of the queries since {min(young).isoformat()}"
+                f"{f' predicted as {name}' if name else ''} {now.labelled:,} of "
+                f"{now.queries:,} have a label, while {100 * usual:.0f} % of older "
+                "ones do: most of their labels are still to come. Labels that come "
+                "early may differ from those that come late, so these cannot stand "
+                "for all yet."
+            )
+    return None

@@ -1,0 +1,94 @@
+"""The counts that every estimate follows from, and the recount that checks them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.estimates.counts import (
+    Cell,
+    VersionCounts,
+    count_pending_labels,
+    count_window,
+    load_counts,
+)
+
+
+def current_counts(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> dict[int, VersionCounts]:
+    """Return the counts of each version, including the waiting labels."""
+    stored = load_counts(session, [version.id for version in versions])
+    waiting = count_pending_labels(session, detector.id)
+    counts = {
+        version.id: VersionCounts(
+            stored[version.id],
+            version.unstated,
+            version.repeats,
+            version.corrections,
+            version.last_label_at,
+        )
+        for version in versions
+    }
+    return {
+        version_id: pool([one, waiting[version_id]]) if version_id in waiting else one
+        for version_id, one in counts.items()
+    }
+
+
+def pool(parts: Iterable[VersionCounts]) -> VersionCounts:
+    """Return the sum of *parts*, without the cells that come to nothing."""
+    total = VersionCounts()
+    for part in parts:
+        for cell, number in part.cells.items():
+            total.cells[cell] = total.cells.get(cell, 0) + number
+        total.unstated += part.unstated
+        total.repeats += part.repeats
+        total.corrections += part.corrections
+        instants = (total.last_label_at, part.last_label_at)
+        total.last_label_at = max((one for one in instants if one), default=None)
+    total.cells = {cell: number for cell, number in total.cells.items() if number}
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A running count that a recount contradicts."""
+
+    version: str
+    # A cell, or None for the repeats, which are in none.
+    cell: Cell | None
+    running: int
+    recounted: int
+
+    @property
+    def what(self) -> str:
+        """What was counted."""
+        if self.cell is None:
+            return "repeats"
+        return f"label {self.cell.label}, predicted {self.cell.predicted}"
+
+
+def compare_with_recount(session: Session, detector: Detector) -> list[Difference]:
+    """Recount every label of *detector* and return where the counts differ.
+
+    The recount goes by the current label of each query, the running counts went
+    by the history of labels: two ways that must meet.
+    """
+    versions = list_versions(session, detector.id)
+    running = current_counts(session, detector, versions)
+    recounted = count_window(session, detector.id, since=None, until=None)
+    found: list[Difference] = []
+    for version in versions:
+        mine = running[version.id]
+        theirs = recounted.get(version.id, VersionCounts())
+        found += [
+            Difference(version.name, cell, mine.cells.get(cell, 0), number)
+            for cell in sorted(mine.cells.keys() | theirs.cells.keys())
+            if mine.cells.get(cell, 0) != (number := theirs.cells.get(cell, 0))
+        ]
+        if mine.repeats != theirs.repeats:
+            number = theirs.repeats
+            found.append(Difference(version.name, None, mine.repeats, number))
+    return found

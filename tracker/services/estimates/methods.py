@@ -1,0 +1,211 @@
+"""Every method side by side on the counts of an estimate."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from tracker import stats
+from tracker.errors import InvalidInputError
+from tracker.services.deciding.calculator import Coverage, calculate_coverage
+from tracker.services.deciding.planning import labels_for_balanced
+from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.estimates.intervals import score
+from tracker.shapes import Score
+from tracker.stats.coverage import MOST_OUTCOMES, count_likely, simulated_coverage
+
+
+class _Budget(NamedTuple):
+    """How long the coverage of one method may take, and how it may be simulated."""
+
+    milliseconds: float
+    most_draws: int
+    fewest_draws: int
+    largest_error: float
+
+
+# A few samples show what an approximation loses.  What is proved is worth a
+# simulated figure only where that is more precise than the proof.
+_APPROXIMATE = _Budget(100.0, 400, 25, 1.0)
+_GUARANTEED = _Budget(250.0, 2_000, 100, 0.01)
+
+# Milliseconds for an interval, and for each of its classes, where they are many.
+_COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.04), "mid-p": (0.3, 0.02)}
+
+# More than this below the level, and beyond doubt, is far below it.
+_FAR = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class BalancedCoverage:
+    """How often a method holds the balanced accuracy that was seen.
+
+    It is summed over all outcomes, with no *standard_error*, or simulated.  What is
+    simulated of a guaranteed method is never below its level: that is proved.
+    """
+
+    holds: float
+    standard_error: float
+    confidence_level: float
+
+    @property
+    def is_too_low(self) -> bool:
+        """Whether it is below the level, beyond doubt."""
+        return self.holds + 2.0 * self.standard_error < self.confidence_level
+
+    @property
+    def is_far_too_low(self) -> bool:
+        """Whether it is below the level by more than ten points, beyond doubt."""
+        return self.holds + 2.0 * self.standard_error < self.confidence_level - _FAR
+
+
+@dataclass(frozen=True, slots=True)
+class MethodReading:
+    """The interval of one method for the balanced accuracy, and its coverage."""
+
+    method: stats.Method
+    balanced: Score
+    coverage: BalancedCoverage | None
+
+
+def read_methods(estimate: Estimate) -> list[MethodReading]:
+    """Return the interval of each method for *estimate*, the guaranteed ones first.
+
+    The coverage is that of the balanced interval, at the counts and the accuracies
+    seen; a class without any mistake is taken to make half of one in as many queries
+    and one more, for at an accuracy of 100 % even the worst method is always right.
+    It is summed for two classes with few labels and simulated for others.  Those far
+    below the level come last.  There is none without labels of a class, where even a
+    short simulation would take long, and for a guaranteed method where the standard
+    error would be more than a point: at least its level is proved.
+    """
+    readings = []
+    for name in stats.METHODS:
+        scores = score(
+            [estimate.correct], [estimate.labelled], name, estimate.confidence_level
+        )
+        readings.append(
+            MethodReading(
+                method=stats.get_method(name),
+                balanced=scores[0][0],
+                coverage=_cover(name, estimate),
+            )
+        )
+    return sorted(readings, key=_rank)
+
+
+def can_sum_balanced(estimate: Estimate) -> bool:
+    """Return whether `sum_balanced` finds anything, without summing."""
+    labelled = estimate.labelled
+    return all(labelled) and _is_summed(labelled)
+
+
+def sum_balanced(estimate: Estimate) -> list[Coverage]:
+    """Return how often each method holds the balanced accuracy of two classes.
+
+    The truth is supposed to be what was seen, as `read_methods` has it.  A method
+    is left out where summing over its outcomes would take too long; for another
+    number of classes, and while one of them has no labels, all are.
+    """
+    labelled = estimate.labelled
+    if len(labelled) != 2 or not all(labelled):
+        return []
+    truth = tuple(_supposed(scope) for scope in estimate.classes)
+    figures = []
+    for name in stats.METHODS:
+        with suppress(InvalidInputError):
+            figures.append(
+                _balanced_coverage(name, labelled, truth, estimate.confidence_level)
+            )
+    return figures
+
+
+def labels_that_exact_needs(
+    estimate: Estimate, readings: Sequence[MethodReading]
+) -> int | None:
+    """Return how many more labels give `exact` the width that `joint` has now.
+
+    0 where it is that narrow already, None for more than ten million of a class.
+    """
+    joint = next(one.balanced for one in readings if one.method.name == "joint")
+    if not 0 < joint.width < 1:
+        return 0
+    more = labels_for_balanced(
+        estimate.correct, estimate.labelled, joint.width, estimate.confidence_level
+    )
+    return None if more is None else sum(more)
+
+
+def _rank(reading: MethodReading) -> tuple[bool, bool]:
+    coverage = reading.coverage
+    is_far = coverage is not None and coverage.is_far_too_low
+    return not reading.method.is_guaranteed, is_far
+
+
+def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
+    labelled = estimate.labelled
+    if not all(labelled):
+        return None
+    truth = tuple(_supposed(scope) for scope in estimate.classes)
+    level = estimate.confidence_level
+    is_guaranteed = stats.get_method(method).is_guaranteed
+    budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
+    most = int(budget.milliseconds / _milliseconds(method, labelled))
+    if _is_summed(labelled) and count_likely(labelled, truth) <= most:
+        found = _balanced_coverage(method, labelled, truth, level)
+        return BalancedCoverage(found.holds, 0.0, level)
+    if most < budget.fewest_draws:
+        return None
+    draws = min(most, budget.most_draws)
+    holds, error = _simulated(method, labelled, truth, level, draws)
+    if error > budget.largest_error:
+        return None
+    return BalancedCoverage(max(holds, level) if is_guaranteed else holds, error, level)
+
+
+def _is_summed(labelled: Sequence[int]) -> bool:
+    return len(labelled) == 2 and math.prod(n + 1 for n in labelled) <= MOST_OUTCOMES
+
+
+def _milliseconds(method: str, labelled: Sequence[int]) -> float:
+    """Return about how long one balanced interval takes, by the counts alone."""
+    classes = len(labelled)
+    if method == "joint":
+        if stats.joint_is_costly(labelled):
+            return math.inf
+        return 0.5 if classes > 3 and len(set(labelled)) == 1 else 4.0
+    if method == "bootstrap":
+        return 0.5 + 0.12 * sum(math.sqrt(n) for n in labelled)
+    first, each = _COSTS.get(method, (0.05, 0.005))
+    return first + each * classes
+
+
+def _supposed(scope: ClassEstimate) -> float:
+    if 0 < scope.correct < scope.labelled:
+        return scope.correct / scope.labelled
+    return (scope.correct + 0.5) / (scope.labelled + 1)
+
+
+@lru_cache(maxsize=256)
+def _balanced_coverage(
+    method: str,
+    labelled: tuple[int, ...],
+    accuracy: tuple[float, ...],
+    level: float,
+) -> Coverage:
+    return calculate_coverage(labelled, accuracy, method=method, confidence_level=level)
+
+
+@lru_cache(maxsize=256)
+def _simulated(
+    method: str,
+    labelled: tuple[int, ...],
+    accuracy: tuple[float, ...],
+    level: float,
+    draws: int,
+) -> tuple[float, float]:
+    interval = stats.get_method(method).balanced_interval
+    found = simulated_coverage(interval, labelled, accuracy, level, draws=draws)
+    return float(found.coverage.holds), found.standard_error

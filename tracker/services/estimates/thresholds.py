@@ -1,0 +1,251 @@
+"""How accurate answers above a confidence are, and what confidences are worth."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import accumulate, groupby
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.services.fields import Instant
+from tracker.services.versions import choose_versions
+from tracker.shapes import OfDetector, Shape
+from tracker.stats.monitoring.thresholds import (
+    calibration_error,
+    lowest_threshold,
+    simultaneous_band,
+)
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_confidences
+from tracker.words import EXACT, MethodWord
+
+# Thresholds at equal shares of the queries, and bins of equal width.
+_THRESHOLDS = 20
+_BINS = 10
+
+
+class ThresholdPoint(Shape):
+    """The answers whose confidence is at least a threshold."""
+
+    threshold: float
+    queries: int
+    share: float = Field(description="The share of all queries that have a confidence.")
+    correct: int
+    labelled: int
+    accuracy: float | None = Field(description="null without a label above it.")
+    low: float = Field(
+        description="The lower bound of the band, which holds at all thresholds "
+        "at once."
+    )
+    high: float
+
+
+class _Confidences(OfDetector):
+    computed_at: Instant
+    confidence_level: float
+    method: MethodWord
+    queries: int = Field(
+        description="The number of queries with a confidence, labelled or not."
+    )
+    labels: int = Field(description="Scored labels of queries with a confidence.")
+
+
+class Thresholds(_Confidences):
+    """The accuracy above each confidence threshold, and the lowest that will do."""
+
+    target: float | None
+    points: list[ThresholdPoint] = Field(description="The lowest threshold first.")
+    lowest: ThresholdPoint | None = Field(
+        description="The lowest threshold whose accuracy is at least the target at the "
+        "confidence level, at one look; null without one or without a target."
+    )
+
+
+class CalibrationBin(Shape):
+    """The answers whose confidence lies between two numbers."""
+
+    start: float = Field(description="Confidences in the bin are at least this.")
+    end: float = Field(
+        description="Confidences in the bin are below this; in the last bin they "
+        "may equal it."
+    )
+    queries: int
+    share: float = Field(description="The share of all queries that have a confidence.")
+    confidence: float = Field(
+        description="The mean confidence in the bin, labelled or not."
+    )
+    correct: int
+    labelled: int
+    accuracy: float | None = Field(description="null without a label in the bin.")
+    low: float = Field(description="The intervals of all bins hold at once.")
+    high: float
+
+
+class ExpectedCalibrationError(Shape):
+    """The mean distance of confidence and accuracy over the bins, with its bounds."""
+
+    estimate: float | None = Field(description="null while a bin has no label.")
+    low: float
+    high: float
+
+
+class Calibration(_Confidences):
+    """How well confidences agree with accuracies."""
+
+    bins: list[CalibrationBin] = Field(
+        description="The bins that have queries, in order."
+    )
+    ece: ExpectedCalibrationError | None = Field(
+        description="The calibration error over these bins; null if no query has a "
+        "confidence."
+    )
+
+
+def get_thresholds(
+    session: Session,
+    detector: Detector,
+    *,
+    target: float | None = None,
+    **choices: Any,
+) -> Thresholds:
+    """Return the accuracy above each of at most twenty confidence thresholds.
+
+    Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
+    are those of `_read`.
+    """
+    head, bins = _read(session, detector, **choices)
+    target = target or detector.target
+    points = _build_points(_at_equal_shares(bins), head["confidence_level"])
+    lowest = None
+    if target is not None and points:
+        lowest = lowest_threshold(
+            [point.correct for point in points],
+            [point.labelled for point in points],
+            [point.share for point in points],
+            target=target,
+            confidence_level=head["confidence_level"],
+        )
+    return Thresholds(
+        **head,
+        target=target,
+        points=points,
+        lowest=None if lowest is None else points[lowest],
+    )
+
+
+def get_calibration(
+    session: Session, detector: Detector, **choices: Any
+) -> Calibration:
+    """Return ten bins of confidence with their accuracies, those that have queries.
+
+    *choices* are those of `_read`.
+    """
+    head, rows = _read(session, detector, **choices)
+    tenths = [
+        _sum_up(list(same), place)
+        for place, same in groupby(rows, lambda row: min(row.step * _BINS // STEPS, 9))
+    ]
+    if not tenths:
+        return Calibration(**head, bins=[], ece=None)
+    k, n = [one.correct for one in tenths], [one.labelled for one in tenths]
+    means = [min(one.confidence / one.queries, 1.0) for one in tenths]
+    shares = [one.queries / head["queries"] for one in tenths]
+    band = simultaneous_band(k, n, head["confidence_level"])
+    bins = [
+        CalibrationBin(
+            start=one.step / _BINS,
+            end=(one.step + 1) / _BINS,
+            queries=one.queries,
+            share=share,
+            confidence=mean,
+            correct=one.correct,
+            labelled=one.labelled,
+            accuracy=stats.class_accuracy(one.correct, one.labelled),
+            low=low,
+            high=high,
+        )
+        for one, share, mean, low, high in zip(
+            tenths, shares, means, band.low.tolist(), band.high.tolist(), strict=True
+        )
+    ]
+    error = calibration_error(band, k, n, means, shares)
+    return Calibration(
+        **head, bins=bins, ece=ExpectedCalibrationError(**error._asdict())
+    )
+
+
+def _read(
+    session: Session,
+    detector: Detector,
+    *,
+    computed_at: datetime,
+    version: str | None = None,
+    confidence_level: float | None = None,
+) -> tuple[dict[str, Any], list[ConfidenceBin]]:
+    versions = choose_versions(session, detector, version)
+    bins = count_confidences(session, detector.id, [one.id for one in versions])
+    pooled = "*" if version == "*" else None
+    return {
+        "detector": dump_id("det", detector.id),
+        "name": detector.name,
+        "version": pooled or next((one.name for one in versions), None),
+        "computed_at": computed_at,
+        "confidence_level": confidence_level or detector.confidence_level,
+        "method": EXACT,
+        "queries": sum(one.queries for one in bins),
+        "labels": sum(one.labelled for one in bins),
+    }, bins
+
+
+def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:
+    if not above:
+        return []
+    band = simultaneous_band(
+        [one.correct for one in above], [one.labelled for one in above], level
+    )
+    return [
+        ThresholdPoint(
+            threshold=one.least,
+            queries=one.queries,
+            share=one.queries / above[0].queries,
+            correct=one.correct,
+            labelled=one.labelled,
+            accuracy=stats.class_accuracy(one.correct, one.labelled),
+            low=low,
+            high=high,
+        )
+        for one, low, high in zip(
+            above, band.low.tolist(), band.high.tolist(), strict=True
+        )
+    ]
+
+
+def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:
+    """Return the highest thresholds that leave 100 %, 95 %, ... 5 % of the queries.
+
+    Each is the sum of a bin and all above it.
+    """
+    sums = accumulate(
+        reversed(bins), lambda above, one: _sum_up([above, one], one.step)
+    )
+    above = list(sums)[::-1]
+    chosen = {
+        max(
+            i
+            for i, one in enumerate(above)
+            if one.queries * _THRESHOLDS >= part * above[0].queries
+        )
+        for part in range(1, _THRESHOLDS + 1)
+        if above
+    }
+    return [above[i] for i in sorted(chosen)]
+
+
+def _sum_up(bins: Sequence[ConfidenceBin], step: int) -> ConfidenceBin:
+    least = min(one.least for one in bins)
+    sums = np.array([one[2:] for one in bins]).sum(axis=0).tolist()
+    return ConfidenceBin(step, least, sums[0], *map(int, sums[1:]))

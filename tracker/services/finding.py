@@ -1,0 +1,167 @@
+"""Lists of queries: their filters, and the neighbours of a query."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, product
+
+from sqlalchemy.orm import Session
+
+from tracker.services.detectors import check_class
+from tracker.services.estimates.counts import current_counts
+from tracker.services.fields import is_storable
+from tracker.services.versions import choose_versions
+from tracker.services.where import parse_where
+from tracker.services.wording import invalid
+from tracker.storage.deciding.comparison import differs_from
+from tracker.storage.detectors import Detector, find_version
+from tracker.storage.finding import SORTS, Conditions, begins_with, list_sorted
+from tracker.storage.labelling.tags import has_tag
+from tracker.storage.queries import Query, build_conditions
+from tracker.storage.where import Between
+from tracker.words import UNCLEAR
+
+# Beyond so many combinations their queries are so common that a walk from the
+# newest one meets them soon.
+_MOST_SEEKS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFilter:
+    """What a list of queries is narrowed to; None narrows nothing.
+
+    A key with a * at its end stands for all keys that begin so.
+    """
+
+    labelled: bool | None = None
+    predicted: str | None = None
+    label: str | None = None
+    version: str | None = None
+    key: str | None = None
+    is_wrong: bool | None = None
+    is_counted: bool | None = None
+    agreement: str | None = None
+    # A version that did better or worse at the same input.
+    versus: str | None = None
+    tag: str | None = None
+    where: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def takes(self, label: str, predicted: str) -> bool:
+        """Return whether queries with that label and prediction pass."""
+        if self.label not in {None, label} or self.predicted not in {None, predicted}:
+            return False
+        if self.is_wrong is None:
+            return True
+        return label != UNCLEAR and (label != predicted) == self.is_wrong
+
+
+def build_filter(
+    session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
+) -> Conditions:
+    """Return the conditions that the queries which are *wanted* meet.
+
+    Raises InvalidInputError, which names the field, where *wanted* makes no sense.
+    """
+    if wanted.predicted is not None:
+        check_class(detector, wanted.predicted, field="predicted", may_be_unclear=False)
+    if wanted.label is not None:
+        check_class(detector, wanted.label, field="label", may_be_unclear=True)
+    version_id = None
+    if wanted.version not in {None, "*"}:
+        version_id = choose_versions(session, detector, wanted.version)[0].id
+    found = build_conditions(
+        detector.id,
+        labelled=wanted.labelled,
+        predicted=wanted.predicted,
+        label=wanted.label,
+        version_id=version_id,
+        is_wrong=wanted.is_wrong,
+        is_counted=wanted.is_counted if wanted.versus is None else None,
+        agreement=wanted.agreement,
+    )
+    if wanted.versus is not None:
+        other_id = _find_other(session, detector, wanted.versus)
+        found += differs_from(detector.id, other_id, is_counted=wanted.is_counted)
+    if wanted.tag is not None:
+        found += has_tag(session, wanted.tag)
+    if wanted.key is not None and wanted.key.endswith("*"):
+        found += begins_with(wanted.key[:-1])
+    elif wanted.key is not None:
+        found.append(Query.key == wanted.key)
+    span = Between("asked_at", wanted.since, below=wanted.until)
+    where = parse_where(session, detector, wanted.where, at=at)
+    return [*found, *(one.test(session) for one in (span, *where))]
+
+
+def _find_other(session: Session, detector: Detector, name: str) -> int:
+    version = find_version(session, detector.id, name) if is_storable(name) else None
+    if version is None:
+        raise invalid("versus", name, "there is no such version")
+    return version.id
+
+
+def find_queries(  # noqa: PLR0913 - one page of a list in an order.
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    at: datetime,
+    is_backwards: bool = False,
+) -> Sequence[Query]:
+    """Return the queries that pass, behind *after* in the order *sort*.
+
+    Backwards it is those before *after*, the nearest first.  The running counts tell
+    which combinations of label and prediction there are, and an index leads to the
+    queries of each: a walk from the newest query might meet nothing for a million.
+    """
+    conditions = build_filter(session, detector, wanted, at=at)
+    name, is_down = SORTS[sort]
+    found = [
+        list_sorted(
+            session,
+            [*conditions, *seek],
+            sort=sort,
+            after=after,
+            limit=limit,
+            is_backwards=is_backwards,
+        )
+        for seek in (_seeks(session, detector, wanted) if name == "id" else [[]])
+    ]
+    if len(found) == 1:
+        return found[0]
+    reverse = is_down != is_backwards
+    return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
+
+
+def _seeks(
+    session: Session, detector: Detector, wanted: QueryFilter
+) -> Sequence[Conditions]:
+    """Return conditions that together hold what passes, nothing of it twice."""
+    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
+    # What is tagged has an index of its own.
+    if is_whole or wanted.labelled is False or wanted.tag is not None:
+        return [[]]
+    versions = choose_versions(session, detector, wanted.version or "*")
+    counts = current_counts(session, detector, versions)
+    combinations = {
+        (cell.label, cell.predicted)
+        for found in counts.values()
+        for cell, number in found.cells.items()
+        if number and wanted.takes(cell.label, cell.predicted)
+    }
+    if any(found.repeats for found in counts.values()):
+        # Repeats are in no cell, and may be the only ones of their combination.
+        labels = [*detector.classes, UNCLEAR]
+        every = product(labels, detector.classes)
+        combinations = {one for one in every if wanted.takes(*one)}
+    if len(combinations) > _MOST_SEEKS:
+        return [[]]
+    return [
+        [Query.label == label, Query.predicted == predicted]
+        for label, predicted in sorted(combinations)
+    ]

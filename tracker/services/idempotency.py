@@ -1,0 +1,61 @@
+"""Answering a request once, however often it is sent."""
+
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError, TrackerError
+from tracker.services.by import By
+from tracker.services.wording import show
+from tracker.storage import idempotency as storage
+from tracker.storage.dialect import lock
+from tracker.storage.idempotency import StoredAnswer
+
+HEADER = "Idempotency-Key"
+KEPT_FOR = timedelta(hours=24)
+
+
+class StillRunningError(TrackerError):
+    """A request under the same idempotency key is being carried out."""
+
+
+def find_answer(
+    session: Session, key: str, by: By, *, digest: str
+) -> StoredAnswer | None:
+    """Return what was answered under *key*; None means that it is still to be done.
+
+    In the latter case nobody else does it before this transaction ends.  Raises
+    StillRunningError if somebody does it now, and InvalidInputError if *key* was
+    given to a request with another *digest*.
+    """
+    owner, at = by.actor.name, by.at
+    if not lock(session, f"answer {owner}\n{key}", waits=False):
+        raise StillRunningError
+    storage.delete_old_answers(session, until=at - KEPT_FOR)
+    found = storage.find_answer(session, owner, key)
+    if found is not None and found.created_at <= at - KEPT_FOR:
+        session.delete(found)
+        session.flush()
+        return None
+    if found is not None and found.digest != digest:
+        raise InvalidInputError.of(
+            HEADER, f"{show(key)} was given to another request; choose a new one"
+        )
+    return found
+
+
+def add_answer(  # noqa: PLR0913 - the columns of one row.
+    session: Session, key: str, by: By, *, digest: str, status: int, body: str
+) -> StoredAnswer:
+    """Store an answer in the transaction of the work that it reports."""
+    answer = StoredAnswer(
+        owner=by.actor.name,
+        key=key,
+        digest=digest,
+        status=status,
+        body=body,
+        created_at=by.at,
+    )
+    session.add(answer)
+    session.flush()
+    return answer

@@ -1,0 +1,1 @@
+"""Files in: read, checked and written, in a request or in the background."""

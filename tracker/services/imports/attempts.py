@@ -1,0 +1,263 @@
+"""An attempt of a worker at an import, inside the worker's transactions."""
+
+import io
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import TrackerError
+from tracker.services.by import Actor, By
+from tracker.services.detectors import get_open_detector
+from tracker.services.imports.background import pack_report
+from tracker.services.imports.images import open_zip, store_images
+from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reports import Outcome, RejectedImportError
+from tracker.services.imports.staging import Stage, Writes
+from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.images import ImageStore
+from tracker.storage.imports import files as storage
+from tracker.storage.imports.files import (
+    DONE,
+    FAILED,
+    REJECTED,
+    Claim,
+    Ending,
+    FileImport,
+    Progress,
+)
+from tracker.storage.imports.import_pieces import (
+    PieceFile,
+    measure_pieces,
+)
+
+MOST_ATTEMPTS = 3
+Reads = Callable[[], AbstractContextManager[Session]]
+REST_SECONDS = 5.0
+_LONGEST_ERROR = 2_000
+_KILLED = Ending(
+    FAILED,
+    error=f"the worker ended {MOST_ATTEMPTS} times while it imported the file; nothing "
+    "was written",
+)
+
+
+class LostImportError(TrackerError):
+    """Another worker has taken over the import; this transaction is rolled back."""
+
+
+class MissingFileError(TrackerError):
+    """The file is not there as a whole."""
+
+
+def take_import(session: Session, worker: str, *, at: datetime) -> FileImport | None:
+    """Lease *worker* an import; one that has killed too many workers fails instead."""
+    while (found := storage.take_import(session, worker, at=at)) is not None:
+        if found.attempts <= MOST_ATTEMPTS:
+            return found
+        end_import(session, claim_of(found), _KILLED, Progress(), at=at)
+    return None
+
+
+def claim_of(file_import: FileImport) -> Claim:
+    """Return the claim of the worker that has just taken *file_import* up."""
+    assert file_import.worker is not None
+    return Claim(file_import.id, file_import.worker, file_import.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A file that is being imported."""
+
+    detector: Detector
+    by: By
+    on_error: str
+    file: RowFile
+    _pieces: PieceFile
+    # How many bytes of rows there are, and of images, which were stored before.
+    _size: int
+    _images_bytes: int
+
+    def progress(self, rows: int) -> Progress:
+        """Return how far it is after so many rows."""
+        read = min(self._pieces.bytes_read, self._size)
+        return Progress(rows, self._images_bytes + read)
+
+    def carry_out(
+        self, session: Session, on_progress: Callable[[Progress], None]
+    ) -> Outcome:
+        """Import the file; the caller ends the import in the same transaction.
+
+        Raises InvalidInputError or ConflictError where the file or the detector does
+        not allow it; the transaction must then be rolled back.
+        """
+        return import_file(
+            session,
+            self.detector,
+            self.file,
+            self.by,
+            on_error=self.on_error,
+            on_progress=lambda rows: on_progress(self.progress(rows)),
+        )
+
+    def stage(
+        self, writes: Writes, stage: Stage, on_progress: Callable[[Progress], None]
+    ) -> Staged:
+        """Write the rows where nobody sees them; raises what ``carry_out`` does."""
+        return stage_file(
+            writes,
+            self.detector,
+            self.file,
+            self.by,
+            stage,
+            on_error=self.on_error,
+            on_progress=lambda rows: on_progress(self.progress(rows)),
+        )
+
+
+def begin_attempt(
+    session: Session,
+    claim: Claim,
+    reads: Reads,
+    *,
+    at: datetime,
+    choices: Choices,
+) -> Attempt:
+    """Open the file of an import, which is read in transactions that *reads* opens.
+
+    *choices* say how it is read, and are what ``take_images`` returned.
+
+    Raises LostImportError where another worker is at it, MissingFileError, and
+    ConflictError for a detector that was archived.
+    """
+    if not storage.is_claimed(session, claim):
+        raise LostImportError
+    file_import = storage.find_import(session, claim.import_id)
+    assert file_import is not None
+    if measure_pieces(session, file_import.id) != file_import.bytes:
+        raise MissingFileError
+    size = file_import.bytes
+    if choices.images_from is not None:
+        size = choices.images_from
+    pieces = PieceFile(reads, file_import.id, size)
+    # What the actor may do was asked when the file came in.
+    actor = Actor(file_import.actor, None, file_import.actor_kind)
+    return Attempt(
+        get_open_detector(session, dump_id("det", file_import.detector_id)),
+        By(actor, at, file_import.address),
+        file_import.on_error,
+        RowFile(
+            file_import.format,
+            file_import.sha256,
+            io.BufferedReader(pieces),
+            choices=choices,
+        ),
+        pieces,
+        size,
+        file_import.bytes - size,
+    )
+
+
+def take_images(
+    claim: Claim,
+    reads: Reads,
+    store: ImageStore | None,
+    *,
+    on_progress: Callable[[Progress], None],
+) -> Choices:
+    """Store the images that came with the file, and return how to read it then.
+
+    It only reads, in transactions that *reads* opens, so that nothing waits for the
+    images.  Raises MissingFileError, NotFoundError, ConflictError for a detector that
+    was archived, and InvalidInputError for what is no zip file.
+    """
+    with reads() as session:
+        file_import = storage.find_import(session, claim.import_id)
+        assert file_import is not None
+        choices = Choices(**(file_import.choices or {}))
+        if choices.images_from is None:
+            return choices
+        if measure_pieces(session, file_import.id) != file_import.bytes:
+            raise MissingFileError
+        detector = get_open_detector(session, dump_id("det", file_import.detector_id))
+    assert store is not None
+    whole, rows = (
+        io.BufferedReader(PieceFile(reads, claim.import_id, size))
+        for size in (file_import.bytes, choices.images_from)
+    )
+    images_bytes = file_import.bytes - choices.images_from
+
+    def note(done: int, total: int) -> None:
+        on_progress(Progress(0, images_bytes * done // total))
+
+    file = RowFile(file_import.format, file_import.sha256, rows, choices=choices)
+    # An archive is read from its end, whatever stands before it.
+    images = open_zip(whole)
+    return store_images(file, detector, images, store, on_progress=note).choices
+
+
+def end_import(
+    session: Session, claim: Claim, ending: Ending, progress: Progress, *, at: datetime
+) -> None:
+    """End an import; raises LostImportError if it is another's.
+
+    Its file can be deleted afterwards, in pieces.
+    """
+    if not storage.finish_import(session, claim, ending, progress, at=at):
+        raise LostImportError
+
+
+def done(report: Outcome) -> Ending:
+    """Return the end of an import that was carried out."""
+    return Ending(DONE, pack_report(report))
+
+
+def rejected(error: TrackerError) -> Ending:
+    """Return the end of an import that the file or the detector does not allow."""
+    report = None
+    if isinstance(error, RejectedImportError):
+        found = error.report
+        # What was added before the first bad row was met is rolled back.
+        report = pack_report(
+            Outcome(rows=found.rows, bad_rows=found.bad_rows, errors=found.errors)
+        )
+    return Ending(REJECTED, report, _text(str(error)))
+
+
+def gone() -> Ending:
+    """Return the end of an import whose file is not there."""
+    return Ending(
+        FAILED,
+        error="its file is not in the database, which a backup leaves out; nothing was "
+        "written: send the file again",
+    )
+
+
+def let_rest(
+    session: Session,
+    claim: Claim,
+    error: Exception,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> None:
+    """Leave an import alone that failed, for a while or, after some tries, for good."""
+    if claim.attempt < MOST_ATTEMPTS:
+        storage.give_back(session, claim, at=at, rest_seconds=REST_SECONDS, counts=True)
+        return
+    reason = f"{type(error).__name__}: {error}"
+    text = (
+        f"it failed {claim.attempt} times, at last with {reason}; nothing was written"
+    )
+    end_import(session, claim, Ending(FAILED, error=_text(text)), progress, at=at)
+
+
+def _text(said: str) -> str:
+    # PostgreSQL keeps no NUL, and neither of the databases half a surrogate pair.
+    sound = said.encode(errors="replace").decode().replace("\x00", "?")
+    return sound[:_LONGEST_ERROR]

@@ -1,0 +1,253 @@
+"""Imports that a worker carries out: their files taken in, and looked at later."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import UnavailableError
+from tracker.services.by import By
+from tracker.services.detectors import get_open_detector
+from tracker.services.fields import Instant
+from tracker.services.imports.images import ImageFiles
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reports import (
+    ImportReport,
+    Outcome,
+    RowError,
+    describe_outcome,
+)
+from tracker.services.imports.saved import load_mapping
+from tracker.services.imports.staging import LARGE_BYTES, Writes
+from tracker.services.imports.writing import check_rows
+from tracker.services.wording import missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+from tracker.storage.imports import files as storage
+from tracker.storage.imports.files import STATES, STILL_ARRIVING, FileImport
+from tracker.storage.imports.import_pieces import (
+    add_piece,
+    add_pieces,
+    cut_pieces,
+    delete_some_pieces,
+    measure_pieces,
+)
+from tracker.words import REJECT, OnErrorWord, one_of
+
+# Megabytes of a file, which are gone within some milliseconds.
+_DELETED_AT_ONCE = 4
+
+
+class Import(Shape):
+    """A background import and its progress."""
+
+    id: str = Field(description="imp_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    state: Annotated[str, one_of(STATES)] = Field(
+        description="waiting, running, done, rejected (the file is wrong) or failed; "
+        "only after done was anything written."
+    )
+    on_error: OnErrorWord = Field(description="reject or skip.")
+    rows_read: int = Field(description="So far; updated about once a second.")
+    bytes: int = Field(
+        description="The size of the file in bytes, with the images beside it."
+    )
+    bytes_read: int = Field(description="So far; updated about once a second.")
+    created_at: Instant = Field(description="When the upload was complete.")
+    started_at: Instant | None = Field(description="When a worker last started it.")
+    finished_at: Instant | None
+    report: ImportReport | None = Field(
+        description="The report, once the import is done or was rejected because "
+        "of its rows."
+    )
+    error: str | None = Field(description="Why it was rejected or failed.")
+
+
+def import_later(  # noqa: PLR0913 - what is imported, by whom and how.
+    session: Session,
+    detector: Detector,
+    file: RowFile,
+    by: By,
+    *,
+    images: ImageFiles | None = None,
+    on_error: str = REJECT,
+    arrived: int | None = None,
+) -> FileImport:
+    """Store *file* for a worker to import into *detector* in the background.
+
+    Raises InvalidInputError for what is wrong with the file as a whole, and of a
+    document, which was parsed already, for what is wrong with its rows.
+    """
+    if images is not None:
+        # The column that names them is none of the unknown ones.
+        file = file.read_by(file.choices.model_copy(update={"images": {}}))
+    for _ in file.rows(detector).pieces():
+        break
+    if file.document is not None and on_error == REJECT and images is None:
+        check_rows(session, detector, file.rows(detector))
+    return add_import(
+        session, detector, file, by, images=images, on_error=on_error, arrived=arrived
+    )
+
+
+def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
+    session: Session,
+    detector: Detector,
+    file: RowFile,
+    by: By,
+    *,
+    images: ImageFiles | None = None,
+    on_error: str = REJECT,
+    arrived: int | None = None,
+) -> FileImport:
+    """Store *file*, and behind it *images*, unless that is done and *arrived* it.
+
+    Once the caller's transaction is committed it is imported, whatever ends before.
+    """
+    file_import = _new_import(detector, file, by, on_error, images)
+    if arrived is not None:
+        if not storage.hold_arriving(session, arrived, at=by.at):
+            raise UnavailableError("the file took too long to arrive: send it again")
+        file_import.id = arrived
+        file_import.bytes = measure_pieces(session, arrived)
+        return session.merge(file_import)
+    session.add(file_import)
+    session.flush()
+    with _streams(file, images) as streams:
+        file_import.bytes = add_pieces(session, file_import.id, *streams)
+    session.flush()
+    return file_import
+
+
+@contextmanager
+def _streams(file: RowFile, images: ImageFiles | None) -> Iterator[list[BinaryIO]]:
+    if images is None:
+        yield [file.stream]
+        return
+    with images.packed() as packed:
+        yield [file.stream, packed]
+
+
+def _new_import(
+    detector: Detector,
+    file: RowFile,
+    by: By,
+    on_error: str,
+    images: ImageFiles | None,
+) -> FileImport:
+    choices = file.choices.join(load_mapping(detector))
+    if images is not None:
+        choices = choices.model_copy(update={"images_from": file.size, "images": None})
+    return FileImport(
+        detector_id=detector.id,
+        format=file.format,
+        on_error=on_error,
+        sha256=file.sha256,
+        bytes=0,
+        actor=by.actor.name,
+        actor_kind=by.actor.kind,
+        address=by.address,
+        choices=choices.model_dump(exclude_defaults=True),
+        created_at=by.at,
+        since=None,
+        until=None,
+    )
+
+
+@contextmanager
+def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
+    database: Database,
+    detector: str,
+    file: RowFile,
+    by: By,
+    *,
+    images: ImageFiles | None = None,
+    clock: Callable[[], datetime],
+) -> Iterator[int | None]:
+    """Store much in pieces that let others write to SQLite in between.
+
+    Give the id for ``add_import``, None where the file is left to that.  Nobody sees
+    the import before, and what is not taken up at the end of the block is deleted.
+    """
+    size = file.size + (images.size if images is not None else 0)
+    if not database.is_sqlite or size < LARGE_BYTES:
+        yield None
+        return
+    with _streams(file, images) as streams:
+        with database.write() as session:
+            found = get_open_detector(session, detector)
+            file_import = _new_import(found, file, by, REJECT, images)
+            file_import.bytes = STILL_ARRIVING
+            file_import.since = file_import.until = clock()
+            session.add(file_import)
+            session.flush()
+            import_id = file_import.id
+        try:
+            for position, content in enumerate(cut_pieces(*streams)):
+                with database.write() as session:
+                    if not storage.hold_arriving(session, import_id, at=clock()):
+                        raise UnavailableError("the file took too long to arrive")
+                    add_piece(session, import_id, position, content)
+            yield import_id
+        finally:
+            clear_arriving(database.write, at=clock(), import_id=import_id)
+
+
+def clear_arriving(
+    writes: Writes, *, at: datetime, import_id: int | None = None
+) -> None:
+    """Delete files that will not arrive any more, with their imports."""
+    with writes() as session:
+        given_up = storage.give_up_arriving(session, at=at, import_id=import_id)
+    for number in given_up:
+        delete_file(writes, number)
+        with writes() as session:
+            storage.delete_import(session, number)
+
+
+def delete_file(writes: Writes, import_id: int) -> None:
+    """Delete the file of an import, some pieces at a time."""
+    is_left = True
+    while is_left:
+        with writes() as session:
+            is_left = delete_some_pieces(session, import_id, limit=_DELETED_AT_ONCE)
+
+
+def get_import(session: Session, reference: str) -> FileImport:
+    """Return the import of that id; raises NotFoundError."""
+    import_id = parse_id("imp", reference)
+    found = None if import_id is None else storage.find_import(session, import_id)
+    if found is None:
+        raise missing("import", reference)
+    return found
+
+
+def pack_report(report: Outcome) -> dict[str, Any]:
+    """Return *report* as it is stored."""
+    packed = asdict(report)
+    return {name: packed[name] for name in packed if not name.startswith("_")}
+
+
+def unpack_report(file_import: FileImport) -> Outcome | None:
+    """Return what an import did and what was wrong with it, None if it is not known."""
+    if file_import.report is None:
+        return None
+    errors = [RowError(**error) for error in file_import.report["errors"]]
+    return Outcome(**{**file_import.report, "errors": errors})
+
+
+def describe_import(file_import: FileImport) -> Import:
+    """Return an import in the background as it is answered."""
+    outcome = unpack_report(file_import)
+    return Import.from_row(
+        file_import,
+        id=dump_id("imp", file_import.id),
+        detector=dump_id("det", file_import.detector_id),
+        report=None if outcome is None else describe_outcome(outcome),
+    )

@@ -1,0 +1,117 @@
+"""The new queries of an import and their labels, column by column."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import compress
+from typing import Any
+
+from tracker.services.fields import dump_metadata
+from tracker.services.imports.checking import Columns
+from tracker.services.labelling.ranks import rank_new_query
+from tracker.services.labelling.truths import Truths
+from tracker.storage.detectors import Detector
+from tracker.words import UNSTATED
+
+
+def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselves.
+    detector: Detector,
+    ids: Sequence[int],
+    keys: Sequence[str],
+    version_ids: Sequence[int],
+    rows: Columns,
+    created_at: datetime,
+    truths: Truths,
+) -> dict[str, Sequence[Any]]:
+    """Return *rows* as the columns of queries that are new."""
+    blank: list[None] = [None] * len(ids)
+    labels, inputs = rows.get("label"), rows.get("input")
+    samplings = rows.get("sampling", UNSTATED)
+    waits = None in labels
+    repeats = [False] * len(ids)
+    if "input" in rows.values:
+        repeats = list(map(truths.repeats, version_ids, inputs))
+        samplings = _choose_samplings(rows, truths)
+    return {
+        "id": ids,
+        "detector_id": [detector.id] * len(ids),
+        "version_id": version_ids,
+        "key": keys,
+        "input": inputs,
+        "predicted": rows.get("predicted"),
+        "confidence": rows.get("confidence"),
+        "asked_at": rows.get("asked_at", created_at),
+        "created_at": [created_at] * len(ids),
+        "metadata": [
+            None if value is None else dump_metadata(value)
+            for value in rows.get("metadata")
+        ],
+        "image": rows.get("image"),
+        "image_url": rows.get("image_url"),
+        "label_id": [
+            None if label is None else number
+            for number, label in zip(ids, labels, strict=True)
+        ],
+        "label": labels,
+        "sampling": samplings,
+        "audit_rank": _rank(
+            detector, zip(ids, labels, samplings, inputs, repeats, strict=True)
+        )
+        if waits
+        else blank,
+        "agreement": blank,
+        "is_repeat": repeats,
+        "tags": blank,
+        "erased_at": blank,
+    }
+
+
+def _choose_samplings(rows: Columns, truths: Truths) -> list[str]:
+    columns = zip(
+        rows.get("sampling"), rows.get("input"), rows.get("label"), strict=True
+    )
+    return [
+        given or truths.choose_sampling(name if label else None, default=UNSTATED)
+        for given, name, label in columns
+    ]
+
+
+def _rank(
+    detector: Detector, columns: Iterable[tuple[int, Any, str, Any, bool]]
+) -> list[float | None]:
+    return [
+        None
+        if is_repeat
+        else rank_new_query(detector, number, label=label, sampling=sampling, name=name)
+        for number, label, sampling, name, is_repeat in columns
+    ]
+
+
+def label_columns(
+    queries: Mapping[str, Sequence[Any]], rows: Columns, labeler: str
+) -> dict[str, Sequence[Any]]:
+    """Return the labels in *rows* as columns, of the *queries* made from them."""
+    is_given = [label is not None for label in queries["label"]]
+    number = sum(is_given)
+    created_at = queries["created_at"][0]
+    columns: dict[str, Sequence[Any]] = {
+        "id": queries["label_id"],
+        "query_id": queries["id"],
+        "detector_id": queries["detector_id"],
+        "label": queries["label"],
+        "sampling": queries["sampling"],
+        "note": rows.get("note"),
+        "labeler": rows.get("labeler", labeler),
+        "labelled_at": rows.get("labelled_at", created_at),
+        "created_at": queries["created_at"],
+        "is_repeat": queries["is_repeat"],
+    }
+    for name, values in columns.items():
+        columns[name] = list(compress(values, is_given))
+    none: list[None] = [None] * number
+    return columns | {"replaces_id": none, "source_label_id": none}
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return *columns* row by row."""
+    lines = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, line, strict=True)) for line in lines]

@@ -1,0 +1,1 @@
+"""What a file says: its format, its columns, its values."""

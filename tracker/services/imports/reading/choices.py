@@ -1,0 +1,171 @@
+"""How a file is to be read where it does not say so itself."""
+
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import ConfigDict, Field, ValidationError, field_validator
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.fields import KeyName
+from tracker.services.imports.reading.rows import FIELDS, IMAGE
+from tracker.services.wording import describe_errors, show
+from tracker.shapes import Shape
+
+Extra = Literal["metadata", "ignore", "refuse"]
+EXTRAS: tuple[Extra, ...] = ("metadata", "ignore", "refuse")
+METADATA, IGNORE, REFUSE = EXTRAS
+# What a column may be said to hold.
+MAPPED = (*FIELDS, IMAGE)
+
+
+class Mapping(Shape):
+    """How files are read, as it can be saved with a detector."""
+
+    model_config = ConfigDict(strict=True)
+
+    columns: dict[str, str] = Field(
+        default_factory=dict, description="By field, the column that holds it."
+    )
+    classes: dict[str, str] = Field(
+        default_factory=dict, description="By value, the class that it stands for."
+    )
+    extra: Extra | None = Field(
+        default=None, description="What becomes of other columns."
+    )
+    time_zone: str | None = Field(
+        default=None, description="Of times without one, such as Europe/Berlin."
+    )
+    time_format: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="How times are written, such as %d.%m.%Y %H:%M.",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _check_columns(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if name not in MAPPED:
+                raise ValueError(
+                    f"{show(name)} is not a field; there are: {', '.join(MAPPED)}"
+                )
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _check_zone(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                ZoneInfo(value)
+            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+                raise ValueError(
+                    "a time zone is written like Europe/Berlin or UTC"
+                ) from error
+        return value
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing."""
+        return self == Mapping()
+
+
+class Choices(Mapping):
+    """What was said beside the file: how it is read, and whose labels they are."""
+
+    labeler: KeyName | None = None
+    # What becomes of other columns where nobody says it.
+    usual_extra: Extra = REFUSE
+    # Whether what was saved with the detector is to be added.
+    uses_saved: bool = True
+    # Columns as they were saved, which a file need not have.
+    remembered: dict[str, str] = Field(default_factory=dict)
+    # Of the images beside the file: the name in the store by that in the file, and
+    # what is wrong with the others.
+    images: dict[str, str] | None = None
+    wrong_images: dict[str, str] = Field(default_factory=dict)
+    # Of a file that waits for a worker: how many bytes are rows; images follow them.
+    images_from: int | None = None
+
+    def join(self, saved: Mapping) -> "Choices":
+        """Return what is said here, and where nothing is, what was *saved*."""
+        if not self.uses_saved:
+            return self
+        others = saved.columns.items()
+        return self.model_copy(
+            update={
+                "uses_saved": False,
+                "remembered": {k: v for k, v in others if k not in self.columns},
+                "classes": saved.classes | self.classes,
+                "extra": self.extra or saved.extra,
+                "time_zone": self.time_zone or saved.time_zone,
+                "time_format": self.time_format or saved.time_format,
+            }
+        )
+
+    def to_be_saved(self) -> Mapping:
+        """Return what of it can be saved with a detector."""
+        found = {name: getattr(self, name) for name in Mapping.model_fields}
+        return Mapping(**found | {"columns": self.remembered | self.columns})
+
+
+DEFAULT = Choices()
+# What each is called where it is said: by option, in an address, on the page.
+_SAID = {"columns": "map", "classes": "class"}
+
+
+def read_choices(  # noqa: PLR0913 - each is an option of its own.
+    *,
+    columns: tuple[str, ...] | list[str] = (),
+    classes: tuple[str, ...] | list[str] = (),
+    extra: str | None = None,
+    usual_extra: Extra = REFUSE,
+    time_zone: str | None = None,
+    time_format: str | None = None,
+    labeler: str | None = None,
+    uses_saved: bool = True,
+) -> Choices:
+    """Return what was said in texts, FIELD=COLUMN and VALUE=CLASS among them.
+
+    Raises InvalidInputError that says all that is wrong with them.
+    """
+    wrong: list[FieldError] = []
+    try:
+        return Choices(
+            columns=_pairs("map", columns, "FIELD=COLUMN", wrong),
+            classes=_pairs("class", classes, "VALUE=CLASS", wrong, last=True),
+            extra=extra or None,  # type: ignore[arg-type]
+            usual_extra=usual_extra,
+            uses_saved=uses_saved,
+            time_zone=time_zone or None,
+            time_format=time_format or None,
+            labeler=labeler or None,
+        )
+    except ValidationError as error:
+        wrong += [
+            FieldError(_SAID.get(one.field, one.field), one.message)
+            for one in describe_errors(error)
+        ]
+        raise InvalidInputError(wrong) from error
+    finally:
+        if wrong:
+            raise InvalidInputError(wrong)
+
+
+def _pairs(
+    name: str,
+    texts: tuple[str, ...] | list[str],
+    form: str,
+    wrong: list[FieldError],
+    *,
+    last: bool = False,
+) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        # A value may hold an equals sign, and so may a column; a field does not.
+        left, sign, right = text.rpartition("=") if last else text.partition("=")
+        if not (sign and left and right):
+            wrong.append(FieldError(name, f"{show(text)} is not right: {form}"))
+        elif pairs.setdefault(left, right) != right:
+            wrong.append(FieldError(name, f"{show(left)} is given twice"))
+    return pairs

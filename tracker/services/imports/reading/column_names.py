@@ -1,0 +1,178 @@
+"""Which column of a file holds which field, by what people call them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, unknown_columns
+from tracker.services.wording import show, show_name
+
+# Beside its own name.
+_ALIASES = {
+    "key": "id",
+    "predicted": "pred y_pred prediction predictions predicted_label predicted_class "
+    "guess output",
+    "label": "y_true y_test target targets truth true_label true_class ground_truth "
+    "actual choice expected gold",
+    "confidence": "proba prob probability score",
+    "version": "model_version",
+    "asked_at": "timestamp time created_at",
+    "labelled_at": "labeled_at",
+}
+KNOWN = {name: name for name in FIELDS} | {
+    alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
+}
+_BLANKS = re.compile(r"[\s\-]+")
+# How pandas and Arrow write an index that has no name.
+_UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
+# One row of an annotation, as Label Studio writes it into CSV.
+_LABEL_STUDIO = {"annotation_id", "annotator", "lead_time"}
+_BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
+# What Tracker's own export of labels says beside the fields.
+_IS_CURRENT = "is_current"
+_EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
+_TAGS = "tags"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where each field is to be found, and what becomes of the other columns."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    # Into the metadata.
+    extras: tuple[str, ...] = ()
+    unknown: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    # Says which labels of an export were replaced by another one.
+    is_current: str | None = None
+
+    def renamed(self) -> dict[str, str]:
+        """Return the fields whose column has another name."""
+        return {
+            name: column
+            for name, column in self.fields.items()
+            if normal(column) != name
+        }
+
+
+def normal(name: str) -> str:
+    """Return *name* without case, and with one sign for blanks and dashes."""
+    return _BLANKS.sub("_", name.strip()).casefold()
+
+
+def guess_field(name: str) -> str | None:
+    """Return the field that a column of that *name* holds, if it is well known."""
+    return KNOWN.get(normal(name))
+
+
+def plan_columns(
+    names: Sequence[str], choices: Choices, *, has_header: bool = True
+) -> Plan:
+    """Decide what the columns *names* hold.
+
+    Raises InvalidInputError that says all that is wrong: two columns that could be
+    one field, and columns that are not known where these are refused.  Without a
+    header each row answers for its own names, and unknown ones are only noted.
+    """
+    wrong: list[FieldError] = []
+    extra = choices.extra or choices.usual_extra
+    has_images = choices.images is not None
+    known = KNOWN | _label_studio(names) | _exported(names)
+    known |= {IMAGE: IMAGE} if has_images else {}
+    fields = dict(_chosen(names, choices, wrong))
+    if IMAGE in fields and not has_images:
+        wrong.append(FieldError("map", "there are no images beside the file"))
+    taken = set(fields.values())
+    left_out = tuple(
+        name
+        for name in dict.fromkeys(names)
+        if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == "")
+    )
+    free = [name for name in names if name not in taken and name not in left_out]
+    for found in [one for one in (*FIELDS, IMAGE) if one not in fields]:
+        candidates = [name for name in free if known.get(normal(name)) == found]
+        if len(candidates) > 1:
+            wrong.append(_ambiguous(found, candidates))
+        if candidates:
+            fields[found] = candidates[0]
+            taken.update(candidates)
+    others = [name for name in free if name not in taken]
+    if extra == METADATA and "predicted" not in fields:
+        # Labels of queries that are known already, whose metadata stays as it is.
+        left_out += tuple(dict.fromkeys(others))
+        others = []
+    wrong += [
+        FieldError(show_name(name), "occurs twice among the columns")
+        for name, count in Counter(others).items()
+        if count > 1
+    ]
+    if has_header and extra == REFUSE:
+        wrong += unknown_columns(others, FIELDS)
+    if wrong:
+        raise InvalidInputError(wrong)
+    return Plan(
+        fields,
+        tuple(others) if extra == METADATA else (),
+        frozenset(others) if extra == REFUSE else frozenset(),
+        left_out,
+        next((one for one in left_out if normal(one) == _IS_CURRENT), None),
+    )
+
+
+def _exported(names: Sequence[str]) -> dict[str, str]:
+    """Return that an export's own columns are bookkeeping, where all are there."""
+    found = set(map(normal, names)) >= _EXPORTED
+    return dict.fromkeys(_EXPORTED | {_TAGS}, "") if found else {}
+
+
+def _is_unnamed(name: str) -> bool:
+    return _UNNAMED.fullmatch(normal(name)) is not None
+
+
+def _label_studio(names: Sequence[str]) -> dict[str, str]:
+    """Return what the columns of Label Studio's own say, "" for its bookkeeping."""
+    normals = set(map(normal, names))
+    if not normals >= _LABEL_STUDIO:
+        return {}
+    return {
+        **dict.fromkeys(_BOOKKEEPING, ""),
+        "annotator": "labeler",
+        "created_at": "labelled_at",
+        # The number of the task, unless the task has a key of its own.
+        **({"id": ""} if "key" in normals else {}),
+    }
+
+
+def _chosen(
+    names: Sequence[str], choices: Choices, wrong: list[FieldError]
+) -> Iterable[tuple[str, str]]:
+    for name, column in choices.remembered.items():
+        # It was said of other files, and this one may be another kind of file.
+        if names.count(column) == 1 and column not in choices.columns.values():
+            yield name, column
+    for name, column in choices.columns.items():
+        alike = [one for one in names if normal(one) == normal(column)]
+        found = column if column in names else alike[0] if len(alike) == 1 else None
+        if found is None:
+            shown = ", ".join(map(show, names[:50]))
+            message = f"there is no column {show(column)}; there are: {shown}"
+            wrong.append(FieldError("map", message))
+        elif names.count(found) > 1:
+            message = f"the column {show(column)} stands twice"
+            wrong.append(FieldError("map", message))
+        else:
+            yield name, found
+
+
+def _ambiguous(name: str, candidates: Sequence[str]) -> FieldError:
+    if len(set(map(normal, candidates))) == 1:
+        return FieldError(name, "occurs twice among the columns")
+    shown = " and ".join(map(show, candidates))
+    return FieldError(
+        name,
+        f"the columns {shown} could both be it; choose one, as in "
+        f"map {name}={show_name(candidates[0])}",
+    )

@@ -1,0 +1,201 @@
+"""Reading the rows of a CSV file, a few thousand at a time."""
+
+import codecs
+import csv
+import io
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.rows import (
+    FIELDS,
+    LONGEST_ROW,
+    PIECE_ROWS,
+    Row,
+    unknown_columns,
+)
+from tracker.services.wording import show
+
+_DELIMITERS = ",;\t|"
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# An exported text that a spreadsheet would take for a formula got a quote in
+# front; see services/exports.py.
+_QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
+_NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
+
+
+class CsvPiece(NamedTuple):
+    """Lines of a CSV file that follow on each other, cut into cells."""
+
+    first: int
+    names: list[str]
+    lines: list[list[str]]
+    has_comma: bool = False
+    has_header: bool = True
+    is_strict: bool = False
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        return [
+            _read_row(number, self.names, cells)
+            for number, cells in enumerate(self.lines, start=self.first)
+        ]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column; ValueError where one could not be read."""
+        columns = zip(*self.lines, strict=True)
+        return {
+            name: _read_column(column)
+            for name, column in zip(self.names, columns, strict=True)
+        }
+
+
+class CsvRows:
+    """The rows of CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
+
+    Each column is one of the *fields*, if these are given.  They are read once, and
+    InvalidInputError is raised where the file as a whole makes no sense.  What is not
+    UTF-8 is read as Latin-1, and that is said in *notes*.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        *,
+        fields: Sequence[str] | None = None,
+        notes: list[str] | None = None,
+    ) -> None:
+        """Prepare to read *stream*, which the caller closes."""
+        self._stream = stream
+        self._fields = fields
+        self._notes = [] if notes is None else notes
+
+    def __iter__(self) -> Iterator[Row]:
+        """Read row by row."""
+        for piece in self.pieces():
+            yield from piece.rows()
+
+    def pieces(self) -> Iterator[CsvPiece]:
+        """Read the next few thousand rows, again and again."""
+        csv.field_size_limit(LONGEST_ROW)
+        stream = self._stream
+        text = io.TextIOWrapper(
+            stream, encoding=_encoding(stream), newline="", errors=_LATIN
+        )
+        _seen.latin = False
+        first: int = 1
+        lines: list[list[str]] = []
+        try:
+            header, delimiter = _read_header(text, self._fields)
+            has_comma = delimiter == ";"
+            yield CsvPiece(first, header, [], has_comma)
+            for cells in csv.reader(text, delimiter=delimiter, strict=True):
+                if not cells or cells == [""]:
+                    continue
+                lines.append(cells)
+                if len(lines) == PIECE_ROWS:
+                    yield CsvPiece(first, header, lines, has_comma)
+                    first, lines = first + PIECE_ROWS, []
+            if lines:
+                yield CsvPiece(first, header, lines, has_comma)
+            if _seen.latin:
+                self._notes.append("it is not UTF-8 and was read as Latin-1")
+        except UnicodeDecodeError as error:
+            raise InvalidInputError.of(
+                "body",
+                f"it is not {_NAMES[text.encoding]} text; save it as UTF-8",
+            ) from error
+        except csv.Error as error:
+            raise InvalidInputError.of(
+                "body", f"row {first + len(lines)} is not CSV: {error}"
+            ) from error
+        finally:
+            # The caller opened the stream and closes it, now and then before this.
+            if not stream.closed:
+                text.detach()
+
+
+def _encoding(stream: BinaryIO) -> str:
+    start = stream.read(2)
+    stream.seek(0)
+    return "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _read_latin(error: UnicodeError) -> tuple[str, int]:
+    """Return bytes that are not UTF-8 as Latin-1, as Windows writes it."""
+    if not isinstance(error, UnicodeDecodeError) or error.encoding.startswith("utf-16"):
+        raise error
+    _seen.latin = True
+    wrong = error.object[error.start : error.end]
+    return wrong.decode("cp1252", errors="replace"), error.end
+
+
+_LATIN = "tracker.latin"
+# Whether the file that this thread reads had bytes that are not UTF-8.
+_seen = threading.local()
+codecs.register_error(_LATIN, _read_latin)
+
+
+def _read_header(
+    lines: io.TextIOWrapper, fields: Sequence[str] | None
+) -> tuple[list[str], str]:
+    first = lines.readline(LONGEST_ROW)
+    if first.lower().startswith("sep=") and len(first.strip()) == 5:
+        first = lines.readline(LONGEST_ROW)
+    if not first.strip():
+        names = ", ".join(fields or FIELDS)
+        raise InvalidInputError.of(
+            "body",
+            f"the file is empty; its first line names the columns: {names}",
+        )
+    delimiter = max(_DELIMITERS, key=first.count)
+    header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+    if fields is None:
+        return header, delimiter
+    header = [name.casefold() for name in header]
+    if wrong := unknown_columns(header, fields):
+        raise InvalidInputError(wrong)
+    for name in header:
+        if header.count(name) > 1:
+            raise InvalidInputError.of(name, "occurs twice among the columns")
+    return header, delimiter
+
+
+def _read_row(number: int, header: list[str], cells: list[str]) -> Row:
+    if len(cells) != len(header):
+        message = f"the row has {len(cells)} cells, the header {len(header)}"
+        return Row(number, {}).without("row", message)
+    return Row(
+        number,
+        {
+            name: _without_quote(cell)
+            for name, cell in zip(header, cells, strict=True)
+            if cell
+        },
+    )
+
+
+def with_number(row: Row, name: str) -> Row:
+    """Return *row* with the text of *name* read as a number, or its error."""
+    cell = row.values[name]
+    if not _NUMBER.fullmatch(cell):
+        message = f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
+        return row.without(name, message)
+    row.values[name] = float(cell)
+    return row
+
+
+def _without_quote(cell: str) -> str:
+    return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
+
+
+def _read_column(cells: Sequence[str]) -> list[Any]:
+    """Return what the *cells* of a column hold, as ``_read_row`` does for a row."""
+    values: list[Any] = list(cells)
+    if "'" in "".join(cells):
+        values = [_without_quote(cell) for cell in cells]
+    if "" in values:
+        values = [value or None for value in values]
+    return values

@@ -1,0 +1,131 @@
+"""JSON documents as programs write them: rows, columns, tables, annotated tasks."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.column_names import guess_field
+from tracker.services.imports.reading.label_studio import is_task, read_tasks
+from tracker.services.imports.reading.rows import (
+    RawPiece,
+    Row,
+    TablePiece,
+    iter_items,
+    iter_objects,
+    iter_pieces,
+    iter_tables,
+)
+from tracker.services.wording import show_name
+
+_SHAPES = (
+    'is required: {"items": [{…}, …]}; a list of objects, columns of values, and what '
+    "pandas, MLflow, Weights & Biases, Label Studio and FiftyOne write are read too"
+)
+
+
+def document_pieces(body: Any) -> Iterator[RawPiece]:
+    """Read a parsed document; InvalidInputError where it is of no known shape.
+
+    * ``{"items": [{…}]}``, the API's own
+    * ``[{…}]``, also Label Studio's tasks
+    * ``{"columns": […], "data": [[…]]}``: MLflow, Weights & Biases, pandas split
+    * ``{"schema": {…}, "data": [{…}]}``: pandas table
+    * ``{"classes": […], "labels": {…}}``: FiftyOne
+    * ``{"column": […]}`` and ``{"column": {"0": …}}``, or by row: pandas
+    """
+    if isinstance(body, list) and body:
+        yield from iter_pieces(_read_list(body))
+    elif not isinstance(body, dict):
+        raise InvalidInputError.of("items", _SHAPES)
+    elif isinstance(body.get("items"), list):
+        yield from iter_pieces(iter_items(body), is_strict=True)
+    elif isinstance(body.get("data"), list) and "schema" in body:
+        yield from iter_pieces(iter_objects(_without_index(body)))
+    elif isinstance(body.get("data"), list) and isinstance(body.get("columns"), list):
+        yield from _read_split(body["columns"], body["data"])
+    elif isinstance(body.get("labels"), dict) and "classes" in body:
+        yield from iter_pieces(iter_objects(_read_fiftyone(body)))
+    else:
+        yield from _read_columns(body)
+
+
+def _read_list(body: list[Any]) -> Iterator[Row]:
+    return read_tasks(body) if all(map(is_task, body)) else iter_objects(body)
+
+
+def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the rows of a pandas table without the index that has no name."""
+    for item in body["data"]:
+        if isinstance(item, dict):
+            yield {name: value for name, value in item.items() if name != "index"}
+        else:
+            yield item
+
+
+def _read_split(names: Sequence[Any], lines: Sequence[Any]) -> Iterator[TablePiece]:
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, list) or len(line) != len(names):
+            raise InvalidInputError.of(
+                "data", f"row {number} does not have {len(names)} values"
+            )
+    return iter_tables([str(name) for name in names], lines)
+
+
+def _read_columns(body: Mapping[str, Any]) -> Iterator[TablePiece]:
+    values = list(body.values())
+    if values and all(isinstance(one, list) for one in values):
+        if len(set(map(len, values))) > 1:
+            sizes = ", ".join(f"{show_name(n)} {len(v):,}" for n, v in body.items())
+            raise InvalidInputError.of(
+                "body", f"its columns are not equally long: {sizes}"
+            )
+        return iter_tables(list(body), zip(*values, strict=True))
+    if not values or not all(isinstance(one, dict) for one in values):
+        raise InvalidInputError.of("items", _SHAPES)
+    # The same by row has the names of the columns inside.
+    if not any(map(guess_field, body)) and any(map(guess_field, values[0])):
+        names = list(dict.fromkeys(name for one in values for name in one))
+        return iter_tables(names, ([one.get(n) for n in names] for one in values))
+    index = dict.fromkeys(key for one in values for key in one)
+    return iter_tables(list(body), ([one.get(k) for one in values] for k in index))
+
+
+def _read_fiftyone(body: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the classifications of one field; with confidences it is predictions."""
+    classes, labels = body["classes"], body["labels"]
+    given_ones = {key: _only(key, target) for key, target in labels.items()}
+    # A sample without a classification says nothing.
+    targets = {key: one for key, one in given_ones.items() if one is not None}
+    has_confidence = any(
+        isinstance(target, dict) and "confidence" in target
+        for target in targets.values()
+    )
+    name = "predicted" if has_confidence else "label"
+    for key, target in targets.items():
+        given = target if isinstance(target, dict) else {"label": target}
+        yield {
+            "key": key,
+            name: _class_at(key, given.get("label"), classes),
+            "confidence": given.get("confidence"),
+            "metadata": given.get("attributes") or None,
+        }
+
+
+def _only(key: str, target: Any) -> Any:
+    if not isinstance(target, list):
+        return target
+    if len(target) > 1:
+        raise InvalidInputError.of(
+            "labels", f"{show_name(key)} has {len(target)} classifications, not one"
+        )
+    return target[0] if target else None
+
+
+def _class_at(key: str, label: Any, classes: Any) -> Any:
+    if type(label) is not int or not isinstance(classes, list):
+        return label
+    if not 0 <= label < len(classes):
+        raise InvalidInputError.of(
+            "labels", f"{show_name(key)} has the class {label} of {len(classes)}"
+        )
+    return classes[label]

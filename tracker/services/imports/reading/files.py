@@ -1,0 +1,214 @@
+"""A file of rows, and how its name, its media type or its bytes say what it is."""
+
+import gzip
+import hashlib
+import io
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from os import SEEK_END
+from pathlib import PurePath
+from typing import Any, BinaryIO, cast
+
+from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.csv_rows import CsvRows
+from tracker.services.imports.reading.documents import document_pieces
+from tracker.services.imports.reading.excel import excel_pieces
+from tracker.services.imports.reading.mapping import MappedRows
+from tracker.services.imports.reading.rows import (
+    RawPiece,
+    iter_jsonl,
+    iter_pieces,
+    parquet_pieces,
+)
+from tracker.services.strict_json import load_json
+from tracker.storage.detectors import Detector
+
+BY_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+}
+_PACKED = ".gz"
+# What the name of a file may end in.
+SUFFIXES = (*BY_SUFFIX, _PACKED)
+# What the API takes besides a JSON document, which it parses itself; of what has no
+# name here the bytes say what it is.
+BY_MEDIA_TYPE = {
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "application/x-ndjson": "jsonl",
+    "application/vnd.apache.parquet": "parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/gzip": None,
+    "application/octet-stream": None,
+}
+# A document is parsed as a whole, which takes many times its size in memory; the
+# other kinds are read row by row.
+LARGEST_DOCUMENT = 32 * 2**20
+# What a packed file may hold; a few bytes can say very many.
+_LARGEST_UNPACKED = 4 * 2**30
+_MAGIC = b"\x1f\x8b"
+_BEGINNINGS = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """A file of rows that has arrived as a whole, and the hash of its bytes."""
+
+    format: str
+    sha256: str
+    stream: BinaryIO
+    # A JSON document that was parsed when it was checked, and is not parsed again.
+    document: Any = None
+    choices: Choices = DEFAULT
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.stream.seek(0, SEEK_END)
+
+    def read_by(self, choices: Choices) -> "RowFile":
+        """Return the same file, to be read as the choices say."""
+        return replace(self, choices=choices)
+
+    def rows(self, detector: Detector) -> MappedRows:
+        """Read the rows from the first one on, as fields of a query of *detector*."""
+        notes: list[str] = []
+        return MappedRows(self._pieces(notes), detector, self.choices, notes=notes)
+
+    def _pieces(self, notes: list[str]) -> Iterator[RawPiece]:
+        if self.document is not None:
+            yield from document_pieces(self.document)
+            return
+        self.stream.seek(0)
+        if self.stream.read(2) != _MAGIC:
+            self.stream.seek(0)
+            yield from _read(self.format, self.stream, notes)
+            return
+        self.stream.seek(0)
+        packed = gzip.GzipFile(fileobj=self.stream)
+        try:
+            with io.BufferedReader(_Unpacked(packed)) as unpacked:
+                if self.format in {"parquet", "xlsx"}:
+                    with tempfile.TemporaryFile() as spool:
+                        while content := unpacked.read(2**20):
+                            spool.write(content)
+                        spool.seek(0)
+                        yield from _read(self.format, cast("BinaryIO", spool), notes)
+                else:
+                    yield from _read(self.format, unpacked, notes)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InvalidInputError.of("file", f"it is not gzip: {error}") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed file holds, up to as much as is allowed."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        super().__init__()
+        self._packed = packed
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._packed.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._packed.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._packed.read(len(buffer))
+        if self._packed.tell() > _LARGEST_UNPACKED:
+            raise InvalidInputError.of("file", "it holds more than 4 GiB")
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def _read(kind: str, stream: BinaryIO, notes: list[str]) -> Iterator[RawPiece]:
+    match kind:
+        case "csv":
+            return CsvRows(stream, notes=notes).pieces()
+        case "jsonl":
+            return iter_pieces(iter_jsonl(stream))
+        case "parquet":
+            return parquet_pieces(stream)
+        case "xlsx":
+            return excel_pieces(stream, notes)
+        case _:
+            return _read_json(stream)
+
+
+def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
+    """Read a document, or what is one in each line."""
+    text = stream.read()
+    try:
+        body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        if "Extra data" in str(error):
+            return iter_pieces(iter_jsonl(io.BytesIO(text)))
+        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
+    return document_pieces(body)
+
+
+def open_named(
+    stream: BinaryIO, name: str, *, largest_document: int | None = LARGEST_DOCUMENT
+) -> RowFile:
+    """Return the file of that *name*, whose end says in which format it is.
+
+    Without a name the bytes say so.  Raises InvalidInputError for another end, and
+    for JSON that is too large.
+    """
+    path = PurePath(name.lower())
+    if path.suffix == _PACKED:
+        path = path.with_suffix("")
+    kind = BY_SUFFIX.get(path.suffix)
+    if not name:
+        kind = guess_format(stream)
+    if kind is None:
+        raise InvalidInputError.of(
+            "file", f"its name must end in {', '.join(SUFFIXES)}"
+        )
+    stream.seek(0)
+    digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    file = RowFile(kind, digest, stream)
+    if kind == "json" and largest_document is not None and file.size > largest_document:
+        raise InvalidInputError.of(
+            "file", "too large for JSON; send JSON Lines instead"
+        )
+    return file
+
+
+def guess_format(stream: BinaryIO) -> str:
+    """Return in which format the bytes of *stream* are."""
+    stream.seek(0)
+    start = stream.read(2**16)
+    if start.startswith(_MAGIC):
+        try:
+            start = zlib.decompressobj(wbits=31).decompress(start, 2**16)
+        except zlib.error:
+            return "csv"
+    if start[:4] in _BEGINNINGS:
+        return _BEGINNINGS[start[:4]]
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        return "json"
+    if not text.startswith(b"{"):
+        return "csv"
+    first, _, rest = text.partition(b"\n")
+    try:
+        load_json(first)
+    except ValueError:
+        return "json"
+    return "jsonl" if rest.strip().startswith(b"{") else "json"

@@ -1,0 +1,202 @@
+"""The pieces of a file with its columns named and its cells read as fields."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tracker.errors import FieldError
+from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.column_names import (
+    Plan,
+    guess_field,
+    plan_columns,
+)
+from tracker.services.imports.reading.rows import RawPiece, Row, read_given
+from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
+from tracker.services.imports.reports import Noted
+from tracker.services.imports.saved import load_mapping
+from tracker.services.wording import show, show_name
+from tracker.storage.detectors import Detector
+
+
+class MappedPiece:
+    """Rows of a file by the names of the fields; see ``Piece``."""
+
+    def __init__(self, piece: RawPiece, plan: Plan, readers: dict[str, Reader]) -> None:
+        """Read *piece* by *plan*."""
+        self._piece = piece
+        self._plan = plan
+        self._readers = readers
+        # What was read as what, by whichever way the piece was looked at last.
+        self.noted: Noted = Counter()
+
+    @property
+    def first(self) -> int:
+        """The number of the first row."""
+        return self._piece.first
+
+    @property
+    def names(self) -> list[str]:
+        """The fields."""
+        return list(self._plan.fields)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column; ValueError where one could not be read."""
+        self.noted.clear()
+        raw = self._piece.columns()
+        if self._plan.unknown and not self._plan.unknown.isdisjoint(raw):
+            raise ValueError("a row has a field that is not known")
+        found = {
+            name: self._read(name, raw[column])
+            for name, column in self._plan.fields.items()
+            if column in raw
+        }
+        if self._plan.is_current in raw and "label" in found:
+            told = zip(found["label"], raw[self._plan.is_current], strict=True)
+            found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
+        extras = [name for name in self._plan.extras if name in raw]
+        if extras:
+            length = len(raw[extras[0]])
+            given = found.get("metadata", [None] * length)
+            lines = zip(*(raw[name] for name in extras), strict=True)
+            found["metadata"] = [
+                _with_extras(value, zip(extras, line, strict=True))
+                for value, line in zip(given, lines, strict=True)
+            ]
+        return found
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        self.noted.clear()
+        return [self._read_row(row) for row in self._piece.rows()]
+
+    def said(self, name: str) -> list[Any]:
+        """Return what the rows say of a field, as it stands in the file."""
+        column = self._plan.fields.get(name)
+        if column is None:
+            return []
+        found = (row.values.get(column) for row in self._piece.rows())
+        return [value for value in found if value is not None]
+
+    def _read(self, name: str, values: list[Any]) -> list[Any]:
+        read = self._readers.get(name)
+        if read is None:
+            return values
+        return read_given(values, lambda given: read(given, self.noted))
+
+    def _read_row(self, row: Row) -> Row:
+        values: dict[str, Any] = {}
+        errors = list(row.errors)
+        for name, column in self._plan.fields.items():
+            value = row.values.get(column)
+            if value is None:
+                continue
+            try:
+                (found,) = self._read(name, [value])
+            except ValueError as error:
+                errors.append(FieldError(name, str(error)))
+                continue
+            if found is not None:
+                values[name] = found
+        if _is_false(row.values.get(self._plan.is_current or "")):
+            values.pop("label", None)
+        errors += [
+            FieldError(show_name(name), "is not a known field")
+            for name in row.values
+            if name in self._plan.unknown
+        ]
+        extras = [(name, row.values.get(name)) for name in self._plan.extras]
+        found = _with_extras(values.get("metadata"), extras)
+        if found is not None:
+            values["metadata"] = found
+        return Row(row.number, values, tuple(errors))
+
+
+def _is_false(value: Any) -> bool:
+    return value is False or str(value).casefold() == "false"
+
+
+def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
+    """Return *metadata* with what the other columns say; its own word goes first."""
+    if not (metadata is None or isinstance(metadata, dict)):
+        return metadata
+    plain = ((name, as_metadata(value)) for name, value in extras)
+    found = {name: value for name, value in plain if value is not None}
+    return {**found, **(metadata or {})} if found else metadata
+
+
+class Seen(NamedTuple):
+    """A column of a file, the field that it is taken for, and its first values."""
+
+    name: str
+    field: str | None
+    values: list[str]
+
+
+class MappedRows:
+    """A file as an import reads it: its pieces by field, and how it was read."""
+
+    def __init__(
+        self,
+        pieces: Iterable[RawPiece],
+        detector: Detector,
+        choices: Choices = DEFAULT,
+        *,
+        notes: list[str] | None = None,
+    ) -> None:
+        """Prepare to read *pieces* once; what is read into *notes* is said."""
+        self._pieces = pieces
+        self.detector = detector
+        self._choices = choices.join(load_mapping(detector))
+        self.plan = Plan()
+        self.notes: list[str] = [] if notes is None else notes
+
+    def pieces(self) -> Iterator[MappedPiece]:
+        """Read the next rows, again and again.
+
+        Raises InvalidInputError where the columns make no sense.
+        """
+        seen: dict[str, None] = {}
+        readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
+        is_planned = False
+        for piece in self._pieces:
+            if not is_planned or any(name not in seen for name in piece.names):
+                names = (
+                    piece.names
+                    if piece.has_header
+                    else list(seen | dict.fromkeys(piece.names))
+                )
+                seen |= dict.fromkeys(names)
+                self.plan = plan_columns(
+                    names, self._choices, has_header=piece.has_header
+                )
+                is_planned = True
+            kind = piece.has_comma, piece.is_strict
+            if kind not in readers:
+                readers[kind] = build_readers(
+                    self.detector, self._choices, comma=kind[0], is_strict=kind[1]
+                )
+            yield MappedPiece(piece, self.plan, readers[kind])
+
+    def look(self, rows: int = 3) -> list[Seen]:
+        """Return the columns, each with what it is by its name, and its first *rows*.
+
+        They need not make sense together.  Raises InvalidInputError for a file that
+        cannot be read.
+        """
+        names: list[str] = []
+        found: list[Row] = []
+        for piece in self._pieces:
+            names = list(dict.fromkeys([*names, *piece.names]))
+            found += piece.rows()[: rows - len(found)]
+            if len(found) >= rows:
+                break
+        saved = {column: name for name, column in self._choices.remembered.items()}
+        return [
+            Seen(
+                name,
+                saved.get(name) or guess_field(name),
+                [show(row.values[name]) for row in found if name in row.values],
+            )
+            for name in names
+        ]

@@ -1,0 +1,317 @@
+"""Reading the rows of an imported file, one after the other, whatever its format."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.fields import METADATA_BYTES
+from tracker.services.strict_json import load_json
+from tracker.services.wording import show, show_name
+
+FIELDS = (
+    "key",
+    "input",
+    "predicted",
+    "confidence",
+    "version",
+    "asked_at",
+    "metadata",
+    "image_url",
+    "label",
+    "sampling",
+    "note",
+    "labeler",
+    "labelled_at",
+)
+# Beside images, the name of the one that belongs to a row.
+IMAGE = "image"
+# How many rows are read and written together.
+PIECE_ROWS = 2_000
+LONGEST_ROW = 2**24
+_LONGEST_METADATA = 4 * METADATA_BYTES
+
+
+class Row(NamedTuple):
+    """A row as it stands in the file, counted from 1 without a header.
+
+    *values* has only the fields that were filled in and could be read; *errors* say
+    why the others could not.
+    """
+
+    number: int
+    values: dict[str, Any]
+    errors: tuple[FieldError, ...] = ()
+
+    def without(self, name: str, message: str) -> "Row":
+        """Return it without the field *name*, which could not be read."""
+        values = {n: value for n, value in self.values.items() if n != name}
+        return Row(self.number, values, (*self.errors, FieldError(name, message)))
+
+
+class Piece(Protocol):
+    """Some rows that follow on each other, to be looked at one by one or by column."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first row."""
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column, None where a row says nothing.
+
+        Raises ValueError where a row has to be looked at by itself.
+        """
+
+
+class RawPiece(Piece, Protocol):
+    """Some rows of a file by the names of its columns."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the columns are called."""
+
+    @property
+    def has_header(self) -> bool:
+        """Whether all rows have the same columns, named before them."""
+
+    @property
+    def has_comma(self) -> bool:
+        """Whether numbers may have a decimal comma."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a value of another type is wrong."""
+
+
+class RowPiece(NamedTuple):
+    """Rows that were read one by one, each with names of its own."""
+
+    given: list[Row]
+    is_strict: bool = False
+    has_header: bool = False
+    has_comma: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """What they have, in the order of its first mention."""
+        found: dict[str, None] = {}
+        for row in self.given:
+            if row.values.keys() - found:
+                found |= dict.fromkeys(row.values)
+        return list(found)
+
+    @property
+    def first(self) -> int:
+        """The number of the first row."""
+        return self.given[0].number
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        return self.given
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column; ValueError where one could not be read."""
+        if any(row.errors for row in self.given):
+            raise ValueError("a row could not be read")
+        items = [row.values for row in self.given]
+        names = set().union(*items)
+        return {name: [item.get(name) for item in items] for name in names}
+
+
+class TablePiece(NamedTuple):
+    """Rows that follow on each other, by column."""
+
+    first: int
+    names: list[str]
+    values: list[list[Any]]
+    has_header: bool = True
+    has_comma: bool = False
+    is_strict: bool = False
+
+    def rows(self) -> list[Row]:
+        """Return them row by row."""
+        return [
+            _object_row(number, dict(zip(self.names, line, strict=True)))
+            for number, line in enumerate(zip(*self.values, strict=True), self.first)
+        ]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return them by column."""
+        return dict(zip(self.names, self.values, strict=True))
+
+
+def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Return *values* with all that are not None put through *read* at once."""
+    if None not in values:
+        return read(values)
+    given = [value for value in values if value is not None]
+    right = iter(read(given)) if given else iter(())
+    return [None if value is None else next(right) for value in values]
+
+
+def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[RowPiece]:
+    """Read the next few thousand *rows*, again and again."""
+    iterator = iter(rows)
+    while given := list(islice(iterator, PIECE_ROWS)):
+        yield RowPiece(given, is_strict)
+
+
+def iter_tables(
+    names: Sequence[str], lines: Iterable[Sequence[Any]]
+) -> Iterator[TablePiece]:
+    """Cut *lines*, each as long as *names*, into pieces; the first may be empty."""
+    iterator, first = iter(lines), 1
+    while (given := list(islice(iterator, PIECE_ROWS))) or first == 1:
+        columns = [list(one) for one in zip(*given, strict=True)] or [[] for _ in names]
+        yield TablePiece(first, list(names), columns)
+        first += len(given)
+        if not given:
+            return
+
+
+def read_metadata(text: str) -> Any:
+    """Return what the *text* of a metadata cell says; raises ValueError."""
+    # Before it is parsed, which takes many times its size; blanks between its parts
+    # do not count where it is checked.
+    if len(text) > _LONGEST_METADATA:
+        raise ValueError(f"it has {len(text):,} characters")
+    return load_json(text)
+
+
+def with_metadata(row: Row) -> Row:
+    """Return *row* with the text of its metadata read, or its error."""
+    metadata = row.values.get("metadata")
+    if isinstance(metadata, str):
+        try:
+            row.values["metadata"] = read_metadata(metadata)
+        except ValueError as error:
+            message = f"{show(metadata)} is not right: a JSON object ({error})"
+            return row.without("metadata", message)
+    return row
+
+
+def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
+    """Read one JSON object a line; blank lines do not count."""
+    number = 0
+    while line := stream.readline(LONGEST_ROW + 1):
+        if len(line) > LONGEST_ROW:
+            raise InvalidInputError.of(
+                "body", f"row {number + 1} is longer than {LONGEST_ROW:,} bytes"
+            )
+        if line.strip():
+            number += 1
+            yield _json_row(number, line)
+
+
+def _json_row(number: int, line: bytes) -> Row:
+    try:
+        return _object_row(number, load_json(line))
+    except ValueError as error:
+        text = line.decode(errors="replace").strip()
+        message = f"{show(text)} is not right: {error}"
+        return Row(number, {}).without("row", message)
+
+
+def iter_json(stream: BinaryIO) -> Iterator[Row]:
+    """Read ``{"items": [...]}``, the whole of it at once."""
+    try:
+        body = load_json(stream.read())
+    except ValueError as error:
+        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
+    yield from iter_items(body)
+
+
+def iter_items(body: Any) -> Iterator[Row]:
+    """Read the rows of a parsed ``{"items": [...]}``, or of an export as it is."""
+    if not isinstance(body, dict) or not isinstance(body.get("items"), list):
+        raise InvalidInputError.of("items", 'is required: {"items": [{…}, …]}')
+    for name in body:
+        is_end = name == "next" and body[name] is None
+        if name != "items" and not is_end:
+            raise InvalidInputError.of(
+                show_name(name), "is not a known field beside items"
+            )
+    yield from iter_objects(body["items"])
+
+
+def iter_objects(items: Iterable[Any]) -> Iterator[Row]:
+    """Read parsed objects as rows."""
+    for number, item in enumerate(items, start=1):
+        yield _object_row(number, item)
+
+
+def _object_row(number: int, item: Any) -> Row:
+    if not isinstance(item, dict):
+        return Row(number, {}).without(
+            "row", f"{show(item)} is not right: a JSON object"
+        )
+    # A null means the same as a field left out, as it does in a CSV cell.
+    return Row(
+        number, {name: value for name, value in item.items() if value is not None}
+    )
+
+
+def unknown_columns(names: Iterable[str], known: Collection[str]) -> list[FieldError]:
+    """Return an error for each of *names* that is not *known*."""
+    message = f"is not a known column; known columns: {', '.join(known)}"
+    return [
+        FieldError(show_name(name), message)
+        for name in dict.fromkeys(names)
+        if name not in known
+    ]
+
+
+def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
+    """Read a Parquet file with columns named as the *fields*, piece by piece."""
+    for piece in parquet_pieces(stream):
+        if wrong := unknown_columns(piece.names, fields):
+            raise InvalidInputError(wrong)
+        yield from map(with_metadata, piece.rows())
+
+
+def parquet_pieces(stream: BinaryIO) -> Iterator[TablePiece]:
+    """Read a Parquet file piece by piece, an empty one as a piece without rows."""
+    # Heavy: it is loaded for those who import Parquet.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        file = pq.ParquetFile(stream)
+        names = file.schema_arrow.names
+        first = 1
+        yield TablePiece(first, names, [[] for _ in names])
+        for batch in file.iter_batches(batch_size=PIECE_ROWS):
+            columns = [_arrow_values(column) for column in batch.columns]
+            yield TablePiece(first, names, columns)
+            first += batch.num_rows
+    except pa.ArrowException as error:
+        raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
+
+
+def _arrow_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow array, as text where Python has none like them.
+
+    So it is with the year 10000 and with a nanosecond, which the field then refuses.
+    """
+    # A caller that has a column has loaded it already.
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp("us", kind.tz)
+    try:
+        values: list[Any] = column.cast(kind).to_pylist()
+    except (ValueError, OverflowError):
+        return [_arrow_value(value, kind) for value in column]
+    return values
+
+
+def _arrow_value(value: Any, kind: Any) -> Any:
+    try:
+        return value.cast(kind).as_py()
+    except (ValueError, OverflowError):
+        # Arrow's own text of a year with six digits names another one.
+        return f"{value.value} {value.type}"

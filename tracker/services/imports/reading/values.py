@@ -1,0 +1,280 @@
+"""What people write in a cell, read as what a field holds."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+
+from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reading.rows import IMAGE, read_metadata
+from tracker.services.imports.reports import Noted
+from tracker.services.imports.times import TimeReader
+from tracker.services.wording import show
+from tracker.storage.detectors import Detector
+from tracker.words import UNCLEAR
+
+# Reads all the values of a column, none of which is None, and notes what it read as
+# something else; ValueError says what is wrong.
+Reader = Callable[[list[Any], Noted], list[Any]]
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d{1,6})?", re.ASCII)
+_BLANK = frozenset({"", "nan", "null", "none"})
+_TRUE = frozenset({"true", "yes", "y", "t"})
+_FALSE = frozenset({"false", "no", "n", "f"})
+_NEARLY = 1e-6
+_MOST_KEPT = 10_000
+NO_LABEL = "no label"
+
+
+def as_text(value: Any) -> str | None:
+    """Return a value that is one word or number as text; None for a NaN.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, int | Decimal):
+        return str(value)
+    raise ValueError(f"{show(value)} is not right: a text or a number")
+
+
+class ClassReader:
+    """Reads what is meant for a class: exactly, else as the only one that fits."""
+
+    def __init__(
+        self, detector: Detector, settled: Mapping[str, str], name: str, *, comma: bool
+    ) -> None:
+        """Read the field *name*; *settled* says what some values stand for."""
+        self._name = name
+        self._settled = settled
+        self._comma = comma
+        self._classes = [*detector.classes, *([UNCLEAR] if name == "label" else [])]
+        self._exact = frozenset(self._classes)
+        self._is_binary = len(detector.classes) == 2
+        self._known: dict[str | None, str | None] = {}
+
+    def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
+        """Return the classes, and None for what says that there is none."""
+        if not self._settled and _are_in(values, self._exact):
+            return values
+        texts = list(map(as_text, values))
+        if len(self._known) > _MOST_KEPT:
+            self._known.clear()
+        for text, count in Counter(texts).items():
+            if text not in self._known:
+                self._known[text] = self._find(text)
+            found = self._known[text]
+            if found != text and (text or "").strip():
+                noted[self._name, text or "NaN", found or NO_LABEL] += count
+        return [self._known[text] for text in texts]
+
+    def _find(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        bare = text.strip()
+        for settled in (text, bare):
+            if settled in self._settled:
+                return self._settled[settled]
+        for exact in (text, bare):
+            if exact in self._exact:
+                return exact
+        same = bare.casefold()
+        alike = [one for one in self._classes if one.casefold() == same]
+        if not alike and same in _BLANK:
+            return None
+        for found in (alike, self._same_number(bare), self._same_truth(same)):
+            if len(found) == 1:
+                return found[0]
+            if found:
+                shown = " and ".join(map(show, found))
+                raise ValueError(
+                    f"{show(text)} could be {shown}; say which, as in class "
+                    f"{bare}={found[0]}"
+                )
+        # Checked, and refused, like any other class.
+        return text
+
+    def _same_number(self, text: str) -> list[str]:
+        number = _number(text, comma=self._comma)
+        if number is None:
+            return []
+        return [one for one in self._classes if _number(one, comma=False) == number]
+
+    def _same_truth(self, text: str) -> list[str]:
+        truth = self._truth(text)
+        if truth is None:
+            return []
+        return [one for one in self._classes if self._truth(one.casefold()) is truth]
+
+    def _truth(self, text: str) -> bool | None:
+        # Among many classes a 1 is a code rather than a truth value.
+        number = _number(text, comma=False) if self._is_binary else None
+        if text in _TRUE or number == 1:
+            return True
+        return False if text in _FALSE or number == 0 else None
+
+
+def _are_in(values: list[Any], known: frozenset[str]) -> bool:
+    try:
+        return known.issuperset(values)
+    except TypeError:
+        return False
+
+
+def _number(text: str, *, comma: bool) -> Decimal | None:
+    if comma and _COMMA.fullmatch(text):
+        text = text.replace(",", ".")
+    return Decimal(text) if len(text) < 60 and _NUMBER.fullmatch(text) else None
+
+
+class ConfidenceReader:
+    """Reads numbers from 0 to 1, percentages, and what rounding put beyond a bound."""
+
+    def __init__(self, *, comma: bool, is_strict: bool) -> None:
+        """Read texts, too, unless *is_strict*: then only percentages are texts."""
+        self._comma = comma
+        self._is_strict = is_strict
+
+    def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
+        """Return numbers where there are some."""
+        if set(map(type, values)) == {float} and all(0 <= one <= 1 for one in values):
+            return values
+        if not self._comma and not self._is_strict and _are_plain(values):
+            numbers = list(map(float, values))
+            if all(0 <= one <= 1 for one in numbers):
+                return numbers
+        return [self._read(value, noted) for value in values]
+
+    def _read(self, value: Any, noted: Noted) -> Any:
+        if isinstance(value, str):
+            if self._is_strict and not value.rstrip().endswith("%"):
+                return value
+            value = self._read_text(value, noted)
+        elif isinstance(value, Decimal):
+            value = float(value)
+        if type(value) is float and not 0 <= value <= 1:
+            nearest = 0.0 if value < 0 else 1.0
+            if abs(value - nearest) <= _NEARLY:
+                noted["confidence", f"nearly {nearest:.0f}", f"{nearest:.0f}"] += 1
+                return nearest
+        return value
+
+    def _read_text(self, text: str, noted: Noted) -> float:
+        bare = text.strip()
+        number = _number(bare.removesuffix("%").rstrip(), comma=self._comma)
+        if number is None:
+            raise ValueError(
+                f"{show(text)} is not right: a number from 0 to 1, such as 0.97"
+            )
+        if not bare.endswith("%"):
+            return float(number)
+        noted["confidence", "a percentage", "a number from 0 to 1"] += 1
+        return float(number / 100)
+
+
+def _are_plain(values: list[Any]) -> bool:
+    try:
+        return all(map(_NUMBER.fullmatch, values))
+    except TypeError:
+        return False
+
+
+class ImageReader:
+    """Reads the names of images as those in the store."""
+
+    def __init__(self, choices: Choices) -> None:
+        """Know the images that were stored, and what is wrong with the others."""
+        self._stored = choices.images or {}
+        self._wrong = choices.wrong_images
+
+    def __call__(self, values: list[Any], _noted: Noted) -> list[Any]:
+        """Return the names in the store; ValueError says what is wrong with one."""
+        try:
+            return [self._stored[value] for value in values]
+        except (KeyError, TypeError):
+            return [self._find(str(value)) for value in values]
+
+    def _find(self, name: str) -> str | None:
+        if not name.strip():
+            return None
+        if name not in self._stored:
+            raise ValueError(
+                f"{show(name)}: {self._wrong.get(name, 'it is not there')}"
+            )
+        return self._stored[name]
+
+
+def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
+    """Return numbers as the texts that they are written with."""
+    if set(map(type, values)) == {str}:
+        return values
+    return list(map(as_text, values))
+
+
+def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
+    """Return what the texts say as JSON, and what is none as it is."""
+    return [_read_metadata(one) if isinstance(one, str) else one for one in values]
+
+
+def _read_metadata(text: str) -> Any:
+    try:
+        return read_metadata(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{show(text)} is not right: a JSON object ({error})"
+        ) from error
+
+
+def as_metadata(value: Any) -> Any:
+    """Return the value of an unknown column as JSON holds it; None for none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, str | int | float | list | dict) or value is None:
+        return value
+    return str(value)
+
+
+def build_readers(
+    detector: Detector, choices: Choices, *, comma: bool, is_strict: bool
+) -> dict[str, Reader]:
+    """Return what reads the cells of each field that has to be read.
+
+    Where it is *is_strict*, which the API's own documents are, a value of another
+    type is wrong, as it is in every other body.
+    """
+    readers: dict[str, Reader] = {
+        "confidence": ConfidenceReader(comma=comma, is_strict=is_strict),
+        "metadata": read_metadata_cells,
+    }
+    for name in ("predicted", "label"):
+        readers[name] = ClassReader(detector, choices.classes, name, comma=comma)
+    for name in ("asked_at", "labelled_at"):
+        readers[name] = TimeReader(name, choices)
+    if choices.images is not None:
+        readers[IMAGE] = ImageReader(choices)
+    if is_strict:
+        del readers["metadata"]
+        names = ("predicted", "label", "asked_at", "labelled_at")
+        return readers | {name: _of_texts(readers[name]) for name in names}
+    texts = ("key", "input", "version", "note", "labeler", "image_url", "sampling")
+    return readers | dict.fromkeys(texts, read_texts)
+
+
+def _of_texts(read: Reader) -> Reader:
+    def read_if_texts(values: list[Any], noted: Noted) -> list[Any]:
+        is_text = set(map(type, values)) <= {str}
+        return read(values, noted) if is_text else values
+
+    return read_if_texts

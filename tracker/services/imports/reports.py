@@ -1,0 +1,195 @@
+"""What an import did, and what was wrong with it."""
+
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import Field
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.wording import show
+from tracker.shapes import Shape
+
+_MOST_ERRORS = 1_000
+_MOST_READINGS = 1_000
+# How many rows are named beside the first ones of each mistake.
+_MOST_PLACES = 10_000
+
+# What was read as what in how many rows: field, value, meaning.
+Noted = Counter[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowError(FieldError):
+    """One thing wrong with a row, the first of so many, counted from 1."""
+
+    row: int
+    rows: int = 1
+    also: list[int] = field(default_factory=list)
+
+
+class RejectedImportError(InvalidInputError):
+    """Rows are wrong, and nothing was written."""
+
+    def __init__(self, report: "Outcome") -> None:
+        """Carry the errors of *report*."""
+        super().__init__(report.errors)
+        self.report = report
+        # A thousand errors in one line would say nothing.
+        self.args = (
+            f"{report.bad_rows:,} of {report.rows:,} rows are wrong; nothing written",
+        )
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of an import."""
+
+    rows: int = 0
+    queries_added: int = 0
+    labels_added: int = 0
+    unchanged: int = 0
+    # Known queries that were given the input they had not.
+    inputs_added: int = 0
+    bad_rows: int = 0
+    errors: list[RowError] = field(default_factory=list)
+    # Fields whose column has another name.
+    columns: dict[str, str] = field(default_factory=dict)
+    # What was read as what: field, value, meaning, number of rows.
+    values: list[list[Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _places: dict[tuple[str, str], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _named: int = field(default=0, init=False, repr=False, compare=False)
+    _noted: Noted = field(
+        default_factory=Counter, init=False, repr=False, compare=False
+    )
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything was added."""
+        return bool(self.queries_added or self.labels_added or self.inputs_added)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """How much it was, for the audit log."""
+        return {
+            "rows": self.rows,
+            "queries_added": self.queries_added,
+            "labels_added": self.labels_added,
+        }
+
+    def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
+        """Count a bad row and keep what is wrong with it, up to a thousand things.
+
+        What is wrong with several rows in the same way is kept once.
+        """
+        self.bad_rows += 1
+        places = self._places
+        for error in errors:
+            place = places.get((error.field, error.message))
+            if place is not None:
+                known = self.errors[place]
+                self.errors[place] = replace(known, rows=known.rows + 1)
+                if self._named < _MOST_PLACES:
+                    self._named += 1
+                    known.also.append(row)
+            elif len(self.errors) < _MOST_ERRORS:
+                places[error.field, error.message] = len(self.errors)
+                self.errors.append(RowError(error.field, error.message, row))
+
+    def note_values(self, noted: Noted) -> None:
+        """Count what was read as what in some more rows."""
+        for reading, rows in noted.items():
+            if reading in self._noted or len(self._noted) < _MOST_READINGS:
+                self._noted[reading] += rows
+
+    def note_file(self, columns: Mapping[str, str], notes: Iterable[str]) -> None:
+        """Say how the file was read, at its end."""
+        self.columns = dict(columns)
+        self.notes = list(notes)
+        self.values = [[*reading, rows] for reading, rows in self._noted.items()]
+
+
+class RowProblem(Shape):
+    """One error in one row of an import."""
+
+    row: int = Field(description="Counted from 1, without a header.")
+    field: str
+    message: str
+    rows: int = Field(
+        default=1,
+        description="The number of rows with this error, if more than one.",
+        exclude_if=lambda rows: rows == 1,
+    )
+    also: list[int] = Field(
+        default_factory=list,
+        description="The other rows, at most 10,000 in one report.",
+        exclude_if=operator.not_,
+    )
+
+
+class ReadValue(Shape):
+    """A value that was converted."""
+
+    field: str
+    value: str = Field(description="The value as the file has it, or its kind.")
+    read_as: str
+    rows: int = Field(description="The number of rows.")
+
+
+class ImportReport(Shape):
+    """The result of an import."""
+
+    queries_added: int
+    labels_added: int
+    unchanged: int
+    inputs_added: int = Field(
+        default=0,
+        description="Known queries that had no input and were given one.",
+        exclude_if=operator.not_,
+    )
+    bad_rows: int = Field(description="The number of rows that were skipped.")
+    errors: list[RowProblem] = Field(
+        description="The errors of the skipped rows, at most 1,000."
+    )
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="By field: the columns whose name differs from the field.",
+        exclude_if=operator.not_,
+    )
+    values: list[ReadValue] = Field(
+        default_factory=list,
+        description="Values that were converted, at most 1,000.",
+        exclude_if=operator.not_,
+    )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Further notes on how the file was read.",
+        exclude_if=operator.not_,
+    )
+
+
+def describe_outcome(outcome: Outcome) -> ImportReport:
+    """Return what an import did as it is answered."""
+    errors = [RowProblem.from_row(error) for error in outcome.errors]
+    values = [
+        ReadValue(field=name, value=value, read_as=meaning, rows=rows)
+        for name, value, meaning, rows in outcome.values
+    ]
+    return ImportReport.from_row(outcome, errors=errors, values=values)
+
+
+def say_readings(outcome: Outcome) -> list[str]:
+    """Return in words how a file was read, where it was not as it stands."""
+    return [
+        *(f"the column {show(c)} as {name}" for name, c in outcome.columns.items()),
+        *(
+            f"{name} `{value}` as {meaning}, {rows:,} {'row' if rows == 1 else 'rows'}"
+            for name, value, meaning, rows in outcome.values
+        ),
+        *outcome.notes,
+    ]

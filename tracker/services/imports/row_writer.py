@@ -1,0 +1,350 @@
+"""Writing the rows of an import that are right in themselves, piece by piece."""
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import compress
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError
+from tracker.services.by import By
+from tracker.services.fields import dump_metadata
+from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.columns import label_columns, query_columns, rows_of
+from tracker.services.imports.known import Stated, brings_input
+from tracker.services.imports.opinions import Opinions
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.reports import Outcome
+from tracker.services.imports.row_keys import key_prefix
+from tracker.services.imports.staging import Stage, add_batch_of
+from tracker.services.labelling.ranks import rank_new_query
+from tracker.services.labelling.truths import Truths
+from tracker.services.queries import DEFAULT_VERSION, label_row
+from tracker.services.wording import show
+from tracker.storage.base import insert_columns
+from tracker.storage.detectors import Detector, add_versions, list_versions
+from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
+from tracker.storage.labelling.labels import Label, add_labels, set_current_labels
+from tracker.storage.queries import Query, add_queries, find_queries_by_key
+from tracker.words import TARGETED, UNSTATED
+
+_CURRENT = ("label_id", "label", "sampling")
+
+
+class RowWriter:
+    """Adds what is new in the rows of one import."""
+
+    def __init__(
+        self,
+        session: Session,
+        detector: Detector,
+        digest: str,
+        by: By,
+        stage: Stage | None = None,
+    ) -> None:
+        """Let the import be that of a file with the hash *digest*.
+
+        With a *stage* it writes in pieces, each after ``go_on``, and then ``show``.
+        """
+        self.report = Outcome()
+        self._session = session
+        self._stage = stage
+        self._detector = detector
+        self._key_prefix = key_prefix(digest)
+        self._by = by
+        self._truths = Truths(session, detector, by, stage)
+        self._stated = Stated()
+        self._opinions = Opinions(session, detector)
+        self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
+        self.reader = RowReader(detector, self._versions, self.report)
+        # What a new query has where its row says nothing.
+        self._blank = {
+            "detector_id": detector.id,
+            "input": None,
+            "confidence": None,
+            "asked_at": by.at,
+            "created_at": by.at,
+            "metadata": None,
+            "image": None,
+            "image_url": None,
+            "label_id": None,
+            "sampling": UNSTATED,
+            "agreement": None,
+            "is_repeat": False,
+            "tags": None,
+            "erased_at": None,
+        }
+        self._first_id: int | None = None
+
+    def write(self, good: Columns | list[Row]) -> None:
+        """Add what is new in rows that are right in themselves."""
+        if not isinstance(good, Columns):
+            keys = [row.values.get("key") or self._key_of(row.number) for row in good]
+            inputs = [row.values.get("input") for row in good]
+            self._write_some(keys, good, self._find(keys, inputs))
+            return
+        keys = [
+            key or self._key_of(number)
+            for number, key in enumerate(good.get("key"), start=good.first)
+        ]
+        known = self._find(keys, good.get("input"))
+        if known or not self._write_new(keys, good):
+            self._write_some(keys, good.rows(), known)
+
+    def go_on(self, session: Session) -> None:
+        """Write the next rows in *session*."""
+        assert self._stage is not None
+        self._session = session
+        self._stage.hold(session)
+        self._truths.go_on(session, self._stage)
+        self._opinions.go_on(session)
+
+    def show(self, session: Session) -> None:
+        """Let everybody see all rows, and write those that had to wait for it."""
+        stage = self._stage
+        assert stage is not None
+        stage.show(session, list(self._versions.values()), at=stage.clock())
+        self._session, self._stage = session, None
+        self._truths.go_on(session, None)
+        self._opinions.go_on(session)
+        for keys, rows in stage.rows():
+            inputs = [row.values.get("input") for row in rows]
+            self._write_rows(keys, rows, self._find(keys, inputs))
+        self._truths.hold(stage.truths)
+        self._truths.pass_on(stage.truths)
+
+    def _key_of(self, number: int) -> str:
+        return f"{self._key_prefix}{number}"
+
+    def _find(self, keys: list[str], inputs: list[str | None]) -> dict[str, Any]:
+        """Return the queries known by *keys*, locked like the truths of all inputs."""
+        find = partial(find_queries_by_key, self._session, self._detector.id, keys)
+        known = find()
+        if self._stage is not None and known:
+            self._stage.check(self._session, [row.id for row in known.values()])
+        self._truths.hold([*inputs, *(row.input for row in known.values())])
+        return find(lock=True) if known else known
+
+    def _write_new(self, keys: list[str], rows: Columns) -> bool:
+        """Add *rows* with keys that are not stored, column by column.
+
+        False if that cannot be: a key stands twice, a version is new, a row gives a
+        label alone, two rows contradict each other, or others are to be asked too.
+        """
+        versions = rows.get("version", DEFAULT_VERSION)
+        if (
+            len(set(keys)) < len(keys)
+            or not self._versions.keys() >= set(versions)
+            or None in rows.get("predicted")
+            or ("labeler" in rows.values and self._detector.labels_wanted > 1)
+        ):
+            return False
+        if "input" in rows.values:
+            told = zip(rows.get("label"), rows.get("labeler"), strict=True)
+            own = [label if labeler is None else None for label, labeler in told]
+            if not self._stated.agree(zip(rows.get("input"), own, strict=True)):
+                return False
+        first = self._id(rows.first)
+        queries = query_columns(
+            self._detector,
+            range(first, first + len(keys)),
+            keys,
+            [self._versions[name] for name in versions],
+            rows,
+            self._by.at,
+            self._truths,
+        )
+        labels = label_columns(queries, rows, self._by.name)
+        self.report.queries_added += len(keys)
+        self.report.labels_added += len(labels["id"])
+        insert_columns(self._session, Query, queries)
+        insert_columns(self._session, Label, labels)
+        if "input" in rows.values:
+            self._truths.arrive(rows_of(queries), rows_of(labels))
+        return True
+
+    def _write_some(
+        self, keys: list[str], rows: list[Row], known: dict[str, Any]
+    ) -> None:
+        """Write rows, but for those that change what can be seen already."""
+        stage = self._stage
+        waits = [
+            stage is not None
+            and key in known
+            and not stage.owns(known[key].id)
+            and self._changes(key, known[key]._mapping, row)
+            for key, row in zip(keys, rows, strict=True)
+        ]
+        if stage is not None and any(waits):
+            stage.set_aside(list(compress(keys, waits)), list(compress(rows, waits)))
+            goes = [not waits_ for waits_ in waits]
+            keys, rows = list(compress(keys, goes)), list(compress(rows, goes))
+        self._write_rows(keys, rows, known)
+
+    def _changes(self, key: str, query: Mapping[str, Any], row: Row) -> bool:
+        """Return whether a row changes a query; False where it is wrong."""
+        given = row.values.get("label")
+        try:
+            brings = brings_input(key, query, row.values, self._versions)
+        except InvalidInputError:
+            return False
+        # What a labeler said before is looked up at the end.
+        is_opinion = "labeler" in row.values
+        return brings or (given is not None and (is_opinion or given != query["label"]))
+
+    def _write_rows(
+        self, keys: list[str], rows: list[Row], found: dict[str, Any]
+    ) -> None:
+        known = {key: dict(row._mapping) for key, row in found.items()}
+        stored = set(known)
+        self._add_versions(rows)
+        new: list[dict[str, Any]] = []
+        labels: list[dict[str, Any]] = []
+        changed: dict[int, dict[str, Any]] = {}
+        joining: dict[str, tuple[dict[str, Any], str]] = {}
+        self._opinions.meet(rows, known.values())
+        for key, (number, item, _) in zip(keys, rows, strict=True):
+            query = known.get(key)
+            is_new = query is None
+            brings = False
+            try:
+                name = item.get("input") or (query or {}).get("input")
+                self._stated.check(name, _own_label(item))
+                if query is None:
+                    query = known[key] = self._new_query(number, key, item)
+                    new.append(query)
+                else:
+                    brings = brings_input(key, query, item, self._versions)
+                label = self._label(number, query, item)
+            except InvalidInputError as error:
+                self.report.add_error(number, error.errors)
+                continue
+            if label is not None:
+                labels.append(label)
+                if key in stored:
+                    current = {name: query[name] for name in _CURRENT}
+                    changed[query["id"]] = {"query_id": query["id"], **current}
+            elif not (is_new or brings):
+                self.report.unchanged += 1
+            if brings:
+                joining[key] = query, item["input"]
+        self.report.queries_added += len(new)
+        self.report.labels_added += len(labels)
+        self._opinions.settle(changed.values())
+        add_queries(self._session, new)
+        add_labels(self._session, labels)
+        if changed:
+            set_current_labels(self._session, self._detector.id, list(changed.values()))
+        self._truths.arrive(list(known.values()), labels)
+        for query, name in joining.values():
+            query["input"] = name
+        self._truths.join([query for query, _ in joining.values()])
+        self.report.inputs_added += len(joining)
+
+    def _add_versions(self, rows: list[Row]) -> None:
+        names = dict.fromkeys(
+            row.values.get("version", DEFAULT_VERSION)
+            for row in rows
+            if "predicted" in row.values
+        )
+        new = [name for name in names if name not in self._versions]
+        if new:
+            added = add_versions(
+                self._session, self._detector.id, new, created_at=self._by.at
+            )
+            self._versions |= added
+            if self._stage is not None:
+                self._id(0)
+                self._stage.add_versions(self._session, list(added.values()))
+
+    def _id(self, number: int) -> int:
+        if self._first_id is None:
+            batch = add_batch_of(
+                self._session, self._stage, self._detector.id, at=self._by.at
+            )
+            self._first_id = first_id(batch)
+        return self._first_id + number
+
+    def _new_query(self, number: int, key: str, item: dict[str, Any]) -> dict[str, Any]:
+        if "predicted" not in item:
+            raise InvalidInputError.of(
+                "key",
+                f"{show(key)} is not known, and there is no predicted to add it with",
+            )
+        if "metadata" in item:
+            item = {**item, "metadata": dump_metadata(item["metadata"])}
+        query_id = self._id(number)
+        version_id = self._versions[item.get("version", DEFAULT_VERSION)]
+        name, label = item.get("input"), item.get("label")
+        sampling = item.get("sampling") or self._truths.choose_sampling(
+            name if label else None, default=UNSTATED
+        )
+        is_repeat = self._truths.repeats(version_id, name)
+        return {
+            **self._blank,
+            **item,
+            "id": query_id,
+            "version_id": version_id,
+            "key": key,
+            "label": None,
+            "sampling": sampling,
+            "is_repeat": is_repeat,
+            "audit_rank": None
+            if is_repeat
+            else rank_new_query(
+                self._detector, query_id, label=label, sampling=sampling, name=name
+            ),
+        }
+
+    def _label(
+        self, number: int, query: dict[str, Any], item: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        given, labeler = item.get("label"), item.get("labeler")
+        if given is None or not self._is_new(query, given, labeler):
+            return None
+        replaced = query["label_id"]
+        query["label_id"] = self._id(number)
+        query["label"] = given
+        query["sampling"] = item.get("sampling", query["sampling"])
+        if query["sampling"] != TARGETED:
+            query["audit_rank"] = None
+        label = label_row(
+            query["label_id"],
+            query["id"],
+            self._detector.id,
+            given,
+            query["sampling"],
+            self._by.credit(labeler),
+            replaces_id=replaced,
+            note=item.get("note"),
+            labelled_at=item.get("labelled_at"),
+            is_repeat=query["is_repeat"],
+        )
+        if labeler is not None:
+            self._opinions.note(query, label)
+        return label
+
+    def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
+        """Return whether a label changes what is known, or is another's opinion."""
+        if labeler is not None:
+            return self._opinions.is_new(query["id"], labeler, given, self._first_id)
+        replaced = query["label_id"]
+        if given == query["label"]:
+            return False
+        if (
+            replaced is not None
+            and self._first_id is not None
+            and replaced // BATCH_LIMIT == self._first_id // BATCH_LIMIT
+        ):
+            raise InvalidInputError.of(
+                "label",
+                f"the key {show(query['key'])} stands twice, with "
+                f"{show(query['label'])} and then with {show(given)}",
+            )
+        return True
+
+
+def _own_label(item: dict[str, Any]) -> str | None:
+    """Return the label of a row, unless it is one of several labelers'."""
+    return None if "labeler" in item else item.get("label")

@@ -1,0 +1,1 @@
+"""What is labelled next, the labels, and whether labelers agree."""

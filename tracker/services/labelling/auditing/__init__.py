@@ -1,0 +1,1 @@
+"""Audits: what they draw, what they say of it, and how they begin and end."""

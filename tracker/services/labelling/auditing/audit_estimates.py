@@ -1,0 +1,284 @@
+"""What an audit says of its set of queries, now and after each round."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.audits import goal_of
+from tracker.shapes import Accuracy, Score
+from tracker.stats.active import OPEN, Look, Step, labels_needed
+from tracker.stats.arguments import Floats
+from tracker.stats.binomial import Interval
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.labelling.audits import Audit
+from tracker.words import Verdict
+
+METHOD = "active"
+OVERALL = "overall"
+# From so many labels on the interval itself says how many more it takes.
+_ENOUGH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEstimate:
+    """The estimate of a set, in the shape of any other, and what is an audit's own.
+
+    *labels_used* are those that count as evidence: the draws before the first one
+    that is open.  *half_width* is that of the aim.
+    """
+
+    estimate: Estimate
+    overall: Score
+    queries: int
+    draws: int
+    open_draws: int
+    labels_used: int
+    half_width: float
+    is_reached: bool
+    # What is aimed at, and how many queries had no label before the audit.
+    aimed: Score
+    drawable: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPoint:
+    """What stood when a round began, or stands now.
+
+    *draws* counted by then, and about *labels_expected* of them were to reach the
+    goal that is set now.
+    """
+
+    draws: int
+    labels_expected: int
+    labels: int
+    at: datetime
+    classes: Sequence[ClassEstimate]
+    balanced: Score
+
+
+def get_audit_estimate(
+    session: Session, audit: Audit, *, computed_at: datetime
+) -> AuditEstimate:
+    """Compute the intervals of an audit from every label committed so far."""
+    record = load_record(session, audit)
+    found = look_at(audit, record)
+    return build_audit_estimate(session, audit, record, found, computed_at)
+
+
+def build_audit_estimate(
+    session: Session, audit: Audit, record: Record, found: Look, computed_at: datetime
+) -> AuditEstimate:
+    """Return a look at an audit as an estimate."""
+    detector = session.get_one(Detector, audit.detector_id)
+    scopes = _scopes(audit, found.measures, found.estimates, found)
+    classes, overall = scopes[:-1], scopes[-1]
+    balanced = _balanced(found.balanced, classes)
+    confusion, unclear = _confusion(audit, record)
+    aimed = aimed_at(audit, classes, balanced)
+    half_width = (aimed.high - aimed.low) / 2.0
+    decision = _decide(audit, aimed)
+    estimate = Estimate(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        version=_name_version(session, audit),
+        computed_at=computed_at,
+        confidence_level=audit.confidence_level,
+        method=METHOD,
+        labels=overall.labelled,
+        unclear=unclear,
+        unstated=0,
+        targeted_left_out=0,
+        repeats_left_out=0,
+        includes_targeted=False,
+        classes=classes,
+        balanced=Accuracy.from_row(balanced),
+        confusion=confusion,
+        last_label_at=None,
+        corrections=0,
+        target=audit.target,
+        decision=decision,
+        no_decision_because=None if decision else "the audit has no target",
+    )
+    is_narrow = audit.half_width is not None and half_width <= audit.half_width
+    is_decided = decision is not None and decision.verdict != "undecided"
+    return AuditEstimate(
+        estimate=estimate,
+        overall=Score.from_row(overall),
+        queries=audit.queries,
+        draws=len(record.draws),
+        open_draws=int((record.ledger.labels == OPEN).sum()),
+        labels_used=found.settled,
+        half_width=half_width,
+        # When all is labelled, no label is left that could tell more.
+        is_reached=is_narrow
+        or is_decided
+        or overall.labelled + unclear == audit.queries,
+        aimed=aimed,
+        drawable=record.drawable,
+    )
+
+
+def _name_version(session: Session, audit: Audit) -> str:
+    version = audit.version_id
+    return "*" if version is None else session.get_one(Version, version).name
+
+
+def list_audit_history(
+    session: Session, audit: Audit, *, computed_at: datetime
+) -> list[AuditPoint]:
+    """Return what stood at the start of each round, and what stands now."""
+    record = load_record(session, audit)
+    return build_history(audit, record, look_at(audit, record), computed_at=computed_at)
+
+
+def build_history(
+    audit: Audit, record: Record, found: Look, *, computed_at: datetime
+) -> list[AuditPoint]:
+    """Return a look at an audit as what stood at the start of each round, and now."""
+    points = []
+    for number, standing in enumerate(found.standings):
+        frozen = record.ledger.rounds[number]
+        measures, mean = standing.intervals()
+        right, of = record.ledger.totals(frozen.start, max(0, number - 1))
+        counts = found._replace(correct=right, labelled=of)
+        none = np.full(len(of), np.nan)
+        classes = _scopes(audit, measures, none, counts)
+        points.append(
+            _point(
+                audit,
+                record,
+                frozen.start,
+                record.rounds[number].began_at,
+                classes,
+                _balanced(mean, classes[:-1]),
+            )
+        )
+    scopes = _scopes(audit, found.measures, found.estimates, found)
+    balanced = _balanced(found.balanced, scopes[:-1])
+    now = _point(audit, record, found.settled, computed_at, scopes, balanced)
+    return [*points, now]
+
+
+def _point(  # noqa: PLR0913, PLR0917 - all that stood.
+    audit: Audit,
+    record: Record,
+    draws: int,
+    at: datetime,
+    scopes: Sequence[ClassEstimate],
+    balanced: Score,
+) -> AuditPoint:
+    aimed = aimed_at(audit, scopes, balanced)
+    step = Step(draws, aimed.low, aimed.high)
+    return AuditPoint(
+        draws=draws,
+        labels_expected=expected_in_all(audit, record.drawable, step),
+        labels=scopes[-1].labelled,
+        at=at,
+        classes=scopes[:-1],
+        balanced=balanced,
+    )
+
+
+def aimed_at(audit: Audit, classes: Sequence[ClassEstimate], balanced: Score) -> Score:
+    """Return the accuracy that an audit aims at."""
+    return balanced if audit.aim is None else classes[audit.classes.index(audit.aim)]
+
+
+def expected_in_all(audit: Audit, drawable: int, step: Step) -> int:
+    """Return about how many draws reach the goal, seen from *step*.
+
+    Of a few labels the interval says little: the forecast of the beginning, made for
+    the goal as it was then, counts until half of it is there, or a hundred labels.
+    """
+    first = audit.labels_expected
+    if step.labels < min(_ENOUGH, first // 2 + 1) and not goal_of(audit).is_reached(
+        step
+    ):
+        return min(drawable, max(first, step.labels + 1))
+    return labels_needed(step, goal_of(audit), drawable)
+
+
+def expected_left(audit: Audit, estimate: AuditEstimate) -> int:
+    """Return about how many more labels the goal takes."""
+    if estimate.is_reached:
+        return 0
+    aimed = estimate.aimed
+    step = Step(estimate.labels_used, aimed.low, aimed.high)
+    return max(1, expected_in_all(audit, estimate.drawable, step) - step.labels)
+
+
+def _decide(audit: Audit, aimed: Score) -> Decision | None:
+    if audit.target is None:
+        return None
+    verdict: Verdict = "undecided"
+    if aimed.low > audit.target:
+        verdict = "met"
+    elif aimed.high < audit.target:
+        verdict = "missed"
+    return Decision(
+        verdict=verdict,
+        target=audit.target,
+        method=METHOD,
+        low=aimed.low,
+        high=aimed.high,
+        # How many are left is said for the goal as a whole.
+        labels_to_decide=None if verdict == "undecided" else 0,
+    )
+
+
+def _scopes(
+    audit: Audit, intervals: Interval, estimates: Floats, counts: Look
+) -> list[ClassEstimate]:
+    """Return the classes, then overall."""
+    names = [*audit.classes, OVERALL]
+    return [
+        ClassEstimate(
+            name=name,
+            correct=int(counts.correct[place]),
+            labelled=int(counts.labelled[place]),
+            accuracy=_number(float(estimates[place])),
+            low=float(intervals.low[place]),
+            high=float(intervals.high[place]),
+        )
+        for place, name in enumerate(names)
+    ]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _balanced(interval: Interval, classes: Sequence[ClassEstimate]) -> Score:
+    low, high = float(interval.low), float(interval.high)
+    found = [scope.accuracy for scope in classes if scope.accuracy is not None]
+    mean = sum(found) / len(found) if len(found) == len(classes) else None
+    return Score(
+        correct=sum(scope.correct for scope in classes),
+        labelled=sum(scope.labelled for scope in classes),
+        accuracy=None if mean is None else min(max(mean, low), high),
+        low=low,
+        high=high,
+    )
+
+
+def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]], int]:
+    """Return label by prediction, and how many are unclear; known labels included."""
+    ledger = record.ledger
+    counts = ledger.known[-1].copy()
+    answered = ledger.labels != OPEN
+    np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
+    table: dict[str, dict[str, int]] = {name: {} for name in audit.classes}
+    for stratum, row in enumerate(counts.tolist()):
+        said = audit.classes[int(ledger.strata.predicted[stratum])]
+        for place, name in enumerate(audit.classes):
+            if row[place]:
+                table[name][said] = table[name].get(said, 0) + row[place]
+    return table, int(counts[:, -1].sum())

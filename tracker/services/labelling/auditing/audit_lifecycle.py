@@ -1,0 +1,153 @@
+"""An audit is paused, resumed, extended by a narrower aim, and closed."""
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.by import By
+from tracker.services.fields import Input
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.audits import AuditResult, goal_of
+from tracker.services.telling.events import AUDIT_FINISHED, tell
+from tracker.services.wording import show
+from tracker.stats.active import Step, labels_needed
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audit_draws import count_draws
+from tracker.storage.labelling.audits import Audit, AuditExtension
+
+
+class AuditChange(Input):
+    """A narrower aim of an audit that goes on."""
+
+    half_width: float = Field(
+        gt=0, lt=0.5, description="Less than now; labels given so far all count."
+    )
+
+
+def pause_audit(session: Session, audit: Audit, by: By) -> Audit:
+    """Draw nothing more until the audit is resumed; twice changes nothing.
+
+    Labels of what was drawn before still count: a draw is never forgotten.
+    """
+    locked = _lock_open(session, audit)
+    if locked.paused_at is None:
+        locked.paused_at = by.at
+        _record(session, locked, by, "audit paused")
+    return locked
+
+
+def resume_audit(session: Session, audit: Audit, by: By) -> Audit:
+    """Go on with an audit that was paused; twice changes nothing."""
+    locked = _lock_open(session, audit)
+    if locked.paused_at is not None:
+        locked.paused_at = None
+        _record(session, locked, by, "audit resumed")
+    return locked
+
+
+def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) -> Audit:
+    """Give an audit a narrower aim; its intervals hold at every look all the same.
+
+    Raises InvalidInputError for one that is not narrower, or where the audit goes by
+    a target; ConflictError where it is closed.
+    """
+    locked = _lock_open(session, audit)
+    before = locked.half_width
+    if before is None:
+        raise InvalidInputError.of(
+            "half_width",
+            "this audit goes by its target: it ends when the interval leaves it",
+        )
+    if change.half_width >= before:
+        raise InvalidInputError.of(
+            "half_width",
+            f"{change.half_width:g} is not narrower than {before:g}, the aim now",
+        )
+    earlier = storage.list_extensions(session, locked.id)
+    session.add(
+        AuditExtension(
+            audit_id=locked.id,
+            number=len(earlier),
+            half_width_before=before,
+            half_width=change.half_width,
+            labels=count_draws(session, [locked.id]).get(locked.id, 0),
+            extended_by=by.name,
+            extended_at=by.at,
+        )
+    )
+    locked.labels_expected, locked.labels_at_random = (
+        _rescaled(locked, labels, change.half_width)
+        for labels in (locked.labels_expected, locked.labels_at_random)
+    )
+    locked.half_width = change.half_width
+    session.flush()
+    _record(
+        *(session, locked, by, "audit extended"),
+        half_width=change.half_width,
+        half_width_before=before,
+    )
+    return locked
+
+
+def _rescaled(audit: Audit, labels: int, half_width: float) -> int:
+    """Return how many labels reach *half_width* where *labels* reach the aim now."""
+    assert audit.half_width is not None
+    reached = Step(labels, 0.5 - audit.half_width, 0.5 + audit.half_width)
+    goal = goal_of(audit)._replace(half_width=half_width)
+    return labels_needed(reached, goal, audit.queries)
+
+
+def close_audit(session: Session, audit: Audit, by: By) -> Audit:
+    """End an audit, write down what it says, and tell of it; twice changes nothing.
+
+    Nothing is drawn any more.  Late answers still count for what is computed: a draw
+    that was handed out is never forgotten.  The record stays as it is.
+    """
+    locked = storage.lock_audit(session, audit.id)
+    if locked.closed_at is not None:
+        return locked
+    result = _build_result(session, locked, by)
+    locked.closed_at, locked.paused_at = by.at, None
+    locked.result = result.model_dump_json()
+    session.flush()
+    _record(session, locked, by, "audit closed")
+    detector = session.get_one(Detector, locked.detector_id)
+    data = {
+        "audit": locked.name,
+        "id": dump_id("aud", locked.id),
+        "labels": result.labels,
+        "is_reached": result.is_reached,
+        "low": result.balanced.low,
+        "high": result.balanced.high,
+    }
+    tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
+    return locked
+
+
+def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:
+    found = get_audit_estimate(session, audit, computed_at=by.at)
+    return AuditResult.from_row(
+        found,
+        at=by.at,
+        by=by.name,
+        labels=found.estimate.labels,
+        unclear=found.estimate.unclear,
+        classes=list(found.estimate.classes),
+        balanced=found.estimate.balanced,
+    )
+
+
+def _lock_open(session: Session, audit: Audit) -> Audit:
+    locked = storage.lock_audit(session, audit.id)
+    if locked.closed_at is not None:
+        raise ConflictError(f"the audit {show(locked.name)} is closed")
+    return locked
+
+
+def _record(
+    session: Session, audit: Audit, by: By, action: str, **details: object
+) -> None:
+    detector = session.get_one(Detector, audit.detector_id)
+    by.record(session, action, detector.name, audit=audit.name, **details)

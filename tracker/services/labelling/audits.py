@@ -1,0 +1,283 @@
+"""Audits of a fixed set of queries: begun, described and found."""
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError
+from tracker.services.by import By
+from tracker.services.detectors import (
+    check_class,
+)
+from tracker.services.estimates.estimate import ClassEstimate
+from tracker.services.fields import Instant
+from tracker.services.labelling.auditing.audit_sets import (
+    NewAudit,
+    choose_version,
+    read_set,
+)
+from tracker.services.wording import invalid, missing, show
+from tracker.shapes import Accuracy, Score, Shape
+from tracker.stats.active import (
+    Forecast,
+    Goal,
+    Ledger,
+    Strata,
+    foresee,
+    next_round,
+    rank_of,
+)
+from tracker.stats.active.strata import Ints
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audit_draws import mark_known
+from tracker.storage.labelling.audits import Audit, AuditRound
+from tracker.words import BALANCED
+
+MOST_CLASSES = 50
+_USUAL_HALF_WIDTH = 0.05
+_AT_ONCE = 20_000
+
+
+class AuditResult(Shape):
+    """What an audit said when it was closed; no later label changes it."""
+
+    at: Instant
+    by: str
+    is_reached: bool = Field(description="Whether the goal was reached.")
+    draws: int = Field(description="How many were handed out.")
+    open_draws: int = Field(description="How many of them had no label.")
+    labels_used: int = Field(description="How many draws counted.")
+    labels: int = Field(description="Known ones included, unclear ones not.")
+    unclear: int
+    half_width: float
+    classes: list[ClassEstimate]
+    balanced: Accuracy
+    overall: Score
+
+
+class AuditExtended(Shape):
+    """A narrower aim that was set while the audit went on."""
+
+    at: Instant
+    by: str
+    half_width_before: float
+    half_width: float
+    labels: int = Field(description="How many draws had a label by then.")
+
+
+class AuditSummary(Shape):
+    """An audit: its set of queries, and what is asked about it."""
+
+    id: str = Field(description="aud_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    name: str
+    version: str | None = Field(description="The version; null for all of them.")
+    since: Instant | None
+    until: Instant | None
+    where: list[str]
+    aim: str = Field(description="balanced, or a class.")
+    half_width: float | None
+    target: float | None
+    confidence_level: float
+    queries: int = Field(description="The number of queries in the set.")
+    labels_expected: int = Field(
+        description="The approximate number of labels that reach the goal."
+    )
+    labels_at_random: int = Field(
+        description="The approximate number if they were drawn at random."
+    )
+    created_by: str
+    created_at: Instant
+    paused_at: Instant | None = Field(description="Nothing is drawn since then.")
+    closed_at: Instant | None
+    extensions: list[AuditExtended] = Field(
+        description="How the aim was narrowed, the oldest first."
+    )
+    result: AuditResult | None = Field(description="null until it is closed.")
+    key: str | None = Field(
+        description="Anyone can repeat the draws with it; secret until the audit "
+        "is closed."
+    )
+
+
+def describe_audit(session: Session, audit: Audit) -> AuditSummary:
+    """Return an audit as it is answered."""
+    version = audit.version_id
+    return AuditSummary.from_row(
+        audit,
+        id=dump_id("aud", audit.id),
+        detector=dump_id("det", audit.detector_id),
+        version=None if version is None else session.get_one(Version, version).name,
+        aim=audit.aim or BALANCED,
+        extensions=[
+            AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)
+            for one in storage.list_extensions(session, audit.id)
+        ],
+        result=find_result(audit),
+        key=None if audit.closed_at is None else audit.secret,
+    )
+
+
+def find_result(audit: Audit) -> AuditResult | None:
+    """Return what an audit said when it was closed, None before."""
+    if audit.result is None:
+        return None
+    return AuditResult.model_validate_json(audit.result)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """A set of queries as it is now, and what an audit of it is expected to take."""
+
+    version_id: int | None
+    ids: Ints
+    strata: Strata
+    index: Ints
+    known: Ints
+    goal: Goal
+    forecast: Forecast
+
+
+def plan_audit(
+    session: Session, detector: Detector, new: NewAudit, *, at: datetime
+) -> AuditPlan:
+    """Return the set that is described, and how many labels its goal should take.
+
+    Nothing is stored.  Raises InvalidInputError for a set that is empty or too
+    large, and for an aim that is no class.
+    """
+    if len(detector.classes) > MOST_CLASSES:
+        raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
+    if new.aim != BALANCED:
+        check_class(detector, new.aim, field="aim", may_be_unclear=False)
+    version_id = choose_version(session, detector, new)
+    ids, strata, index, known = read_set(session, detector, new, version_id, at=at)
+    aim = None if new.aim == BALANCED else detector.classes.index(new.aim)
+    goal = Goal(aim, _half_width(new), new.target)
+    forecast = foresee(strata, known, goal, detector.confidence_level)
+    return AuditPlan(version_id, ids, strata, index, known, goal, forecast)
+
+
+def create_audit(
+    session: Session,
+    detector: Detector,
+    new: NewAudit,
+    by: By,
+) -> Audit:
+    """Fix the set of queries, put it in order, and write down the first round.
+
+    Raises ConflictError for a name that is taken, InvalidInputError for a set that
+    is empty or too large.
+    """
+    if storage.find_audit_by_name(session, detector.id, new.name) is not None:
+        raise ConflictError(f"there is an audit named {show(new.name)} already")
+    plan = plan_audit(session, detector, new, at=by.at)
+    empty = np.zeros(0, dtype=np.int64)
+    first = next_round(
+        Ledger(plan.strata, (), (), empty, empty), plan.known, plan.goal.aim
+    )
+    audit = Audit(
+        detector_id=detector.id,
+        version_id=plan.version_id,
+        name=new.name,
+        since=new.since,
+        until=new.until,
+        where=new.where,
+        aim=None if new.aim == BALANCED else new.aim,
+        half_width=plan.goal.half_width,
+        target=new.target,
+        confidence_level=detector.confidence_level,
+        classes=list(detector.classes),
+        secret=_draw_key(new.seed),
+        strata={
+            name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
+        },
+        queries=len(plan.ids),
+        labels_expected=plan.forecast.labels,
+        labels_at_random=plan.forecast.at_random,
+        created_by=by.name,
+        created_at=by.at,
+    )
+    session.add(audit)
+    session.flush()
+    _add_items(session, audit, plan.ids, plan.index)
+    frozen = json.dumps(first.as_json(), separators=(",", ":"))
+    session.add(AuditRound(audit_id=audit.id, number=0, frozen=frozen, began_at=by.at))
+    session.flush()
+    mark_known(session, audit, 0)
+    by.record(
+        *(session, "audit begun", detector.name),
+        audit=audit.name,
+        queries=audit.queries,
+    )
+    return audit
+
+
+def get_audit(session: Session, reference: str) -> Audit:
+    """Return the audit of that id; raises NotFoundError."""
+    audit_id = parse_id("aud", reference)
+    audit = None if audit_id is None else storage.find_audit(session, audit_id)
+    if audit is None:
+        raise missing("audit", reference)
+    return audit
+
+
+def aim_index(audit: Audit) -> int | None:
+    """Return the position of the class that is aimed at, None for balanced."""
+    return None if audit.aim is None else audit.classes.index(audit.aim)
+
+
+def goal_of(audit: Audit) -> Goal:
+    """Return what an audit is asked for."""
+    return Goal(aim_index(audit), audit.half_width, audit.target)
+
+
+def label_code(classes: list[str], label: str) -> int:
+    """Return the position of a label; unclear is what none of the classes is."""
+    return classes.index(label) if label in classes else len(classes)
+
+
+def strata_of(audit: Audit) -> Strata:
+    """Return the strata of an audit."""
+    stored = {
+        name: np.asarray(audit.strata[name], dtype=np.int64)
+        for name in ("predicted", "bins", "sizes")
+    }
+    return Strata(len(audit.classes), **stored)
+
+
+def _half_width(new: NewAudit) -> float | None:
+    if new.target is not None:
+        return None
+    return new.half_width or _USUAL_HALF_WIDTH
+
+
+def _draw_key(seed: str | None) -> str:
+    if seed is None:
+        return secrets.token_hex(32)
+    return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
+
+
+def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
+    key = bytes.fromhex(audit.secret)
+    for start in range(0, len(ids), _AT_ONCE):
+        part = ids[start : start + _AT_ONCE].tolist()
+        storage.add_items(
+            session,
+            {
+                "audit_id": [audit.id] * len(part),
+                "stratum": index[start : start + _AT_ONCE].tolist(),
+                "rank": [rank_of(key, f"iq_{number}") for number in part],
+                "query_id": part,
+                "detector_id": [audit.detector_id] * len(part),
+                "known_from": [None] * len(part),
+            },
+        )

@@ -1,0 +1,281 @@
+"""Gold queries: their answer is known, and tells how often each person errs.
+
+They are mixed into the random queue, unmarked.  What people answer to them is told to
+nobody but them, changes no truth and is never scored.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError
+from tracker.services.by import By
+from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.fields import Input, Instant, LabelText
+from tracker.services.labelling.ranks import rank_query
+from tracker.services.labelling.rechecks import MAY_CHANGE
+from tracker.services.queries import check_is_there, get_query
+from tracker.services.wording import missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling import golds as storage
+from tracker.storage.labelling.assignments import count_label
+from tracker.storage.labelling.audits import is_awaited
+from tracker.storage.labelling.golds import GoldAnswer
+from tracker.storage.labelling.labels import Label
+from tracker.storage.labelling.queues import RandomQueue
+from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.queries import Query, find_query_of, lock_query
+
+
+class NewGold(Input):
+    """The known answer of a query."""
+
+    label: LabelText = Field(description="A class of the detector, or UNCLEAR.")
+
+
+class Gold(Shape):
+    """A query whose answer is known, and how people answered."""
+
+    query: str = Field(description="The id of the query.")
+    key: str | None = Field(description="The key of the query.")
+    label: str = Field(description="The known answer.")
+    marked_by: str
+    marked_at: Instant
+    active: bool = Field(
+        description="Whether it is given to people; no longer once it has a label, or "
+        "its mark was taken away."
+    )
+    answers: int = Field(description="How many people have answered it.")
+    wrong: int = Field(description="How many of them answered otherwise.")
+
+
+def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
+    """Say what the answer of a query is known to be, or change what was said.
+
+    Raises ConflictError for a query that anybody could look the answer up of, because
+    it has a label, and for one that an open audit may ask for.
+    """
+    query = _lock(session, query_id)
+    detector = session.get_one(Detector, query.detector_id)
+    check_class(detector, new.label, field="label", may_be_unclear=True)
+    if not query.is_gold:
+        _check_may_be_gold(session, query)
+        storage.set_gold(session, query, is_gold=True)
+        delete_of_query(session, query.id)
+    found = storage.find_gold(session, query.id)
+    old = None if found is None else found.label
+    if found is None:
+        found = storage.Gold(query_id=query.id, detector_id=detector.id)
+        session.add(found)
+    found.label, found.marked_by, found.marked_at = new.label, by.name, by.at
+    session.flush()
+    label = {"old": old, "new": new.label}
+    by.record(session, "gold query set", query_id, detector=detector.name, label=label)
+    return get_gold(session, query_id)
+
+
+def _lock(session: Session, query_id: str) -> Query:
+    query = get_query(session, query_id)
+    get_open_detector(session, dump_id("det", query.detector_id))
+    query = lock_query(session, query.detector_id, query.id) or query
+    check_is_there(query)
+    return query
+
+
+def _check_may_be_gold(session: Session, query: Query) -> None:
+    if query.label is not None:
+        raise ConflictError(
+            "this query has a label, which people can look up; choose one without"
+        )
+    if query.is_repeat:
+        raise ConflictError(
+            "its version was put to the same input before; choose the first query "
+            "with that input"
+        )
+    if is_awaited(session, query.id):
+        raise ConflictError(
+            "an audit that is open may ask for the label of this query; close the "
+            "audit first or choose another query"
+        )
+
+
+def unmark_gold(session: Session, query_id: str, by: By) -> None:
+    """Put a query back where it was before it was gold; its answers still count.
+
+    Raises NotFoundError if it is not gold.
+    """
+    query = _lock(session, query_id)
+    if not query.is_gold:
+        raise missing("gold query", query_id)
+    storage.set_gold(session, query, is_gold=False)
+    delete_of_query(session, query.id)
+    detector = session.get_one(Detector, query.detector_id)
+    by.record(session, "gold query ended", query_id, detector=detector.name)
+
+
+def get_gold(session: Session, query_id: str) -> Gold:
+    """Return what is known of a query; raises NotFoundError if it never was gold."""
+    query = get_query(session, query_id)
+    found = storage.find_gold(session, query.id)
+    if found is None:
+        raise missing("gold query", query_id)
+    answers = _counted(storage.list_answers(session, query.detector_id))
+    return _describe(found, query.key, answers, is_gold=query.is_gold)
+
+
+def list_golds(
+    session: Session, detector: Detector, *, before: int | None, limit: int
+) -> list[Gold]:
+    """Return what is or was gold, the newest query first."""
+    answers = _counted(storage.list_answers(session, detector.id))
+    return [
+        _describe(row.Gold, row.key, answers, is_gold=row.is_gold)
+        for row in storage.list_golds(session, detector.id, before=before, limit=limit)
+    ]
+
+
+def _describe(
+    found: storage.Gold, key: str | None, answers: Iterable[Any], *, is_gold: bool
+) -> Gold:
+    given = [one.label for one in answers if one.query_id == found.query_id]
+    return Gold.from_row(
+        found,
+        query=dump_id("iq", found.query_id),
+        key=key,
+        active=is_gold,
+        answers=len(given),
+        wrong=sum(label != found.label for label in given),
+    )
+
+
+def list_counted(session: Session, detector: Detector) -> list[Any]:
+    """Return the answers that count, one for each person and query, in order.
+
+    Each has ``query_id``, ``labeler``, ``label`` and ``known``.
+    """
+    return _counted(storage.list_answers(session, detector.id))
+
+
+def _counted(rows: Iterable[Any]) -> list[Any]:
+    """Return the last answer of each person that came shortly after their first.
+
+    A finger slips; but what is found out later about a query changes nothing.
+    """
+    first: dict[tuple[int, str], datetime] = {}
+    found: dict[tuple[int, str], Any] = {}
+    for row in rows:
+        place = row.query_id, row.labeler
+        if row.answered_at <= first.setdefault(place, row.answered_at) + MAY_CHANGE:
+            found[place] = row
+    return list(found.values())
+
+
+def choose_gold(
+    session: Session, queue: RandomQueue, own: Sequence[Query], instead: Query, by: By
+) -> Query | None:
+    """Return a gold query to give in the place of *instead*, None for most.
+
+    Chance decides by a hash that nobody can foresee: one who asks again is answered
+    the same, until one query more has been answered.  *own* are those that the person
+    holds already.
+    """
+    detector = session.get_one(Detector, queue.detector_id)
+    if not detector.gold_rate:
+        return None
+    names = {by.name, by.person, by.actor.name}
+    used = storage.count_used(session, detector.id, names)
+    used += sum(query.is_gold for query in own)
+    seed = f"gold:{detector.audit_seed}"
+    chance = rank_query(seed, f"{by.person} {instead.id} {used}")
+    if chance >= detector.gold_rate:
+        return None
+    found = storage.list_open(
+        session, detector.id, version_id=queue.version_id, names=names, at=by.at
+    )
+    if not found:
+        return None
+    number = min(found, key=lambda one: rank_query(seed, f"{by.person} {one}"))
+    return find_query_of(session, detector.id, number)
+
+
+def takes_answer(session: Session, query: Query) -> bool:
+    """Return whether what people answer to *query* is no label of it.
+
+    An audit that asks for it gets its label, which ends the gold query.
+    """
+    return query.is_gold and not is_awaited(session, query.id)
+
+
+def last_sampling(session: Session, query: Query, name: str) -> str | None:
+    """Return how *name* said last that a gold query was chosen, None before."""
+    own = storage.list_answers_of(session, query.id, name) if query.is_gold else []
+    return own[0].sampling if own else None
+
+
+def add_answer(session: Session, query: Query, row: Mapping[str, Any], by: By) -> Label:
+    """Store an answer in place of the label *row*, and return it as if it were one."""
+    if last_sampling(session, query, row["labeler"]) is None:
+        count_label(session, row)
+    session.add(
+        GoldAnswer(
+            answered_at=by.at,
+            **{
+                name: row[name]
+                for name in (
+                    "query_id",
+                    "detector_id",
+                    "labeler",
+                    "label",
+                    "sampling",
+                    "note",
+                    "labelled_at",
+                )
+            },
+            label_id=row["id"],
+        )
+    )
+    session.flush()
+    storage.release(session, row["query_id"])
+    return Label(**dict(row))
+
+
+def see_as(session: Session, query: Query, name: str) -> Query:
+    """Return *query* as *name* sees it: a gold query with their answer as its label.
+
+    Only for reading: what is returned is no longer the session's.
+    """
+    if query.is_gold:
+        own = storage.list_answers_of(session, query.id, name)
+        if own:
+            session.expunge(query)
+            query.label, query.label_id = own[0].label, own[0].label_id
+            query.sampling = own[0].sampling
+    return query
+
+
+def list_own_labels(session: Session, query: Query, name: str) -> list[Label]:
+    """Return what *name* answered to a gold query as labels, the newest first."""
+    own = storage.list_answers_of(session, query.id, name)
+    return [
+        Label(
+            id=one.label_id,
+            query_id=query.id,
+            detector_id=query.detector_id,
+            replaces_id=None if before is None else before.label_id,
+            label=one.label,
+            sampling=one.sampling,
+            note=one.note,
+            labeler=one.labeler,
+            labelled_at=one.labelled_at,
+            created_at=one.answered_at,
+            source_label_id=None,
+            is_repeat=False,
+        )
+        for one, before in zip_longest(own, own[1:])
+    ]

@@ -1,0 +1,227 @@
+"""Labelling queries, one at a time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ForbiddenError
+from tracker.services.by import By
+from tracker.services.detectors import check_class
+from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
+from tracker.services.labelling.agreement import (
+    SettledError,
+    choose_sampling,
+    is_closed,
+    weigh,
+)
+from tracker.services.labelling.golds import (
+    add_answer,
+    last_sampling,
+    list_own_labels,
+    takes_answer,
+)
+from tracker.services.labelling.truths import Truth, Truths
+from tracker.services.queries import check_is_there, label_row
+from tracker.services.wording import missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling import labels as storage
+from tracker.storage.labelling.assignments import count_label
+from tracker.storage.labelling.golds import count_answers
+from tracker.storage.labelling.labels import set_current_labels
+from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.queries import Query, lock_query
+from tracker.words import EDITOR, SamplingWord
+
+
+class NewLabel(Input):
+    """A new label for a query."""
+
+    label: LabelText = Field(description="A class of the detector, or UNCLEAR.")
+    sampling: Sampling | None = Field(
+        default=None,
+        description="Why the query was chosen; by default the query's own value.",
+    )
+    note: Note | None = Field(default=None, description="A note by the labeler.")
+    labeler: KeyName | None = Field(
+        default=None,
+        description="The labeler, if not the caller; editors only.",
+    )
+    labelled_at: Instant | None = Field(
+        default=None, description="The instant; by default now."
+    )
+    settles: bool = Field(
+        default=False,
+        description="Whether this label settles a disagreement; editors only.",
+    )
+
+
+class Label(Shape):
+    """The ground truth that somebody gave to a query."""
+
+    id: str = Field(description="lab_ and a number.")
+    query: str = Field(description="The id of the query.")
+    label: str = Field(description="A class of the detector, or UNCLEAR.")
+    sampling: SamplingWord
+    note: str | None
+    labeler: str
+    labelled_at: Instant
+    created_at: Instant
+    is_current: bool = Field(description="False once another label has replaced it.")
+    source: str | None = Field(
+        description="The id of the label of another query with the same input that it "
+        "was taken over from."
+    )
+
+
+def describe_label(label: storage.Label, *, is_current: bool) -> Label:
+    """Return a label as it is answered."""
+    return Label.from_row(
+        label,
+        id=dump_id("lab", label.id),
+        query=dump_id("iq", label.query_id),
+        is_current=is_current,
+        source=None
+        if label.source_label_id is None
+        else dump_id("lab", label.source_label_id),
+    )
+
+
+def add_label(
+    session: Session, detector: Detector, query: Query, new: NewLabel, by: By
+) -> storage.Label:
+    """Give *query* a label, which becomes the current one.
+
+    The one before stays in the query's label history, and so does everything
+    computed from it.  Every query with the same input is given the label too.  What
+    answers a gold query is no label of it, and only looks like one.  Raises
+    ForbiddenError for a label that settles, and SettledError for a query that is
+    settled, where the labeler is no editor.
+    """
+    if new.settles and not by.may(EDITOR):
+        raise ForbiddenError("settling needs the role editor; leave out settles")
+    if new.labeler is not None and not by.may(EDITOR):
+        raise ForbiddenError("naming the labeler needs the role editor")
+    by = by.credit(new.labeler)
+    check_class(detector, new.label, field="label", may_be_unclear=True)
+    truths = Truths(session, detector, by)
+    current = _lock(session, detector, query, truths)
+    if is_closed(current, by.actor):
+        raise SettledError
+    row = _build_row(session, detector, current, new, by)
+    if takes_answer(session, current):
+        return add_answer(session, current, row, by)
+    storage.add_labels(session, [row])
+    count_label(session, row)
+    standing = weigh(session, detector, current, settles=new.settles)
+    set_current_labels(
+        session,
+        detector.id,
+        [
+            {
+                "query_id": current.id,
+                "label_id": row["id"],
+                "label": new.label,
+                "sampling": row["sampling"],
+                "is_open": standing.is_open,
+                "agreement": standing.agreement,
+            }
+        ],
+    )
+    delete_of_query(session, current.id)
+    if current.input is not None:
+        truth = Truth.of(row, agreement=standing.agreement, is_open=standing.is_open)
+        truths.pass_on({current.input: truth}, says_more=True)
+    return storage.Label(**row)
+
+
+def _build_row(
+    session: Session, detector: Detector, query: Query, new: NewLabel, by: By
+) -> dict[str, Any]:
+    """Return the label as the mapping of columns that storage takes."""
+    batch = add_batch(session, detector.id, created_at=by.at)
+    sampling = (
+        new.sampling
+        or last_sampling(session, query, by.name)
+        or choose_sampling(session, query, settles=new.settles)
+    )
+    return label_row(
+        first_id(batch),
+        query.id,
+        detector.id,
+        new.label,
+        sampling,
+        by,
+        replaces_id=query.label_id,
+        note=new.note,
+        labelled_at=new.labelled_at,
+        is_repeat=query.is_repeat,
+    )
+
+
+def _lock(session: Session, detector: Detector, query: Query, truths: Truths) -> Query:
+    """Return *query* as it is now, while nobody else can label it or its input."""
+    held = query.input
+    truths.lock([held])
+    # The lock goes first: of two people who label at once, the second waits here
+    # and then replaces what the first one gave.
+    current = lock_query(session, detector.id, query.id)
+    if current is None:
+        raise missing("query", dump_id("iq", query.id))
+    check_is_there(current)
+    if current.input != held:
+        # It was given its input meanwhile.
+        truths.lock([current.input])
+    return current
+
+
+def list_label_history(
+    session: Session, query: Query, name: str
+) -> list[storage.Label]:
+    """Return every label ever given to *query*, the current one first.
+
+    Of a gold query *name* sees what they answered themselves.
+
+    Each names the one it replaced; ids alone would not do, because a long import
+    draws its ids when it begins and replaces what came in meanwhile.
+    """
+    if query.is_gold:
+        return list_own_labels(session, query, name)
+    labels = {label.id: label for label in storage.list_labels(session, query)}
+    history: list[storage.Label] = []
+    label_id = query.label_id
+    while label_id is not None:
+        history.append(labels[label_id])
+        label_id = labels[label_id].replaces_id
+    return history
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """How many labels a detector was given since midnight, in UTC.
+
+    So many at least, unless all labels of the day were looked at.
+    """
+
+    by_labeler: int
+    by_all: int
+    is_all: bool = True
+
+
+def count_today(
+    session: Session, detector: Detector, *, labeler: str, at: datetime
+) -> Today:
+    """Count the labels of the day of *at*, those of *labeler* and those of all."""
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    found = Today(*storage.count_since(session, detector.id, labeler, since=midnight))
+    # Who watches the numbers is not to see which answers are no labels.
+    by_labeler, by_all = (
+        count_answers(session, detector.id, name, since=midnight)
+        for name in (labeler, None)
+    )
+    return Today(found.by_labeler + by_labeler, found.by_all + by_all, found.is_all)

@@ -1,0 +1,207 @@
+"""Labels that are given a second time, blind, to tell how often labels are wrong.
+
+What the second person says changes no label and is never scored.  Where it differs
+the query is disputed, and an editor settles it.
+"""
+
+import heapq
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, ForbiddenError
+from tracker.services.by import By
+from tracker.services.detectors import check_class
+from tracker.services.fields import (
+    Input,
+    Instant,
+    KeyName,
+    LabelText,
+    Note,
+    VersionName,
+)
+from tracker.services.labelling.ranks import rank_query
+from tracker.services.queries import check_is_there
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid, missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.dialect import lock
+from tracker.storage.labelling import rechecks as storage
+from tracker.storage.labelling.labels import list_labels
+from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.queries import Query, lock_query
+from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
+
+MOST_DRAWN = 2_000
+# So long the one who answered may change the answer: a finger slips.
+MAY_CHANGE = timedelta(minutes=5)
+
+
+class NewRechecks(Input):
+    """How many more labels are to be given a second time."""
+
+    count: Annotated[int, Field(ge=1, le=MOST_DRAWN)] = Field(
+        description="How many to draw, uniformly from the labels of the version."
+    )
+    version: VersionName | None = Field(
+        default=None, description="By default the version that is shown."
+    )
+
+
+class NewRecheck(Input):
+    """What somebody says of a query without knowing its label."""
+
+    label: LabelText = Field(description="A class of the detector, or UNCLEAR.")
+    note: Note | None = Field(default=None, description="A note by the labeler.")
+    labeler: KeyName | None = Field(
+        default=None, description="The labeler, if not the caller; editors only."
+    )
+    trusted: bool | None = Field(
+        default=None,
+        description="Whether the labeler is trusted to know the truth; editors only. "
+        "By default an editor is, who does not name another labeler.",
+    )
+
+
+class Recheck(Shape):
+    """The second label of a query, which is not scored."""
+
+    query: str = Field(description="The id of the query.")
+    label: str = Field(description="A class of the detector, or UNCLEAR.")
+    labeler: str
+    trusted: bool = Field(description="Whether the labeler is trusted.")
+    note: str | None
+    answered_at: Instant
+
+
+def describe_recheck(found: storage.Recheck) -> Recheck:
+    """Return a second label as it is answered."""
+    return Recheck.from_row(
+        found,
+        query=dump_id("iq", found.query_id),
+        label=found.answer,
+        trusted=found.is_trusted,
+    )
+
+
+def choose_version(
+    session: Session, detector: Detector, name: str | None = None
+) -> Version:
+    """Return the version whose labels are drawn from.
+
+    Raises ConflictError before the first query, and InvalidInputError for ``*``:
+    each version's sample is its own.
+    """
+    if name == "*":
+        raise invalid("version", name, "each version's labels are drawn by themselves")
+    versions = choose_versions(session, detector, name)
+    if not versions:
+        raise ConflictError("the detector has no queries yet")
+    return versions[0]
+
+
+def choose_rechecks(
+    session: Session, detector: Detector, version: Version, count: int
+) -> list[int]:
+    """Return the ids of *count* labelled queries of a version, drawn uniformly.
+
+    They are those of the lowest ranks, which are hashes of the id or the input and of
+    the detector's seed: nothing that is known of a query decides.  All its labels are
+    gone through, so this belongs in a read.
+    """
+    seed = f"recheck:{detector.audit_seed}"
+    ranked = (
+        (rank_query(seed, row.id if row.input is None else row.input), row.id)
+        for row in storage.iter_candidates(session, version)
+    )
+    return [query_id for _, query_id in heapq.nsmallest(count, ranked)]
+
+
+def draw_rechecks(
+    session: Session, version: Version, query_ids: list[int], by: By
+) -> int:
+    """Draw these queries, and return how many could be.
+
+    Raises ConflictError where there is no label to draw.
+    """
+    # Two draws at once would take the same places.
+    lock(session, f"rechecks {version.id}")
+    drawn = storage.add_rechecks(session, version, query_ids, drawn_at=by.at)
+    if not drawn:
+        raise ConflictError(
+            "no label is left to draw: all of this version were drawn, or it has none"
+        )
+    inputs = storage.list_inputs(session, version.detector_id, query_ids)
+    storage.share_answers(session, version.detector_id, inputs)
+    by.record(session, "rechecks drawn", version.name, count=drawn)
+    return drawn
+
+
+def add_recheck(
+    session: Session, detector: Detector, query: Query, new: NewRecheck, by: By
+) -> storage.Recheck:
+    """Store what ``by`` says of *query* the second time; its label stays.
+
+    Raises ForbiddenError for what takes the role editor, and ConflictError for a query
+    that was not drawn, was answered by another, or was labelled by the same person.
+    """
+    if not by.may(EDITOR) and (new.labeler is not None or new.trusted is not None):
+        raise ForbiddenError("to name the labeler, or trust, takes the role editor")
+    check_class(detector, new.label, field="label", may_be_unclear=True)
+    who = by.credit(new.labeler)
+    current = lock_query(session, detector.id, query.id)
+    if current is None:
+        raise missing("query", dump_id("iq", query.id))
+    check_is_there(current)
+    found = _find_open(session, current, who)
+    found.answer, found.labeler, found.note = new.label, who.name, new.note
+    found.is_trusted = by.may(EDITOR) and new.labeler is None
+    if new.trusted is not None:
+        found.is_trusted = new.trusted
+    found.answered_at = by.at
+    current.agreement = _compare(current, new.label)
+    session.flush()
+    if current.input is not None:
+        storage.share_answers(session, detector.id, [current.input])
+    delete_of_query(session, current.id)
+    return found
+
+
+def _find_open(session: Session, query: Query, who: By) -> storage.Recheck:
+    """Return what was drawn of *query*, if *who* may answer it."""
+    found = storage.find_recheck(session, query.id)
+    if found is None:
+        raise ConflictError("the label of this query was not drawn to be given again")
+    if found.answered_at is not None:
+        is_own = found.labeler == who.name
+        if not is_own or found.answered_at < who.at - MAY_CHANGE:
+            raise ConflictError("the second label of this query was given already")
+    if any(label.labeler == who.name for label in list_labels(session, query)):
+        raise ConflictError(
+            f"{who.name} labelled this query before; another person must do it again"
+        )
+    return found
+
+
+def _compare(query: Query, answer: str) -> str:
+    """Return where *query* stands, of which somebody else said *answer*."""
+    if query.agreement == SETTLED:
+        return SETTLED
+    if answer != query.label:
+        return DISPUTED
+    # A slip that was changed within minutes leaves no dispute behind.
+    return AGREED
+
+
+def may_answer_again(found: storage.Recheck | None, who: str, at: datetime) -> bool:
+    """Return whether *who* gave the second label so shortly ago as to change it."""
+    return (
+        found is not None
+        and found.labeler == who
+        and found.answered_at is not None
+        and found.answered_at >= at - MAY_CHANGE
+    )

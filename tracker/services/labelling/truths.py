@@ -1,0 +1,271 @@
+"""The truth belongs to the input: one label for all the queries that share it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError
+from tracker.services.by import By
+from tracker.services.imports.staging import Stage, add_batch_of
+from tracker.services.wording import missing, show
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import first_id
+from tracker.storage.labelling import inputs as storage
+from tracker.storage.labelling.labels import add_labels, find_labels, set_current_labels
+from tracker.storage.queries import Query, lock_query
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A label, as the other queries with its input take it over."""
+
+    label_id: int
+    query_id: int
+    label: str
+    sampling: str
+    labeler: str
+    labelled_at: datetime
+    created_at: datetime
+    # The label that it was taken over from itself.
+    source_label_id: int | None = None
+    agreement: str | None = None
+    # Whether others are to be asked about the input too.
+    is_open: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        label: Mapping[str, Any],
+        *,
+        agreement: str | None = None,
+        is_open: bool = False,
+    ) -> "Truth":
+        """Return the truth that a label's row states."""
+        return cls(
+            label["id"],
+            label["query_id"],
+            label["label"],
+            label["sampling"],
+            label["labeler"],
+            label["labelled_at"],
+            label["created_at"],
+            source_label_id=label["source_label_id"],
+            agreement=agreement,
+            is_open=is_open,
+        )
+
+    @property
+    def age(self) -> tuple[datetime, int]:
+        """What truths are told apart by: the newest label counts."""
+        return self.created_at, self.label_id
+
+
+class Truths:
+    """The truths of inputs, as one transaction finds and changes them."""
+
+    def __init__(
+        self, session: Session, detector: Detector, by: By, stage: Stage | None = None
+    ) -> None:
+        """Work for *detector*; nothing is read yet.
+
+        With a *stage* no row is changed but those that it holds.
+        """
+        self._stage = stage
+        self._session = session
+        self._detector_id = detector.id
+        self._at = by.at
+        self._ids = self._draw_ids()
+        self._firsts: set[tuple[int, str]] = set()
+        self._truths: dict[str, Truth] = {}
+
+    def _draw_ids(self) -> Iterator[int]:
+        while True:
+            batch = add_batch_of(
+                self._session, self._stage, self._detector_id, at=self._at
+            )
+            yield from range(first_id(batch), first_id(batch + 1))
+
+    def go_on(self, session: Session, stage: Stage | None) -> None:
+        """Go on in another transaction of the same import."""
+        self._session, self._stage = session, stage
+
+    def lock(self, inputs: Iterable[str | None]) -> None:
+        """Keep others from the truth of *inputs* until this transaction ends."""
+        given = {name for name in inputs if name is not None}
+        storage.lock_inputs(self._session, self._detector_id, given)
+
+    def hold(self, inputs: Iterable[str | None]) -> None:
+        """Lock *inputs*, and read what is known of them, and of no others any more."""
+        given = {name for name in inputs if name is not None}
+        self._firsts, self._truths = set(), {}
+        if not given:
+            return
+        self.lock(given)
+        session, detector_id = self._session, self._detector_id
+        self._firsts = storage.find_firsts(session, detector_id, given)
+        found = storage.find_truths(session, detector_id, given)
+        self._truths = {
+            name: Truth.of(row._mapping, agreement=row.agreement)
+            for name, row in found.items()
+        }
+
+    def get(self, name: str | None) -> Truth | None:
+        """Return the truth of an input that is held."""
+        return None if name is None else self._truths.get(name)
+
+    def choose_sampling(self, name: str | None, *, default: str) -> str:
+        """Return how a label of an input was come by that does not say so itself."""
+        truth = self.get(name)
+        return default if truth is None else truth.sampling
+
+    def repeats(self, version_id: int, name: str | None) -> bool:
+        """Return whether a version was put to an input before; from now on it was."""
+        if name is None:
+            return False
+        place = version_id, name
+        is_repeat = place in self._firsts
+        self._firsts.add(place)
+        return is_repeat
+
+    def arrive(
+        self, queries: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Settle the truths after new *queries* and *labels* were written.
+
+        A label that says something else than the truth of its input is the new truth,
+        and a query without a label takes over what is true of its input.
+        """
+        inputs = {query["id"]: query["input"] for query in queries}
+        given: dict[str, Truth] = {}
+        for label in labels:
+            name = inputs.get(label["query_id"])
+            if name is None:
+                continue
+            known = self._truths.get(name)
+            if known is None or known.label != label["label"]:
+                given[name] = Truth.of(label)
+                self._truths[name] = given[name]
+        self.pass_on(given)
+        labelled = {label["query_id"] for label in labels}
+        self._write(
+            (self._truths[query["input"]], query)
+            for query in queries
+            if query["label_id"] is None
+            and query["id"] not in labelled
+            and query["input"] in self._truths
+            and query["input"] not in given
+        )
+
+    def pass_on(self, given: Mapping[str, Truth], *, says_more: bool = False) -> None:
+        """Give each truth to the queries with its input that have another label.
+
+        And to the others too, where it *says_more* than a class: who else was asked.
+        """
+        found = storage.iter_queries_of(self._session, self._detector_id, list(given))
+        self._write(
+            (given[row.input], row._mapping)
+            for row in found
+            if row.id != given[row.input].query_id
+            and (says_more or row.label != given[row.input].label)
+        )
+
+    def join(self, queries: Sequence[dict[str, Any]]) -> None:
+        """Give *queries* that had none their ``input``, which is held.
+
+        Of two labels the newer one becomes the truth of the input.
+        """
+        if not queries:
+            return
+        for query in queries:
+            query["is_repeat"] = self.repeats(query["version_id"], query["input"])
+        storage.set_inputs(self._session, self._detector_id, queries)
+        label_ids = [query["label_id"] for query in queries if query["label_id"]]
+        labels = find_labels(self._session, self._detector_id, label_ids)
+        given: dict[str, Truth] = {}
+        copies: list[tuple[Truth, Mapping[str, Any]]] = []
+        for query in queries:
+            name, truth = query["input"], self._truths.get(query["input"])
+            row = labels.get(query["label_id"])
+            own = None if row is None else Truth.of(row, agreement=query["agreement"])
+            if own is not None and (truth is None or own.age > truth.age):
+                truth = given[name] = self._truths[name] = own
+            if truth is None:
+                continue
+            # What was counted is counted out by a label that says so.
+            if own is None or query["is_repeat"] or own.label != truth.label:
+                copies.append((truth, query))
+        self._write(copies)
+        self.pass_on(given)
+
+    def _write(self, copies: Iterable[tuple[Truth, Mapping[str, Any]]]) -> None:
+        labels, current = [], []
+        for truth, query in copies:
+            if self._stage is not None and not self._stage.owns(query["id"]):
+                self._stage.truths[query["input"]] = truth
+                continue
+            label_id = next(self._ids)
+            labels.append(
+                {
+                    "id": label_id,
+                    "query_id": query["id"],
+                    "detector_id": self._detector_id,
+                    "replaces_id": query["label_id"],
+                    "label": truth.label,
+                    "sampling": truth.sampling,
+                    "note": None,
+                    "labeler": truth.labeler,
+                    "labelled_at": truth.labelled_at,
+                    "created_at": self._at,
+                    "source_label_id": truth.source_label_id or truth.label_id,
+                    "is_repeat": query["is_repeat"],
+                }
+            )
+            current.append(
+                {
+                    "query_id": query["id"],
+                    "label_id": label_id,
+                    "label": truth.label,
+                    "sampling": truth.sampling,
+                    "agreement": truth.agreement,
+                    "is_open": truth.is_open,
+                }
+            )
+        if labels:
+            add_labels(self._session, labels)
+            set_current_labels(self._session, self._detector_id, current)
+
+
+def join_input(
+    session: Session, detector: Detector, query: Query, name: str, by: By
+) -> None:
+    """Give *query* its input; raises ConflictError if it has another one."""
+    truths = Truths(session, detector, by)
+    # Before the row, as everybody does who holds both.
+    truths.hold([name])
+    current = lock_query(session, detector.id, query.id)
+    if current is None:
+        raise missing("query", dump_id("iq", query.id))
+    if current.input == name:
+        return
+    if current.input is not None:
+        raise other_input(current.input, name)
+    row = {
+        "id": current.id,
+        "input": name,
+        "version_id": current.version_id,
+        "label_id": current.label_id,
+        "agreement": current.agreement,
+    }
+    truths.join([row])
+    by.record(session, "input added", dump_id("iq", query.id), input=name)
+
+
+def other_input(stored: str | None, given: str) -> ConflictError:
+    """Return the error of a query that has an input and is given another."""
+    return ConflictError(
+        f"the query has the input {show(stored)} already, not {show(given)}"
+    )

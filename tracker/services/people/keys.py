@@ -1,0 +1,136 @@
+"""API keys: made once, shown once, stored hashed."""
+
+import hashlib
+import re
+import secrets
+import string
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError
+from tracker.services.by import By
+from tracker.services.detectors import get_detector
+from tracker.services.fields import KeyName, is_storable
+from tracker.services.people.names import check_is_free, check_name
+from tracker.services.wording import describe_errors, dump_instant, invalid, missing
+from tracker.storage.people import api_keys as storage
+from tracker.storage.people.api_keys import ApiKey
+from tracker.words import ROLES
+
+_ALPHABET = string.ascii_letters + string.digits
+_LENGTH = 32
+_DURATION = re.compile(r"(\d{1,5})([dw])", re.ASCII)
+_DAYS = {"d": 1, "w": 7}
+# Ten years; what is to last longer has no end.
+_MOST_DAYS = 3_650
+# Not at every request: each would be a write.
+_USED_EVERY = timedelta(minutes=1)
+
+
+def create_key(  # noqa: PLR0913 - what it may do, see and last.
+    session: Session,
+    name: str,
+    role: str,
+    by: By,
+    *,
+    detectors: Iterable[str] | None = None,
+    expires: str | None = None,
+    owner: str | None = None,
+) -> str:
+    """Add a key and return its text, which nobody can ever read again.
+
+    It is for the named *detectors* alone, or for all there are and will be.  It
+    ends with *expires*, such as 90d, and *owner* answers for it: who makes it,
+    unless it is said.
+    """
+    if role not in ROLES:
+        raise invalid("role", role, f"it must be one of {', '.join(ROLES)}")
+    check_name(name)
+    check_is_free(session, name)
+    expires_at = None if not expires else _parse_expiry(expires, at=by.at)
+    owner = _parse_owner(owner, by)
+    text = "trk_" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    key = ApiKey(
+        name=name,
+        role=role,
+        digest=_digest(text),
+        has_all_detectors=detectors is None,
+        created_at=by.at,
+        expires_at=expires_at,
+        owner=owner,
+    )
+    session.add(key)
+    session.flush()
+    given = list(detectors or ())
+    for reference in given:
+        detector_id = get_detector(session, reference).id
+        storage.add_key_detector_id(session, key.id, detector_id)
+    ends = None if expires_at is None else dump_instant(expires_at)
+    by.record(
+        session,
+        "key made",
+        name,
+        role=role,
+        detectors=given,
+        expires=ends,
+        owner=owner,
+    )
+    return text
+
+
+def _parse_expiry(text: str, *, at: datetime) -> datetime:
+    found = _DURATION.fullmatch(text.strip())
+    days = int(found[1]) * _DAYS[found[2]] if found else 0
+    if not 1 <= days <= _MOST_DAYS:
+        raise invalid(
+            "expires",
+            text,
+            f"it must be a number of days or weeks such as 90d or 12w, at most "
+            f"{_MOST_DAYS:,} days",
+        )
+    return at + timedelta(days=days)
+
+
+def _parse_owner(owner: str | None, by: By) -> str | None:
+    if not owner:
+        return by.name or None
+    try:
+        return TypeAdapter(KeyName).validate_python(owner)
+    except ValidationError as error:
+        wrong = "; ".join(one.message for one in describe_errors(error))
+        raise InvalidInputError.of("owner", wrong) from error
+
+
+def find_valid_key(session: Session, text: str, *, at: datetime) -> ApiKey | None:
+    """Return the key with that text, unless it is unknown, revoked or expired."""
+    # Found by its hash: comparing hashes tells an attacker nothing by its timing.
+    key = storage.find_key_by_digest(session, _digest(text))
+    if key is None or key.revoked_at is not None or has_expired(key, at=at):
+        return None
+    return key
+
+
+def has_expired(key: ApiKey, *, at: datetime) -> bool:
+    """Return whether the time of *key* is over."""
+    return key.expires_at is not None and key.expires_at <= at
+
+
+def is_use_to_be_noted(key: ApiKey, *, at: datetime) -> bool:
+    """Return whether it is time to note that *key* was used again."""
+    return key.last_used_at is None or at - key.last_used_at >= _USED_EVERY
+
+
+def revoke_key(session: Session, name: str, by: By) -> None:
+    """Make a key useless from now on; raises NotFoundError."""
+    key = storage.find_key_by_name(session, name) if is_storable(name) else None
+    if key is None:
+        raise missing("key", name)
+    key.revoked_at = key.revoked_at or by.at
+    by.record(session, "key revoked", name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,265 @@
+"""The people who label a detector's queries: how they agree, and who errs too often."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.estimate import OfClass
+from tracker.services.labelling.agreement import get_agreement
+from tracker.services.labelling.golds import list_counted
+from tracker.shapes import Score, Shape
+from tracker.stats import clopper_pearson
+from tracker.stats.monitoring.labelers import (
+    ACCEPTABLE,
+    cohen_kappa,
+    cohen_kappa_interval,
+    fleiss_kappa,
+    fleiss_kappa_interval,
+    is_careless,
+)
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.people import labelers as storage
+from tracker.words import SETTLED, UNCLEAR
+
+# So many of the newest queries that several people labelled are looked at.
+MOST_COMPARED = 20_000
+# So many pairs, those with the most queries in common.
+MOST_PAIRS = 30
+
+# Who said what of a query, in the order in which they did.
+_Words = Mapping[str, str]
+
+
+class Kappa(Shape):
+    """Agreement beyond what chance gives, and its guaranteed interval."""
+
+    kappa: float | None = Field(description="null where chance alone would agree.")
+    low: float
+    high: float
+
+
+class Pair(Kappa):
+    """How two people agree: Cohen's kappa."""
+
+    labelers: list[str]
+    agreed: Score = Field(description="On how many of their queries they agree.")
+
+
+class Several(Kappa):
+    """How all people agree: Fleiss' kappa."""
+
+    labelers: int = Field(description="So many on each query.")
+    queries: int
+
+
+class KnownClass(OfClass):
+    """Errors on the queries whose true class is known to be this one."""
+
+    known: int
+    wrong: int
+    low: float
+    high: float
+
+
+class Labeler(Shape):
+    """How often one person errs, by answers that are known."""
+
+    name: str
+    known: int = Field(
+        description="Labels that a trusted person gave again, or answers to gold "
+        "queries."
+    )
+    wrong: int = Field(description="Those of them that differ from what is known.")
+    low: float = Field(description="Of the error rate, exact.")
+    high: float
+    careless: bool = Field(
+        description=f"Whether the error rate is above {ACCEPTABLE:g} beyond doubt; "
+        "somebody whose rate is not is ever flagged with a chance of at most 0.01."
+    )
+    classes: list[KnownClass] = Field(description="By the true class.")
+
+
+class LabelerReport(Shape):
+    """The people who labelled, beside each other and beside what is known."""
+
+    detector: str = Field(description="The id of the detector.")
+    name: str = Field(description="The name of the detector.")
+    confidence_level: float = Field(description="Of each interval by itself.")
+    agreed: Score = Field(
+        description="Of the queries that several people labelled, those on which they "
+        "agree."
+    )
+    disputed: int = Field(description="Queries that wait for an editor to settle.")
+    several: Several | None = Field(
+        description="null until two people have labelled the same query."
+    )
+    pairs: list[Pair] = Field(
+        description=f"At most {MOST_PAIRS}, those with the most queries in common."
+    )
+    items: list[Labeler] = Field(
+        description="By labels that a trusted person gave again, blind."
+    )
+    gold: list[Labeler] = Field(description="By gold queries.")
+
+
+def get_labelers(session: Session, detector: Detector) -> LabelerReport:
+    """Return how the people who labelled agree, and how often each of them errs."""
+    rechecked = storage.list_rechecked(session, detector.id)
+    found = get_agreement(session, detector)
+    words = [
+        *_list_words(session, detector),
+        *({row.labeler: row.label, row.second: row.answer} for row in rechecked),
+    ]
+    return LabelerReport(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        confidence_level=detector.confidence_level,
+        agreed=found.share,
+        disputed=found.disputed,
+        several=_compare_all(detector, words),
+        pairs=_compare_pairs(detector, words),
+        items=_judge_each(
+            detector,
+            (
+                (row.labeler, row.answer, row.label)
+                for row in rechecked
+                if row.is_trusted
+            ),
+        ),
+        gold=_judge_each(
+            detector,
+            (
+                (row.labeler, row.known, row.label)
+                for row in list_counted(session, detector)
+            ),
+        ),
+    )
+
+
+def _list_words(session: Session, detector: Detector) -> list[_Words]:
+    """Return what each person first said, where several were to be asked.
+
+    Where one is enough, a second label is a correction, and its giver saw the first.
+    So did the one who settled a dispute.
+    """
+    if detector.labels_wanted == 1:
+        return []
+    found: dict[int, dict[str, str]] = {}
+    for row in storage.list_words(session, detector.id, limit=MOST_COMPARED):
+        if row.agreement != SETTLED or not row.is_current:
+            found.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
+    return [words for words in found.values() if len(words) > 1]
+
+
+def _compare_all(detector: Detector, words: Sequence[_Words]) -> Several | None:
+    """Return Fleiss' kappa over the first words of as many people on each query."""
+    # Two are asked again even where one label is enough.
+    raters = max(detector.labels_wanted, 2)
+    places = _places(detector)
+    rows = []
+    for said in words:
+        if len(said) >= raters:
+            row = [0] * len(places)
+            for label in list(said.values())[:raters]:
+                row[places[label]] += 1
+            rows.append(row)
+    if not rows:
+        return None
+    low, high = fleiss_kappa_interval(rows, detector.confidence_level)
+    return Several(
+        labelers=raters,
+        queries=len(rows),
+        kappa=fleiss_kappa(rows),
+        low=float(low),
+        high=float(high),
+    )
+
+
+def _compare_pairs(detector: Detector, words: Iterable[_Words]) -> list[Pair]:
+    cells: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
+    for said in words:
+        for one, other in combinations(sorted(said), 2):
+            counts = cells.setdefault((one, other), Counter())
+            counts[said[one], said[other]] += 1
+    most = sorted(cells.items(), key=lambda item: (-item[1].total(), item[0]))
+    return [_compare(detector, *item) for item in most[:MOST_PAIRS]]
+
+
+def _compare(
+    detector: Detector, pair: tuple[str, str], counts: Counter[tuple[str, str]]
+) -> Pair:
+    places = _places(detector)
+    table = np.zeros((len(places), len(places)), dtype=np.int64)
+    for (one, other), number in counts.items():
+        table[places[one], places[other]] += number
+    low, high = cohen_kappa_interval(table, detector.confidence_level)
+    return Pair(
+        labelers=list(pair),
+        agreed=_score(detector, int(np.trace(table)), int(table.sum())),
+        kappa=cohen_kappa(table),
+        low=float(low),
+        high=float(high),
+    )
+
+
+def _judge_each(
+    detector: Detector, answers: Iterable[tuple[str, str, str]]
+) -> list[Labeler]:
+    """Return how often each errs, the worst first.
+
+    *answers* are, in order, a labeler, what is known to be true, and what they said.
+    """
+    known: dict[str, list[tuple[str, bool]]] = {}
+    for labeler, truth, said in answers:
+        known.setdefault(labeler, []).append((truth, said != truth))
+    found = [_judge(detector, name, pairs) for name, pairs in known.items()]
+    return sorted(found, key=lambda one: (-one.low, one.name))
+
+
+def _judge(detector: Detector, name: str, known: Sequence[tuple[str, bool]]) -> Labeler:
+    errors = np.cumsum([is_wrong for _, is_wrong in known])
+    answers = np.arange(1, len(known) + 1)
+    whole = _score(detector, int(errors[-1]), len(known))
+    classes = []
+    for one in detector.classes:
+        wrong = [is_wrong for truth, is_wrong in known if truth == one]
+        score = _score(detector, sum(wrong), len(wrong))
+        classes.append(
+            KnownClass(
+                name=one,
+                known=score.labelled,
+                wrong=score.correct,
+                low=score.low,
+                high=score.high,
+            )
+        )
+    return Labeler(
+        name=name,
+        known=whole.labelled,
+        wrong=whole.correct,
+        low=whole.low,
+        high=whole.high,
+        # A flag stays, whatever comes after.
+        careless=bool(is_careless(errors, answers).any()),
+        classes=classes,
+    )
+
+
+def _score(detector: Detector, count: int, total: int) -> Score:
+    low, high = clopper_pearson(count, total, detector.confidence_level)
+    return Score(
+        correct=count,
+        labelled=total,
+        accuracy=count / total if total else None,
+        low=float(low),
+        high=float(high),
+    )
+
+
+def _places(detector: Detector) -> dict[str, int]:
+    return {name: place for place, name in enumerate([*detector.classes, UNCLEAR])}

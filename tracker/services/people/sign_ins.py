@@ -1,0 +1,216 @@
+"""Signing in: by a password or by a link, and out again.
+
+What a browser or a link shows is 256 random bits; only a hash of it is stored.
+"""
+
+import hashlib
+import ipaddress
+import secrets
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, TrackerError
+from tracker.services.by import By
+from tracker.services.people.actors import actor_of_account
+from tracker.services.wording import missing
+from tracker.storage.dialect import lock
+from tracker.storage.people import sign_ins as storage
+from tracker.storage.people.accounts import Account
+from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
+
+LINK_LASTS = timedelta(hours=1)
+INVITATION_LASTS = timedelta(days=7)
+LONGEST_IDLE = timedelta(days=7)
+LONGEST = timedelta(days=30)
+# What the provider has taken away from somebody is noticed at their next sign-in.
+LONGEST_OF_PROVIDER = timedelta(hours=12)
+TRIES_WITHIN = timedelta(minutes=15)
+TRIES_PER_ACCOUNT = 5
+TRIES_PER_ADDRESS = 20
+# Not at every request: a page that is looked at would be a write.
+_SEEN_EVERY = timedelta(minutes=5)
+_BROWSER_CHARACTERS = 200
+
+
+class TooManyTriesError(TrackerError):
+    """So many passwords were wrong that no other is looked at for a while."""
+
+    def __init__(self, wait: timedelta) -> None:
+        """Say how long to *wait*."""
+        minutes = TRIES_WITHIN // timedelta(minutes=1)
+        super().__init__(
+            f"too many tries; wait up to {minutes} minutes, or ask for a link"
+        )
+        self.seconds = max(1, int(wait.total_seconds()) + 1)
+
+
+def create_link(
+    session: Session, account: Account, by: By, *, lasts: timedelta = LINK_LASTS
+) -> str:
+    """Return what a link shows that signs in as *account*, once and for a while."""
+    token = secrets.token_urlsafe(32)
+    session.add(
+        SignInLink(
+            digest=digest_of(token),
+            account_id=account.id,
+            expires_at=by.at + lasts,
+        )
+    )
+    session.flush()
+    return token
+
+
+def invite(session: Session, account: Account, by: By) -> str:
+    """Return what a link shows for the owner of *account*, who was asked to sign in.
+
+    Raises ConflictError for an account that is disabled.
+    """
+    if account.disabled_at is not None:
+        raise ConflictError("the account is disabled; enable it first")
+    by.record(session, "link made", account.name)
+    return create_link(session, account, by, lasts=INVITATION_LASTS)
+
+
+def find_link(session: Session, token: str, *, at: datetime) -> Account | None:
+    """Return whom a link would sign in, None if it is unknown, used or too old."""
+    return _owner_of(session, storage.find_link(session, digest_of(token)), at)
+
+
+def use_link(session: Session, token: str, *, used_at: datetime) -> Account | None:
+    """Return whom a link signs in, for the only time; None as ``find_link``."""
+    return _owner_of(session, storage.take_link(session, digest_of(token)), used_at)
+
+
+def _owner_of(
+    session: Session, link: SignInLink | None, at: datetime
+) -> Account | None:
+    if link is None or link.expires_at <= at:
+        return None
+    account = session.get_one(Account, link.account_id)
+    return account if account.disabled_at is None else None
+
+
+def begin_try(session: Session, name: str, by: By) -> None:
+    """Count a password that is about to be looked at.
+
+    Raises TooManyTriesError, and counts nothing, where there were too many for the
+    account or from the address.  It is counted before anything is hashed, and by
+    all processes in one place.
+    """
+    lock(session, "sign-in tries")
+    tried_at = by.at
+    storage.delete_tries(session, until=tried_at - TRIES_WITHIN)
+    name_digest = digest_of(name)
+    network = network_of(by.address)
+    of_account, of_address = storage.count_tries(session, name_digest, network)
+    if of_account >= TRIES_PER_ACCOUNT or of_address >= TRIES_PER_ADDRESS:
+        first = storage.find_oldest_try(session, name_digest, network)
+        raise TooManyTriesError((first or tried_at) + TRIES_WITHIN - tried_at)
+    session.add(SignInTry(account=name_digest, address=network, tried_at=tried_at))
+    session.flush()
+
+
+def network_of(address: str) -> str:
+    """Return what is counted as one address: of IPv6 the /64 that one line has."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+def forget_tries(session: Session, name: str) -> None:
+    """Forget what was tried for an account that has shown the right thing."""
+    storage.delete_tries_of(session, digest_of(name))
+
+
+def fail_try(session: Session, name: str, by: By, *, is_known: bool) -> None:
+    """Record that a password was wrong, and the name only if an account has it."""
+    by.record(session, "sign-in failed", name[:100] if is_known else "unknown name")
+
+
+def sign_in(
+    session: Session, account: Account, by: By, *, browser: str, how: str = "signed in"
+) -> str:
+    """Return what a *browser* shows from now on to be taken for *account*.
+
+    The log says *how*, and that it was the account itself.
+    """
+    storage.delete_expired(
+        session,
+        at=by.at,
+        seen_until=by.at - LONGEST_IDLE,
+        made_until=by.at - LONGEST,
+    )
+    forget_tries(session, account.name)
+    token = secrets.token_urlsafe(32)
+    session.add(
+        SignIn(
+            account_id=account.id,
+            digest=digest_of(token),
+            created_at=by.at,
+            seen_at=by.at,
+            address=by.address,
+            browser=browser[:_BROWSER_CHARACTERS],
+        )
+    )
+    own = replace(by, actor=actor_of_account(session, account))
+    own.record(session, how, account.name)
+    return token
+
+
+def find_signed_in(
+    session: Session, token: str, *, at: datetime
+) -> tuple[SignIn, Account] | None:
+    """Return the browser that shows *token* and who is in it, unless that is over."""
+    found = storage.find_sign_in(session, digest_of(token))
+    if found is None:
+        return None
+    browser, account = found
+    longest = LONGEST if account.identity is None else LONGEST_OF_PROVIDER
+    is_over = (
+        account.disabled_at is not None
+        or at - browser.seen_at > LONGEST_IDLE
+        or at - browser.created_at > longest
+    )
+    return None if is_over else found
+
+
+def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
+    """Return whether it is time to note that a browser was seen again."""
+    return at - browser.seen_at > _SEEN_EVERY
+
+
+def end_sign_in(session: Session, token: str) -> None:
+    """Make what a browser shows useless, wherever it was copied to."""
+    storage.delete_sign_in(session, digest_of(token))
+
+
+def sign_out(session: Session, token: str, by: By) -> None:
+    """Sign out the browser that shows *token*."""
+    end_sign_in(session, token)
+    by.record(session, "signed out", by.name)
+
+
+def sign_out_of(session: Session, account: Account, sign_in_id: int, by: By) -> None:
+    """Sign an account out of one browser; raises NotFoundError."""
+    if not storage.delete_one_sign_in(session, account.id, sign_in_id):
+        raise missing("browser", str(sign_in_id))
+    by.record(session, "signed out of a browser", account.name)
+
+
+def sign_out_everywhere(session: Session, account: Account, by: By) -> None:
+    """Sign an account out of every browser."""
+    storage.delete_sign_ins(session, account.id)
+    by.record(session, "signed out everywhere", account.name)
+
+
+def digest_of(token: str) -> str:
+    """Return what is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

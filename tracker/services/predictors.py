@@ -1,0 +1,137 @@
+"""The user's own model, asked by HTTP about queries that wait for a prediction.
+
+It gets the image as the body of a POST, and answers with the JSON that
+``PATCH /queries/{id}`` takes.  Images go to hosts that the operator named, and to no
+others, whether these are public or not.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services.by import Actor, By
+from tracker.services.fields import parse_input
+from tracker.services.images import MEDIA_TYPES
+from tracker.services.strict_json import load_json
+from tracker.services.telling.posting import check_predictor, post
+from tracker.services.waiting import QueryCompletion, complete_query
+from tracker.services.wording import show
+from tracker.storage import waiting as storage
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import find_detector
+
+_MOST_ANSWER = 64 * 2**10
+_LONGEST_PROBLEM = 500
+# A query is asked about again after seconds, at last once an hour.
+_FIRST_REST = timedelta(seconds=2)
+_LONGEST_REST = timedelta(hours=1)
+# Of one detector at a time.
+_EACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query that its predictor is to be asked about."""
+
+    query_id: int
+    detector_id: int
+    predictor: str
+    image: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the predictor said, or why it said nothing that can be used."""
+
+    completion: QueryCompletion | None
+    problem: str = ""
+
+
+def take_questions(session: Session, *, at: datetime, seconds: float) -> list[Question]:
+    """Leave some queries to the caller, for so many seconds."""
+    until = at + timedelta(seconds=seconds)
+    found = []
+    for waiting in storage.list_due(session, at=at, each=_EACH):
+        detector = find_detector(session, waiting.detector_id)
+        assert detector is not None
+        attempt = waiting.attempts + 1
+        if (
+            detector.predictor is not None
+            and waiting.image is not None
+            and storage.take_due(session, waiting.id, at=at, until=until)
+        ):
+            found.append(
+                Question(
+                    waiting.id,
+                    detector.id,
+                    detector.predictor,
+                    waiting.image,
+                    attempt,
+                )
+            )
+    return found
+
+
+def ask(
+    question: Question,
+    image: bytes,
+    *,
+    allowed_hosts: Collection[str],
+    seconds: float,
+) -> Reply:
+    """Send the *image* to the predictor, and return its reply."""
+    try:
+        # The operator may have taken the host away since it was set.
+        check_predictor(question.predictor, allowed_hosts)
+    except InvalidInputError as error:
+        return Reply(None, str(error))
+    answer = post(
+        question.predictor,
+        image,
+        {
+            "Content-Type": MEDIA_TYPES[question.image.rpartition(".")[2]],
+            "Accept": "application/json",
+            "X-Tracker-Query": dump_id("iq", question.query_id),
+            "X-Tracker-Detector": dump_id("det", question.detector_id),
+        },
+        allowed_hosts=allowed_hosts,
+        seconds=seconds,
+        most_answer=_MOST_ANSWER,
+    )
+    if not answer.is_success:
+        return Reply(None, answer.error or f"it answered {answer.status}")
+    try:
+        said = load_json(answer.body)
+        if not isinstance(said, dict):
+            raise ValueError("it must be a JSON object")
+        return Reply(parse_input(QueryCompletion, said))
+    except (ValueError, InvalidInputError) as error:
+        text = answer.body.decode(errors="replace")
+        return Reply(None, f"it answered {show(text)}: {error}")
+
+
+def settle(session: Session, question: Question, reply: Reply, at: datetime) -> str:
+    """Store the prediction of a query, or note the problem and return it."""
+    problem = reply.problem
+    if reply.completion is not None:
+        by = By(Actor("predictor", None, "nobody"), at)
+        query_id = dump_id("iq", question.query_id)
+        try:
+            complete_query(session, query_id, reply.completion, by)
+        except (ConflictError, NotFoundError):
+            # Somebody else gave the prediction, or took the query away.
+            return ""
+        except InvalidInputError as error:
+            problem = str(error)
+        else:
+            return ""
+    rest = min(_FIRST_REST * 2 ** min(question.attempt - 1, 20), _LONGEST_REST)
+    text = problem.encode(errors="replace").decode().replace("\x00", "?")
+    storage.note_problem(
+        session, question.query_id, text[:_LONGEST_PROBLEM], ask_at=at + rest
+    )
+    return problem

@@ -1,0 +1,1 @@
+"""Events, and the webhooks and mails that announce them."""

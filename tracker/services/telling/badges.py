@@ -1,0 +1,139 @@
+"""Badges: made and revoked by editors, looked at by everybody who knows the address."""
+
+import hashlib
+import secrets
+from typing import Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.charts.rounding import outward
+from tracker.services.by import By
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.fields import Instant
+from tracker.services.versions import choose_versions
+from tracker.services.wording import missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, find_detector
+from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
+from tracker.storage.telling import badges as storage
+from tracker.storage.telling.badges import Badge
+from tracker.words import DECIDING_METHOD, Verdict
+
+Colour = Literal["brightgreen", "red", "yellow", "blue", "lightgrey"]
+_COLOURS: dict[Verdict, Colour] = {
+    "met": "brightgreen",
+    "missed": "red",
+    "undecided": "yellow",
+}
+
+
+class BadgeSummary(Shape):
+    """A badge, without its address."""
+
+    id: str = Field(description="bdg_ and a number.")
+    created_at: Instant
+    created_by: str
+
+
+class MadeBadge(BadgeSummary):
+    """A new badge; its addresses are shown only once."""
+
+    token: str
+    svg: str = Field(description="The address of the picture.")
+    json_: str = Field(
+        serialization_alias="json", description="The address for shields.io."
+    )
+    embed: str = Field(description="The address of the page with the chart.")
+
+
+class BadgeFace(Shape):
+    """What a badge says, as shields.io reads it; it takes no other field."""
+
+    schema_version: int = Field(default=1, serialization_alias="schemaVersion")
+    label: str = "accuracy"
+    message: str
+    color: Colour
+
+
+def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, str]:
+    """Add a badge and return it with its token, which nobody can ever read again."""
+    token = secrets.token_urlsafe(24)
+    badge = Badge(
+        detector_id=detector.id,
+        digest=_digest(token),
+        created_by=by.name,
+        created_at=by.at,
+    )
+    session.add(badge)
+    session.flush()
+    by.record(session, "badge made", dump_id("bdg", badge.id), detector=detector.name)
+    return badge, token
+
+
+def get_badge(session: Session, reference: str) -> Badge:
+    """Return a badge by its id; raises NotFoundError."""
+    number = parse_id("bdg", reference)
+    badge = None if number is None else storage.find_badge(session, number)
+    if badge is None:
+        raise missing("badge", reference)
+    return badge
+
+
+def revoke_badge(session: Session, badge: Badge, by: By) -> None:
+    """Take a badge away: its addresses show nothing from now on."""
+    by.record(session, "badge revoked", dump_id("bdg", badge.id))
+    session.delete(badge)
+
+
+def describe_badge(badge: Badge) -> BadgeSummary:
+    """Return a badge as it is answered."""
+    return BadgeSummary.from_row(badge, id=dump_id("bdg", badge.id))
+
+
+def describe_made(badge: Badge, token: str, server: str) -> MadeBadge:
+    """Return a badge with its addresses on *server*, such as https://example.org."""
+    return MadeBadge(
+        **dict(describe_badge(badge)),
+        token=token,
+        svg=f"{server}/badge/{token}.svg",
+        json_=f"{server}/badge/{token}.json",
+        embed=f"{server}/embed/{token}",
+    )
+
+
+def get_shown_detector(session: Session, token: str) -> Detector:
+    """Return the detector that an address shows; raises NotFoundError."""
+    # Found by its hash: comparing hashes tells an attacker nothing by its timing.
+    badge = storage.find_badge_by_digest(session, _digest(token))
+    detector = badge and find_detector(session, badge.detector_id)
+    if not detector:
+        raise missing("badge", "of this address")
+    return detector
+
+
+def draw_face(session: Session, detector: Detector) -> BadgeFace:
+    """Return what a badge says of the newest version.
+
+    It goes by the stored anytime interval: a badge is looked at again and again.
+    """
+    versions = choose_versions(session, detector, None)
+    newest = find_newest_snapshot(session, versions[-1].id) if versions else None
+    rows = newest and list_intervals_of(
+        session, [newest.id], method=DECIDING_METHOD, positions=[0]
+    )
+    if not rows or rows[0].accuracy is None:
+        return BadgeFace(message="not known yet", color="lightgrey")
+    row = rows[0]
+    low, high = (100 * bound for bound in outward(row.low, row.high, 3))
+    colour: Colour = "blue"
+    if detector.target is not None:
+        colour = _COLOURS[compare_with_target(row.low, row.high, detector.target)]
+    return BadgeFace(
+        message=f"{100 * row.accuracy:.1f}% ({low:.1f} to {high:.1f}%)", color=colour
+    )
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

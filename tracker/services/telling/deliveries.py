@@ -1,0 +1,237 @@
+"""Messages to webhooks: what they say, who gets them, and when they are sent again."""
+
+import json
+import random
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+from standardwebhooks import Webhook as Signer
+
+from tracker.charts.rounding import percents
+from tracker.services.fields import Instant
+from tracker.services.telling.posting import Answer
+from tracker.services.wording import dump_instant, show
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.operations.leases import rest_from
+from tracker.storage.telling import deliveries as storage
+from tracker.storage.telling.deliveries import DELIVERED, FAILED, STATES, WAITING
+from tracker.storage.telling.events import Event
+from tracker.storage.telling.webhooks import Webhook, list_listeners, lock_webhook
+from tracker.words import EVENT_FIGURES, EVENTS, SLACK, STANDARD, TEST_EVENT, one_of
+
+MOST_WEBHOOKS = 100
+_FIRST_REST_SECONDS = 5.0
+_LONGEST_REST_SECONDS = 12 * 3600.0
+_LONGEST_WISH_SECONDS = 24 * 3600.0
+_GIVEN_UP_AFTER = timedelta(days=3)
+_GONE = 410
+
+
+class Delivery(Shape):
+    """One message to a webhook and its result."""
+
+    id: str = Field(description="dlv_ and a number.")
+    message: str = Field(description="The webhook-id, the same at every attempt.")
+    event: str | None = Field(description="The event; null for a test.")
+    type: Annotated[str, one_of([*EVENTS, TEST_EVENT])]
+    state: Annotated[str, one_of(STATES)] = Field(
+        description="waiting, delivered or failed."
+    )
+    attempts: int
+    created_at: Instant
+    last_tried_at: Instant | None
+    next_try_at: Instant | None = Field(description="null once it has ended.")
+    status: int | None = Field(description="The HTTP status of the last attempt.")
+    error: str | None = Field(description="Why the last attempt got no answer.")
+
+
+def describe_delivery(delivery: storage.Delivery) -> Delivery:
+    """Return a delivery as it is answered."""
+    event_id = delivery.event_id
+    return Delivery.from_row(
+        delivery,
+        id=dump_id("dlv", delivery.id),
+        message=name_message(delivery),
+        event=None if event_id is None else dump_id("evt", event_id),
+        next_try_at=delivery.until if delivery.state == WAITING else None,
+    )
+
+
+def name_message(delivery: storage.Delivery) -> str:
+    """Return what a receiver tells repeats by: the event's id, if it is of one."""
+    if delivery.event_id is None:
+        return dump_id("dlv", delivery.id)
+    return dump_id("evt", delivery.event_id)
+
+
+def queue_event(session: Session, event: Event) -> None:
+    """Put an event into the outbox of each webhook that subscribes to it."""
+    found = list_listeners(session, event.detector_id, event.type, limit=MOST_WEBHOOKS)
+    for webhook in found:
+        _queue(session, webhook, event.type, event.data, event.happened_at, event=event)
+    session.flush()
+
+
+def queue_test(session: Session, webhook: Webhook, at: datetime) -> storage.Delivery:
+    """Put a message into the outbox that only tries the webhook."""
+    data = {"webhook": dump_id("whk", webhook.id)}
+    delivery = _queue(session, webhook, TEST_EVENT, data, at)
+    session.flush()
+    return delivery
+
+
+def _queue(  # noqa: PLR0913 - the parts of a message.
+    session: Session,
+    webhook: Webhook,
+    kind: str,
+    data: Mapping[str, Any],
+    at: datetime,
+    *,
+    event: Event | None = None,
+) -> storage.Delivery:
+    delivery = storage.Delivery(
+        webhook_id=webhook.id,
+        event_id=None if event is None else event.id,
+        detector_id=None if event is None else event.detector_id,
+        type=kind,
+        body=write_body(webhook.format, kind, data, at),
+        created_at=at,
+        state=WAITING,
+        attempts=0,
+        since=at,
+        until=at,
+    )
+    session.add(delivery)
+    return delivery
+
+
+def say(kind: str, data: Mapping[str, Any]) -> str:
+    """Return an event in a sentence."""
+    if kind == TEST_EVENT:
+        return "Tracker can reach this webhook."
+    return EVENTS[kind].format_map(data)
+
+
+def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
+    """Return an event in a sentence, and its figures in another one if it has some."""
+    figures = EVENT_FIGURES.get(kind)
+    if figures is None:
+        return say(kind, data)
+    known = dict(data)
+    if "low" in data:
+        known["low"], known["high"] = percents(data["low"], data["high"])
+    if "reference" in data:
+        # It is a lower bound.
+        known["reference"], _ = percents(data["reference"], data["reference"])
+    if "value" in data:
+        known["value"] = show(data["value"])
+    for name in ("target", "confidence_level"):
+        if name in data:
+            known[name] = f"{100 * data[name]:g}"
+    told = f"{say(kind, data)} {figures.format_map(known)}"
+    if data.get("verdict") == "undecided" and data["low"] > data["target"]:
+        # Otherwise its figures seem to contradict it.
+        told += " An alarm of drift ended it: the labels since then do not say so yet."
+    return told
+
+
+def write_body(
+    body_format: str, kind: str, data: Mapping[str, Any], at: datetime
+) -> str:
+    """Return the body of a message: by Standard Webhooks, or for a chat."""
+    body: dict[str, Any]
+    if body_format == STANDARD:
+        body = {"type": kind, "timestamp": dump_instant(at), "data": dict(data)}
+    elif body_format == SLACK:
+        # Otherwise a name could call everybody in the channel.
+        text = say_in_full(kind, data).replace("&", "&amp;")
+        body = {"text": text.replace("<", "&lt;").replace(">", "&gt;")}
+    else:
+        # A TextBlock would read Markdown, and show links that a name holds.
+        run = {"type": "TextRun", "text": say_in_full(kind, data)}
+        card = {
+            "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+            "type": "AdaptiveCard",
+            "version": "1.4",
+            "body": [{"type": "RichTextBlock", "inlines": [run]}],
+        }
+        kind_of_card = "application/vnd.microsoft.card.adaptive"
+        attachment = {"contentType": kind_of_card, "content": card}
+        body = {"type": "message", "attachments": [attachment]}
+    return json.dumps(body, allow_nan=False, ensure_ascii=False)
+
+
+def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str, str]:
+    """Return the headers that prove that a message is ours, and was sent just now.
+
+    While a secret is being replaced the old one signs too.
+    """
+    secrets = [webhook.secret]
+    until = webhook.old_secret_until
+    if webhook.old_secret is not None and until is not None and at < until:
+        secrets.append(webhook.old_secret)
+    message = name_message(delivery)
+    return {
+        "webhook-id": message,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": " ".join(
+            Signer(secret).sign(message, at, delivery.body) for secret in secrets
+        ),
+    }
+
+
+def note_answer(
+    session: Session,
+    delivery: storage.Delivery,
+    answer: Answer,
+    *,
+    worker: str,
+    at: datetime,
+) -> None:
+    """Write what came of an attempt, and when the next one is.
+
+    After three days of trying it has failed, and its webhook is disabled, so that
+    what comes after it waits; so is one that says that it is gone.
+    """
+    first = delivery.first_tried_at or at
+    values: dict[str, Any] = {
+        "first_tried_at": first,
+        "last_tried_at": at,
+        "status": answer.status,
+        "error": answer.error,
+        "since": at,
+        "until": at,
+    }
+    webhook = lock_webhook(session, delivery.webhook_id)
+    if webhook is None:
+        return
+    why, wish = None, 0.0
+    if answer.is_success:
+        values["state"] = DELIVERED
+    elif answer.status == _GONE:
+        values["state"], why = FAILED, "it answered 410: it is gone"
+    elif at - first >= _GIVEN_UP_AFTER:
+        values["state"], why = FAILED, "it took nothing for three days"
+    else:
+        wish = min(answer.rest_seconds(at), _LONGEST_WISH_SECONDS)
+        values |= rest_from(at, max(rest_seconds(delivery.attempts), wish))
+    if not storage.note_attempt(session, delivery.id, worker, values):
+        return
+    webhook.rests_until = at + timedelta(seconds=wish) if wish else None
+    if why is not None and webhook.disabled_at is None:
+        webhook.disabled_at, webhook.disabled_because = at, why
+
+
+def rest_seconds(attempts: int) -> float:
+    """Return how long to wait after one more attempt failed than these *attempts*.
+
+    5 s, 15 s, 45 s and so on up to 12 hours, each up to a tenth longer by chance, so
+    that those who were away together do not come back together.
+    """
+    seconds = _FIRST_REST_SECONDS * 3.0 ** min(attempts, 20)
+    jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
+    return min(seconds, _LONGEST_REST_SECONDS) * jitter

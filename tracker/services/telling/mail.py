@@ -1,0 +1,230 @@
+"""Mail to people about detectors: who is told of what, and how they end it."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from email.message import EmailMessage
+from typing import Annotated, Any
+
+from itsdangerous import BadSignature, URLSafeSerializer
+from pydantic import AfterValidator, Field
+from sqlalchemy.orm import Session
+
+from tracker.services.by import By
+from tracker.services.fields import Input
+from tracker.services.people.actors import actor_of_account
+from tracker.services.telling.addresses import give_address
+from tracker.services.telling.deliveries import (
+    rest_seconds,
+    say,
+    say_in_full,
+)
+from tracker.services.telling.letters import Letterhead, begin_letter
+from tracker.services.wording import dump_instant, missing
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.operations.leases import rest_from
+from tracker.storage.people.accounts import Account
+from tracker.storage.telling import mail as storage
+from tracker.storage.telling.events import Event
+from tracker.storage.telling.mail import Digest, Notice
+from tracker.words import EVENTS
+
+# With the pauses between them these take about three days.
+_MOST_ATTEMPTS = 13
+_MOST_SHOWN = 50
+_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*",
+    re.ASCII,
+)
+
+
+def _check_address(value: str) -> str:
+    if not _ADDRESS.fullmatch(value):
+        raise ValueError("it must be an address like anna@example.org")
+    return value
+
+
+def _check_events(value: list[str]) -> list[str]:
+    for name in value:
+        if name not in EVENTS:
+            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
+    return list(dict.fromkeys(value))
+
+
+EmailAddress = Annotated[
+    str, Field(min_length=3, max_length=254), AfterValidator(_check_address)
+]
+
+
+class MailChoice(Input):
+    """Where a person gets mail, and of which events; without an address, none."""
+
+    email: EmailAddress | None = None
+    events: Annotated[
+        list[str], Field(max_length=100), AfterValidator(_check_events)
+    ] = Field(default=list(EVENTS))
+
+
+def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) -> None:
+    """Let an account be told of what it chose, once its address is confirmed."""
+    account.mail_events = choice.events
+    give_address(session, account, choice.email, by.at)
+    if choice.email is None:
+        storage.delete_notices(session, account.id)
+    is_told = choice.email is not None
+    by.record(
+        session, "mail chosen", account.name, is_told=is_told, events=choice.events
+    )
+
+
+def queue_notices(session: Session, event: Event) -> None:
+    """Note whom to tell of an event, in the transaction of the event."""
+    for account in storage.list_readers(session):
+        is_wanted = event.type in (account.mail_events or ())
+        if is_wanted and _is_told(session, account, event.detector_id):
+            session.add(
+                Notice(
+                    account_id=account.id,
+                    detector_id=event.detector_id,
+                    event_id=event.id,
+                )
+            )
+    session.flush()
+
+
+def _is_told(session: Session, account: Account, detector_id: int) -> bool:
+    """Return whether a person gets mail about this detector, and may see it."""
+    return (
+        account.email is not None
+        and account.disabled_at is None
+        and actor_of_account(session, account).sees(detector_id)
+        and detector_id not in storage.list_muted_ids(session, account.id)
+    )
+
+
+def compose(
+    session: Session, digest: Digest, head: Letterhead, at: datetime
+) -> tuple[EmailMessage | None, list[int]]:
+    """Return a mail with the notices that it tells of; None if nobody is told.
+
+    The person may have been disabled, have lost the detector or have chosen
+    otherwise since the events happened.
+    """
+    account = session.get_one(Account, digest.account_id)
+    detector = session.get_one(Detector, digest.detector_id)
+    told = storage.list_told(session, digest)
+    ids = [number for number, _ in told]
+    wanted = account.mail_events or ()
+    events = [event for _, event in told if event.type in wanted]
+    if not events or not _is_told(session, account, detector.id):
+        return None, ids
+    message = begin_letter(head, str(account.email), at)
+    subject = f"{detector.name}: {len(events):,} events"
+    if len(events) == 1:
+        subject = say(events[0].type, events[0].data)
+    message["Subject"] = subject
+    number = f"{digest.account_id}.{digest.detector_id}.{digest.last_notice_id}"
+    message["Message-ID"] = f"<digest.{number}@{head.host}>"
+    token = sign_unsubscribe(head.secret_key, account.id, detector.id)
+    ending = f"{head.public_url}/mail/unsubscribe/{token}"
+    message["List-Unsubscribe"] = f"<{ending}>"
+    message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    message.set_content(_write(events, detector, head, ending))
+    return message, ids
+
+
+def _write(
+    events: Sequence[Event], detector: Detector, head: Letterhead, ending: str
+) -> str:
+    lines = [
+        f"{dump_instant(event.happened_at)}  {say_in_full(event.type, event.data)}"
+        for event in events[-_MOST_SHOWN:]
+    ]
+    if len(events) > _MOST_SHOWN:
+        lines.insert(0, f"The last {_MOST_SHOWN} of {len(events):,} events:")
+    page = f"{head.public_url}/detectors/{dump_id('det', detector.id)}"
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"The detector: {page}",
+            f"Turn off mail about it: {ending}",
+            f"Choose what you get mail about: {head.public_url}/account/mail",
+            "",
+        ]
+    )
+
+
+def note_sent(
+    session: Session, digest: Digest, *, worker: str, told: Sequence[int], at: datetime
+) -> bool:
+    """Note that a mail was sent, or that there was nobody to send it to."""
+    values: dict[str, Any] = {
+        "sent_at": at,
+        "last_notice_id": None,
+        "attempts": 0,
+        "error": None,
+        "since": at,
+        "until": at,
+    }
+    return storage.note_digest(session, digest, worker=worker, told=told, values=values)
+
+
+def note_failure(  # noqa: PLR0913 - what came of an attempt.
+    session: Session,
+    digest: Digest,
+    error: str,
+    *,
+    worker: str,
+    told: Sequence[int],
+    is_final: bool,
+    at: datetime,
+) -> bool:
+    """Note that a mail was not taken; after three days, or if told so, it is given up.
+
+    Returns whether it is given up.
+    """
+    attempts = digest.attempts + 1
+    is_over = is_final or attempts >= _MOST_ATTEMPTS
+    values: dict[str, Any] = {
+        "attempts": 0 if is_over else attempts,
+        "error": error[:500],
+        **rest_from(at, rest_seconds(digest.attempts)),
+    }
+    if is_over:
+        values["last_notice_id"] = None
+    storage.note_digest(
+        session, digest, worker=worker, told=told if is_over else (), values=values
+    )
+    return is_over
+
+
+def sign_unsubscribe(secret_key: str, account_id: int, detector_id: int) -> str:
+    """Return what proves that a link to end the mail came with a mail."""
+    return str(_signer(secret_key).dumps([account_id, detector_id]))
+
+
+def read_unsubscribe(
+    session: Session, secret_key: str, token: str
+) -> tuple[Account, Detector]:
+    """Return whose mail about what a link ends; raises NotFoundError."""
+    try:
+        account_id, detector_id = _signer(secret_key).loads(token)
+    except BadSignature as error:
+        raise missing("mail", "of this address") from error
+    return session.get_one(Account, account_id), session.get_one(Detector, detector_id)
+
+
+def _signer(secret_key: str) -> URLSafeSerializer:
+    return URLSafeSerializer(secret_key, salt="mail-unsubscribe")
+
+
+def mute(
+    session: Session, account: Account, detector: Detector, by: By, *, is_muted: bool
+) -> None:
+    """End the mail to a person about a detector, or let it come again."""
+    storage.set_muted(session, account.id, detector.id, is_muted=is_muted)
+    action = "mail ended" if is_muted else "mail wanted again"
+    by.record(session, action, account.name, detector=detector.name)

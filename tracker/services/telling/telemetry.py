@@ -1,0 +1,71 @@
+"""Estimates as evaluation results of OpenTelemetry."""
+
+from typing import Any
+
+from google.protobuf.json_format import MessageToJson
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+)
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.decision import compare_with_target
+from tracker.storage.detectors import Detector, find_detector
+from tracker.storage.estimates.snapshots import list_newest_intervals
+from tracker.storage.telling.sent_estimates import list_unsent
+from tracker.words import BALANCED, DECIDING_METHOD
+
+_MOST_VERSIONS = 100
+_EVENT = "gen_ai.evaluation.result"
+
+
+def write_estimates(session: Session) -> tuple[bytes, dict[int, int]] | None:
+    """Return new estimates as a request of OTLP, and of which snapshots they are.
+
+    None if all were sent.  There is an event for each class, and one for the balanced
+    accuracy, by each stored method.
+    """
+    unsent = list_unsent(session, limit=_MOST_VERSIONS)
+    if not unsent:
+        return None
+    request = ExportLogsServiceRequest()
+    resource = request.resource_logs.add()
+    _add(resource.resource.attributes, {"service.name": "tracker"})
+    records = resource.scope_logs.add().log_records
+    for row in list_newest_intervals(session, version_ids=unsent):
+        detector = find_detector(session, row.detector_id)
+        assert detector is not None
+        record = records.add()
+        record.event_name = _EVENT
+        record.time_unix_nano = int(row.computed_at.timestamp() * 1e6) * 1000
+        _add(record.attributes, _describe(detector, row))
+    return MessageToJson(request, indent=None).encode(), unsent
+
+
+def _describe(detector: Detector, row: Any) -> dict[str, Any]:
+    scope = detector.classes[row.position - 1] if row.position else BALANCED
+    found = {
+        "gen_ai.evaluation.name": "accuracy" if row.position else "balanced accuracy",
+        "gen_ai.evaluation.score.value": row.accuracy,
+        "tracker.detector": detector.name,
+        "tracker.version": row.version,
+        "tracker.class": scope,
+        "tracker.correct": row.correct,
+        "tracker.labelled": row.labelled,
+        "tracker.low": row.low,
+        "tracker.high": row.high,
+        "tracker.confidence_level": row.confidence_level,
+        "tracker.method": row.method,
+    }
+    target = detector.target
+    if not row.position and row.method == DECIDING_METHOD and target is not None:
+        verdict = compare_with_target(row.low, row.high, target)
+        found |= {"gen_ai.evaluation.score.label": verdict, "tracker.target": target}
+    return found
+
+
+def _add(attributes: Any, values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if value is None:
+            continue
+        kind = {str: "string_value", int: "int_value", float: "double_value"}
+        setattr(attributes.add(key=key).value, kind[type(value)], value)

@@ -1,0 +1,283 @@
+"""Webhooks: made, changed, tried and deleted."""
+
+import base64
+import secrets
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.by import Actor, By
+from tracker.services.detectors import get_detector
+from tracker.services.fields import Input, Instant
+from tracker.services.telling.deliveries import MOST_WEBHOOKS, queue_test
+from tracker.services.telling.posting import Target, check_target
+from tracker.services.wording import invalid, missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.telling import deliveries
+from tracker.storage.telling import webhooks as storage
+from tracker.words import EVENTS, EventWord
+
+_SECRET_BYTES = 32
+_OVERLAP = timedelta(hours=24)
+
+
+def _check_events(value: list[str]) -> list[str]:
+    for name in value:
+        if name not in EVENTS:
+            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
+    return list(dict.fromkeys(value))
+
+
+def _check_url(value: str) -> str:
+    Target.of(value)
+    return value
+
+
+Url = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
+EventTypes = Annotated[
+    list[EventWord], Field(min_length=1, max_length=100), AfterValidator(_check_events)
+]
+References = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]],
+    Field(min_length=1, max_length=1000),
+]
+Format = Literal["standard", "slack", "teams"]
+
+
+class NewWebhook(Input):
+    """An address to which events are sent."""
+
+    url: Url = Field(description="http or https; public, unless the operator named it.")
+    events: EventTypes = Field(
+        default=list(EVENTS),
+        description=f"Any of {', '.join(EVENTS)}; all if left out.",
+    )
+    detectors: References | None = Field(
+        default=None,
+        description="Ids or names of detectors; by default all that the caller sees.",
+    )
+    format: Format = Field(
+        default="standard", description="standard, or a message for slack or teams."
+    )
+
+
+class WebhookChange(Input):
+    """The fields to change; a field that is left out keeps its value."""
+
+    url: Url | None = None
+    events: EventTypes | None = None
+    detectors: References | None = Field(
+        default=None, description="null for all that the caller sees."
+    )
+    format: Format | None = None
+    is_enabled: bool | None = Field(
+        default=None,
+        description="Pending deliveries are sent once the webhook is enabled again.",
+    )
+
+
+class Webhook(Shape):
+    """An address to which events are sent."""
+
+    id: str = Field(description="whk_ and a number.")
+    url: str
+    events: list[EventWord]
+    detectors: list[str] | None = Field(description="Their ids; null for all of them.")
+    format: Format
+    created_by: str
+    created_at: Instant
+    is_enabled: bool
+    disabled_at: Instant | None
+    disabled_because: str | None
+
+
+class WebhookSecret(Shape):
+    """The secret that signs messages; it is shown only once."""
+
+    id: str = Field(description="whk_ and a number.")
+    secret: str = Field(description="whsec_ and Base64.")
+    old_secret_until: Instant = Field(
+        description="Until this instant messages are signed with the old secret too."
+    )
+
+
+class MadeWebhook(Webhook):
+    """A new webhook with its secret, which is shown only once."""
+
+    secret: str = Field(description="whsec_ and Base64; messages are signed with it.")
+
+
+def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
+    """Return a webhook as it is answered."""
+    return Webhook(**_describe(session, webhook))
+
+
+def describe_made(session: Session, webhook: storage.Webhook) -> MadeWebhook:
+    """Return a webhook with its secret."""
+    return MadeWebhook(**_describe(session, webhook), secret=webhook.secret)
+
+
+def _describe(session: Session, webhook: storage.Webhook) -> dict[str, Any]:
+    ids = None
+    if not webhook.has_all_detectors:
+        found = storage.list_webhook_detector_ids(session, webhook.id)
+        ids = [dump_id("det", one) for one in found]
+    return {
+        "id": dump_id("whk", webhook.id),
+        "url": webhook.url,
+        "events": webhook.events,
+        "detectors": ids,
+        "format": webhook.format,
+        "created_by": webhook.created_by,
+        "created_at": webhook.created_at,
+        "is_enabled": webhook.disabled_at is None,
+        "disabled_at": webhook.disabled_at,
+        "disabled_because": webhook.disabled_because,
+    }
+
+
+def create_webhook(
+    session: Session, new: NewWebhook, by: By, *, allowed_hosts: Collection[str]
+) -> storage.Webhook:
+    """Add a webhook with a new secret; raises InvalidInputError, ConflictError."""
+    _check_reachable(new.url, allowed_hosts)
+    if storage.count_webhooks(session) >= MOST_WEBHOOKS:
+        raise ConflictError(
+            f"there are {MOST_WEBHOOKS} webhooks already, the most there can be"
+        )
+    webhook = storage.Webhook(
+        url=new.url,
+        events=new.events,
+        format=new.format,
+        has_all_detectors=False,
+        secret=_new_secret(),
+        created_by=by.name,
+        created_at=by.at,
+    )
+    session.add(webhook)
+    session.flush()
+    _choose_detectors(session, webhook, new.detectors, by.actor)
+    name = dump_id("whk", webhook.id)
+    # The address itself is a secret with some receivers.
+    by.record(session, "webhook made", name, host=Target.of(new.url).authority)
+    return webhook
+
+
+def _check_reachable(url: str, allowed_hosts: Collection[str]) -> None:
+    try:
+        check_target(url, allowed_hosts)
+    except ValueError as error:
+        raise invalid("url", url, str(error)) from error
+
+
+def _new_secret() -> str:
+    return "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def _choose_detectors(
+    session: Session,
+    webhook: storage.Webhook,
+    references: list[str] | None,
+    actor: Actor,
+) -> None:
+    """Let a webhook be about these detectors, or about all that *actor* sees."""
+    webhook.has_all_detectors = references is None and actor.detectors is None
+    ids: Collection[int] = actor.detectors or () if references is None else []
+    if references is not None:
+        found = [(one, get_detector(session, one).id) for one in references]
+        for reference, detector_id in found:
+            if not actor.sees(detector_id):
+                raise missing("detector", reference)
+        ids = [detector_id for _, detector_id in found]
+    storage.set_webhook_detector_ids(session, webhook.id, ids)
+
+
+def change_webhook(
+    session: Session,
+    webhook: storage.Webhook,
+    change: WebhookChange,
+    by: By,
+    *,
+    allowed_hosts: Collection[str],
+) -> None:
+    """Change the fields that were given; an enabled one is tried again at once."""
+    given = change.model_fields_set
+    for field in sorted(given - {"detectors"}):
+        if getattr(change, field) is None:
+            raise InvalidInputError.of(field, "must not be null; leave it out instead")
+    if change.url is not None:
+        _check_reachable(change.url, allowed_hosts)
+        webhook.url = change.url
+    if change.events is not None:
+        webhook.events = change.events
+    if change.format is not None:
+        webhook.format = change.format
+    if change.is_enabled is True:
+        webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
+        deliveries.wake_deliveries(session, webhook.id, at=by.at)
+    elif change.is_enabled is False and webhook.disabled_at is None:
+        webhook.disabled_at, webhook.disabled_because = by.at, f"by {by.name}"
+    if "detectors" in given:
+        _choose_detectors(session, webhook, change.detectors, by.actor)
+    session.flush()
+    fields = sorted(given)
+    by.record(session, "webhook changed", dump_id("whk", webhook.id), fields=fields)
+
+
+def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> WebhookSecret:
+    """Give a webhook a new secret; for a day the old one signs too."""
+    webhook.old_secret, webhook.secret = webhook.secret, _new_secret()
+    webhook.old_secret_until = by.at + _OVERLAP
+    session.flush()
+    name = dump_id("whk", webhook.id)
+    by.record(session, "webhook secret replaced", name)
+    return WebhookSecret(
+        id=name, secret=webhook.secret, old_secret_until=webhook.old_secret_until
+    )
+
+
+def try_webhook(
+    session: Session, webhook: storage.Webhook, by: By
+) -> deliveries.Delivery:
+    """Send a message that only tries the webhook; raises ConflictError if disabled."""
+    if webhook.disabled_at is not None:
+        raise ConflictError("the webhook is disabled; enable it first")
+    return queue_test(session, webhook, by.at)
+
+
+def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
+    """Delete a webhook, and what still waits for it."""
+    storage.lock_webhook(session, webhook.id)
+    deliveries.delete_deliveries(session, webhook.id)
+    storage.delete_webhook(session, webhook)
+    by.record(session, "webhook deleted", dump_id("whk", webhook.id))
+
+
+def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webhook:
+    """Return the webhook of that id, if *actor* sees all that it tells.
+
+    Raises NotFoundError.
+    """
+    webhook_id = parse_id("whk", reference)
+    webhook = None if webhook_id is None else storage.find_webhook(session, webhook_id)
+    if webhook is None or not _is_seen(session, webhook, actor):
+        raise missing("webhook", reference)
+    return webhook
+
+
+def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
+    """Return the webhooks that *actor* may know of, the oldest first."""
+    found = storage.list_webhooks(session)
+    return [one for one in found if _is_seen(session, one, actor)]
+
+
+def _is_seen(session: Session, webhook: storage.Webhook, actor: Actor) -> bool:
+    if actor.detectors is None:
+        return True
+    ids = storage.list_webhook_detector_ids(session, webhook.id)
+    return not webhook.has_all_detectors and all(map(actor.sees, ids))

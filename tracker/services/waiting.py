@@ -1,0 +1,258 @@
+"""Queries that arrive without a prediction, and wait until somebody gives it.
+
+Nothing that is computed knows of them.  Labels that they are given meanwhile are
+kept, and become labels of the query with its prediction.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services import queries
+from tracker.services.by import By
+from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.fields import (
+    Input,
+    Key,
+    LabelText,
+    Metadata,
+    Probability,
+    VersionName,
+    dump_metadata,
+    parse_instant,
+)
+from tracker.services.labelling.golds import see_as
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.labelling.truths import join_input, other_input
+from tracker.services.queries import (
+    DEFAULT_VERSION,
+    NewQuery,
+    add_query,
+    check_is_there,
+    load_metadata,
+)
+from tracker.services.wording import dump_instant, missing
+from tracker.storage import waiting as storage
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.pending import (
+    BATCH_LIMIT,
+    draw_batch,
+    first_id,
+    make_pending,
+)
+from tracker.storage.queries import Query, find_query
+from tracker.storage.waiting import WaitingQuery
+from tracker.words import UNSTATED
+
+
+class NewWaiting(Input):
+    """A query to be stored without its prediction."""
+
+    input: Key | None = None
+    version: VersionName | None = None
+    metadata: Metadata | None = None
+
+
+class QueryCompletion(Input):
+    """What a query has not yet: what the detector said of it, or its input."""
+
+    predicted: LabelText | None = Field(
+        default=None,
+        description="The class that the detector said, where the query waits for it.",
+    )
+    confidence: Probability | None = Field(
+        default=None,
+        description="The detector's confidence in this prediction, 0 to 1.",
+    )
+    version: VersionName | None = Field(
+        default=None,
+        description="Which state of the detector answered; as the query says unless "
+        "given.",
+    )
+    input: Key | None = Field(
+        default=None,
+        description="What was put in, where the query does not say so yet; it then "
+        "shares the label of the input.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLabel:
+    """A label as it was given, now or while its query waits."""
+
+    label: str
+    given_at: datetime
+
+
+def add_waiting(
+    session: Session, detector: Detector, new: NewWaiting, by: By, *, image: str | None
+) -> WaitingQuery:
+    """Store a query that waits for its prediction."""
+    waiting = WaitingQuery(
+        id=first_id(draw_batch(session, detector.id, created_at=by.at)),
+        detector_id=detector.id,
+        input=new.input,
+        version=new.version,
+        created_at=by.at,
+        details=None if new.metadata is None else dump_metadata(new.metadata),
+        image=image,
+        labels=[],
+    )
+    session.add(waiting)
+    session.flush()
+    return waiting
+
+
+def find_any(
+    session: Session, query_id: str, *, seen_by: str | None = None
+) -> Query | WaitingQuery:
+    """Return the query with that public id, with a prediction or without.
+
+    With *seen_by* it is for reading alone, as that person sees it.
+    """
+    number = parse_id("iq", query_id)
+    found: Query | WaitingQuery | None = None
+    if number is not None:
+        found = find_query(session, number) or storage.find_waiting(session, number)
+    if found is None:
+        raise missing("query", query_id)
+    if isinstance(found, Query):
+        check_is_there(found)
+        if seen_by is not None:
+            return see_as(session, found, seen_by)
+    return found
+
+
+def describe_any(
+    session: Session, query: Query | WaitingQuery, *, image: str | None
+) -> queries.Query:
+    """Return a query as it is answered, with a prediction or without."""
+    if isinstance(query, Query):
+        return queries.describe_query(session, query, image=image)
+    return queries.Query(
+        id=dump_id("iq", query.id),
+        detector=dump_id("det", query.detector_id),
+        key=None,
+        input=query.input,
+        predicted=None,
+        waiting=True,
+        confidence=None,
+        version=query.version or DEFAULT_VERSION,
+        asked_at=query.created_at,
+        created_at=query.created_at,
+        metadata=load_metadata(query),
+        image_url=None,
+        image=image,
+        label=str(query.labels[-1]["label"]) if query.labels else None,
+        sampling=UNSTATED,
+        agreement=None,
+        is_repeat=False,
+        tags=[],
+    )
+
+
+def complete_query(
+    session: Session, query_id: str, new: QueryCompletion, by: By
+) -> Query:
+    """Give a query what it has not: its input, or a waiting one its prediction.
+
+    With the prediction it gets the labels it was given.  Once more the same does
+    nothing; raises ConflictError for another prediction or input.
+    """
+    waiting = _lock(session, query_id)
+    if waiting is None:
+        return _complete_known(session, query_id, new, by)
+    if new.predicted is None:
+        message = "is required: the query waits for its prediction"
+        raise InvalidInputError.of("predicted", message)
+    if new.input is not None and waiting.input not in {None, new.input}:
+        raise other_input(waiting.input, new.input)
+    detector = get_open_detector(session, dump_id("det", waiting.detector_id))
+    check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
+    # Only now, in the transaction of the query, does the job have to count it.
+    make_pending(
+        session, waiting.id // BATCH_LIMIT, waiting.detector_id, created_at=by.at
+    )
+    query = add_query(
+        session,
+        detector,
+        NewQuery(
+            input=waiting.input or new.input,
+            predicted=new.predicted,
+            confidence=new.confidence,
+            version=new.version or waiting.version or DEFAULT_VERSION,
+            asked_at=waiting.created_at,
+            metadata=load_metadata(waiting),
+        ),
+        by,
+        number=waiting.id,
+        image=waiting.image,
+    )
+    for given in waiting.labels:
+        add_label(session, detector, query, _read_label(given), by.credit(_who(given)))
+    session.delete(waiting)
+    session.flush()
+    # With the labels, which were not written through this object.
+    return session.get_one(Query, query.id, populate_existing=True)
+
+
+def _lock(session: Session, query_id: str) -> WaitingQuery | None:
+    number = parse_id("iq", query_id)
+    return None if number is None else storage.lock_waiting(session, number)
+
+
+def _complete_known(
+    session: Session, query_id: str, new: QueryCompletion, by: By
+) -> Query:
+    query = find_any(session, query_id)
+    assert isinstance(query, Query)
+    if new.predicted is None and (new.input is None or new.version or new.confidence):
+        raise InvalidInputError.of("input", "give an input, or a prediction")
+    if new.predicted is not None:
+        _check_same(session, query, new)
+    if new.input is not None:
+        detector = get_open_detector(session, dump_id("det", query.detector_id))
+        join_input(session, detector, query, new.input, by)
+    return session.get_one(Query, query.id, populate_existing=True)
+
+
+def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
+    version = session.get_one(Version, query.version_id).name
+    said = (query.predicted, query.confidence, version)
+    if said != (new.predicted, new.confidence, new.version or version):
+        raise ConflictError(
+            "the query has a different prediction already; what a "
+            "detector said is never changed"
+        )
+
+
+def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel:
+    """Give a query a label, also while it waits for its prediction."""
+    waiting = _lock(session, query_id)
+    query = find_any(session, query_id)
+    detector = get_open_detector(session, dump_id("det", query.detector_id))
+    if waiting is None:
+        assert isinstance(query, Query)
+        add_label(session, detector, query, NewLabel(label=label), by)
+    else:
+        check_class(detector, label, field="label", may_be_unclear=True)
+        at = dump_instant(by.at)
+        given = {"label": label, "labeler": by.name, "labelled_at": at}
+        waiting.labels = [*waiting.labels, given]
+        session.flush()
+    return GivenLabel(label, by.at)
+
+
+def _read_label(given: dict[str, Any]) -> NewLabel:
+    return NewLabel(
+        label=given["label"], labelled_at=parse_instant(given["labelled_at"])
+    )
+
+
+def _who(given: dict[str, Any]) -> str:
+    return str(given["labeler"])

@@ -1,0 +1,125 @@
+"""Conditions as they are written behind ``where=``."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from tracker.services.detectors import check_class
+from tracker.services.fields import is_storable, parse_when
+from tracker.services.wording import invalid
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.where import Between, Condition, Equals, Metadata
+
+NAME = "where"
+MOST = 20
+FORMS = (
+    "metadata.NAME:VALUE, predicted:CLASS, version:NAME, confidence:0.5..0.8 or "
+    "asked_at:2026-11-01.."
+)
+_FIELDS = "predicted, version, confidence, asked_at, metadata.NAME"
+_METADATA = "metadata."
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_SHARE = re.compile(r"\d{1,3}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,30})?([eE][+-]?\d{1,2})?", re.ASCII)
+_INSTANT_STEP = timedelta(microseconds=1)
+_BACKWARDS = "the range must begin before it ends"
+
+
+def parse_where(
+    session: Session, detector: Detector, texts: Sequence[str], *, at: datetime
+) -> list[Condition]:
+    """Return what *texts* ask of a query of *detector*, all of which must hold.
+
+    Each is a field, a colon and a value or a range, whose ends belong to it:
+    ``metadata.camera:north``, ``confidence:0.5..0.8``, ``asked_at:2026-11-01..``.
+    Raises InvalidInputError, which names the parameter ``where``.
+    """
+    if len(texts) > MOST:
+        raise invalid(NAME, len(texts), f"there may be at most {MOST}")
+    return [_parse(session, detector, text, at) for text in texts]
+
+
+def _parse(session: Session, detector: Detector, text: str, at: datetime) -> Condition:
+    field, colon, value = text.partition(":")
+    if not (colon and value and is_storable(text)):
+        raise invalid(
+            NAME, text, "it must be like metadata.camera:north or confidence:0.5..1"
+        )
+    if field.startswith(_METADATA) and field != _METADATA:
+        name = field.removeprefix(_METADATA)
+        return Metadata(name, value, _read_number(value))
+    readers: dict[str, Callable[[], Condition]] = {
+        "predicted": lambda: _parse_predicted(detector, value),
+        "version": lambda: _parse_version(session, detector, value),
+        "confidence": lambda: _parse_confidence(value),
+        "asked_at": lambda: _parse_asked_at(value, at),
+    }
+    if field not in readers:
+        raise invalid(NAME, text, f"before the colon there must be one of {_FIELDS}")
+    return readers[field]()
+
+
+def _read_number(value: str) -> int | float | None:
+    if not _NUMBER.fullmatch(value):
+        return None
+    return int(value) if value.lstrip("-").isdigit() else float(value)
+
+
+def _parse_predicted(detector: Detector, name: str) -> Equals:
+    check_class(detector, name, field=NAME, may_be_unclear=False)
+    return Equals("predicted", name)
+
+
+def _parse_version(session: Session, detector: Detector, name: str) -> Equals:
+    found = {one.name: one.id for one in list_versions(session, detector.id)}
+    if name not in found:
+        raise invalid(NAME, f"version:{name}", "there is no such version")
+    return Equals("version_id", found[name])
+
+
+def _ends(value: str) -> tuple[str, str]:
+    """Return both ends of a range; a single value is a range by itself."""
+    low, dots, high = value.partition("..")
+    return (low, high) if dots else (value, value)
+
+
+def _parse_confidence(value: str) -> Between:
+    ends = _ends(value)
+    is_read = any(ends) and all(not end or _SHARE.fullmatch(end) for end in ends)
+    low, high = (float(end) if is_read and end else None for end in ends)
+    if not is_read or max(low or 0, high or 0) > 1:
+        message = "confidence is a number or a range within 0 and 1, such as 0.5..0.8"
+        raise invalid(NAME, f"confidence:{value}", message)
+    if low is not None and high is not None and low > high:
+        raise invalid(NAME, f"confidence:{value}", _BACKWARDS)
+    return Between("confidence", low, high)
+
+
+def _parse_asked_at(value: str, at: datetime) -> Between:
+    first, last = _ends(value)
+    shown = f"asked_at:{value}"
+    if not (first or last):
+        raise invalid(NAME, shown, "a range has a beginning or an end")
+    try:
+        low = _begin(first, at) if first else None
+        below = _end(last, at) if last else None
+    except (ValueError, OverflowError) as error:
+        message = f"{error}; or a date, such as 2026-11-01"
+        raise invalid(NAME, shown, message) from error
+    if low is not None and below is not None and low >= below:
+        raise invalid(NAME, shown, _BACKWARDS)
+    return Between("asked_at", low, below=below)
+
+
+def _begin(text: str, at: datetime) -> datetime:
+    if _DATE.fullmatch(text):
+        text = f"{text}T00:00:00Z"
+    return parse_when(text, at=at)
+
+
+def _end(text: str, at: datetime) -> datetime:
+    """Return the first instant behind what *text* says: a date is its whole day."""
+    step = timedelta(days=1) if _DATE.fullmatch(text) else _INSTANT_STEP
+    return _begin(text, at) + step

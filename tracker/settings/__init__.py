@@ -1,0 +1,303 @@
+"""What differs between deployments, read once and strictly."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+
+from tracker.errors import ConfigurationError
+from tracker.settings.fields import (
+    BackupKey,
+    Contact,
+    Endpoint,
+    Headers,
+    Hosts,
+    ImageStoreUrl,
+    Issuer,
+    LogLevel,
+    MailSecurity,
+    PublicUrl,
+    Region,
+    Roles,
+    RoleWords,
+    check_is_given,
+    is_hard_to_guess,
+)
+from tracker.settings.variables import describe_errors, read_variables
+
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Settings(BaseModel):
+    """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``.
+
+    A secret is declared with ``repr=False``, and is then not shown on a page either.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Annotated[Path, BeforeValidator(check_is_given)] = Field(
+        default_factory=lambda: platformdirs.user_data_path("tracker"),
+        description="Folder for the embedded database, images and the secret key.",
+    )
+    database_url: Annotated[str, BeforeValidator(check_is_given)] = Field(
+        default="",
+        description="SQLAlchemy URL of the database; SQLite in the data folder "
+        "unless given. PostgreSQL: postgresql+psycopg://user:password@host/name.",
+    )
+    secret_key: str = Field(
+        default="",
+        repr=False,
+        description="Signs the tokens of the forms, at least 32 random characters. "
+        "Made and kept in the data folder unless given; several machines share one.",
+    )
+    backup_key: BackupKey = Field(
+        default="",
+        repr=False,
+        description="Signs backups, and those that are restored must be signed by it; "
+        "at least 32 characters.",
+    )
+    image_store: ImageStoreUrl = Field(
+        default="",
+        description="Bucket that keeps the images of queries, s3://bucket/prefix; the "
+        "data folder unless given. Needs the extra s3 and an access key.",
+    )
+    s3_endpoint: Endpoint = Field(
+        default="",
+        description="Where the bucket is served, if not by Amazon, such as "
+        "https://s3.example.org.",
+    )
+    s3_region: Region = Field(
+        default="us-east-1", description="The region of the bucket."
+    )
+    s3_access_key_id: str = Field(
+        default="", description="The name of the access key to the bucket."
+    )
+    s3_secret_access_key: str = Field(
+        default="", repr=False, description="The secret of that access key."
+    )
+    recompute_seconds: float = Field(
+        default=5.0,
+        ge=0.1,
+        le=3600.0,
+        description="Seconds between two runs of the job that recomputes intervals.",
+    )
+    keep_unlabelled_days: int = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after which the worker deletes queries that were never "
+        "labelled; 0 keeps them for ever.",
+    )
+    public_url: PublicUrl = Field(
+        default="",
+        description="Where browsers find the server, such as "
+        "https://tracker.example.org; with https, cookies go over nothing else.",
+    )
+    proxies: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        description="Reverse proxies in front, each of which adds to "
+        "X-Forwarded-For; without any that header is not believed.",
+    )
+    oidc_issuer: Issuer = Field(
+        default="",
+        description="Where people sign in instead of here (OpenID Connect); needs "
+        "the extra oidc.",
+    )
+    oidc_client_id: str = Field(
+        default="", description="How the provider knows this server."
+    )
+    oidc_client_secret: str = Field(
+        default="", repr=False, description="What proves it to the provider."
+    )
+    oidc_role_claim: str = Field(
+        default="roles",
+        description="The claim that says which role somebody has.",
+    )
+    oidc_roles: RoleWords = Field(
+        default=(),
+        description="Words of that claim, each behind the role it stands for, such "
+        "as admin:staff; without one a role's own name does.",
+    )
+    trusted_hosts: Hosts = Field(
+        default=(),
+        description="Names, in addition to localhost, under which browsers and "
+        "programs may address the server; separated by commas.",
+    )
+    image_hosts: Hosts = Field(
+        default=(),
+        description="Hosts whose images (image_url) pages may show; by commas.",
+    )
+    webhook_hosts: Hosts = Field(
+        default=(),
+        description="Hosts that webhooks may be sent to although they are not public, "
+        "such as chat.example.internal; by commas.",
+    )
+    predictor_hosts: Hosts = Field(
+        default=(),
+        description="Hosts that images may be sent to for a prediction, such as "
+        "model.example.internal:8080; by commas.",
+    )
+    smtp_host: str = Field(
+        default="",
+        description="The server that takes mail to people; without one there is none.",
+    )
+    smtp_port: int = Field(
+        default=587, ge=1, le=65_535, description="The port of that server."
+    )
+    smtp_security: MailSecurity = Field(
+        default="starttls", description="starttls, tls from the first byte, or none."
+    )
+    smtp_user: str = Field(default="", description="How that server knows this one.")
+    smtp_password: str = Field(
+        default="", repr=False, description="What proves it to that server."
+    )
+    mail_from: str = Field(
+        default="",
+        description="The sender of mail, such as tracker@example.org; links in it "
+        "lead to TRACKER_PUBLIC_URL.",
+    )
+    otlp_endpoint: Endpoint = Field(
+        default="",
+        description="The OpenTelemetry collector that estimates are sent to, such as "
+        "http://collector:4318; none unless given.",
+    )
+    otlp_headers: Headers = Field(
+        default="", repr=False, description="Sent with them, such as api-key=secret."
+    )
+    max_body_bytes: int = Field(
+        default=256 * 2**20,
+        ge=2**10,
+        le=2**40,
+        description="Largest body of a request, in bytes; a larger one gets 413.",
+    )
+    requests_per_minute: int = Field(
+        default=0,
+        ge=0,
+        le=10**6,
+        description="Requests that one API key may send to one web process in a "
+        "minute; more get 429. 0 is no limit.",
+    )
+    security_contact: Contact = Field(
+        default="",
+        description="Where to report a weakness, such as "
+        "mailto:security@example.org; shown at /.well-known/security.txt.",
+    )
+    second_factor_roles: Roles = Field(
+        default=(),
+        description="Roles whose accounts need a second step to sign in, such as "
+        "admin,editor; separated by commas.",
+    )
+    web_threads: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Transactions of each kind, reads and writes, that one web process "
+        "works on at the same time; further requests wait.",
+    )
+    web_connections: int = Field(
+        default=512,
+        ge=16,
+        le=4096,
+        description="Requests that one web process holds open at the same time. A "
+        "client that sends or reads slowly takes up one of these and nothing else.",
+    )
+    web_processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Web processes behind one port; unless given, as many as there are "
+        "processors up to 4 on PostgreSQL, and one on SQLite.",
+    )
+    log_level: LogLevel = Field(
+        default="info",
+        description="How much is logged: debug, info, warning or error.",
+    )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read the settings from *environ*.
+
+        Raises ConfigurationError for an unknown ``TRACKER_`` variable (it is most
+        likely a misspelt one) and for a value that is out of bounds.
+        """
+        values = read_variables(environ, cls.model_fields)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigurationError(
+                describe_errors(error, cls.model_fields)
+            ) from error
+
+    @property
+    def database(self) -> str:
+        """The URL of the database, with the default filled in."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'tracker.db'}"
+
+    @property
+    def image_dir(self) -> Path:
+        """The folder that keeps the images of queries, unless a bucket does."""
+        return self.data_dir / "images"
+
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Return every name under which the server may be addressed."""
+        own = urlsplit(self.public_url).hostname
+        named = [*_LOOPBACK_HOSTS, *([own] if own else []), *self.trusted_hosts]
+        return [name.lower() for name in named]
+
+    @property
+    def oidc_role_values(self) -> dict[str, str]:
+        """The provider's word for each role, where it differs from the role's name."""
+        return dict(word.split(":", 1) for word in self.oidc_roles)
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers reach the server over HTTPS."""
+        return self.public_url.startswith("https://")
+
+    def load_secret_key(self) -> str:
+        """Return the secret key, made and stored at the first start.
+
+        Raises ConfigurationError for a key that is short or easy to guess.
+        """
+        if self.secret_key:
+            if not is_hard_to_guess(self.secret_key):
+                raise ConfigurationError(
+                    "TRACKER_SECRET_KEY must be at least 32 characters drawn at "
+                    "random. Make one with: openssl rand -hex 32"
+                )
+            return self.secret_key
+        path = self.data_dir / "secret_key"
+        if not path.exists():
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Written elsewhere and then linked: of two processes that start at
+            # once one wins, and neither ever reads half a key.
+            handle, written = tempfile.mkstemp(dir=self.data_dir)
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(32))
+            with suppress(FileExistsError):
+                os.link(written, path)
+            Path(written).unlink()
+        key = path.read_text().strip()
+        if not is_hard_to_guess(key):
+            raise ConfigurationError(
+                f"the secret key in {path} is empty or easy to guess. Delete the file "
+                "and start again to make a new one; everyone signs in again after that"
+            )
+        return key

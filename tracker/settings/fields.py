@@ -1,0 +1,145 @@
+"""The types of settings: what a value must look like, and what is said if not."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+# Powers of ten: 32 random hexadecimal digits take about 31, one word repeated 3.
+_FEWEST_GUESSES = 24
+# zxcvbn looks no further, and its time grows with the square of the length.
+_JUDGED_CHARACTERS = 72
+# A name, one that begins with a dot for all below it, or an address; with a port.
+_HOST = re.compile(
+    r"(\.?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
+    r"|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+)
+
+
+def _split_words(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+
+
+def _like(pattern: str, right: str) -> AfterValidator:
+    """Take what *pattern* matches, and else say that it must *right*."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"it must {right}")
+        return value
+
+    return AfterValidator(check)
+
+
+PublicUrl = Annotated[
+    str,
+    _like(
+        r"(https?://[A-Za-z0-9.:\[\]_-]+)?",
+        "be like https://tracker.example.org, without a path",
+    ),
+]
+# In the clear only within one machine.
+_ISSUER = r"(https://[^/?#]+.*|http://(localhost|127\.0\.0\.1)([:/].*)?)?"
+Issuer = Annotated[str, _like(_ISSUER, "begin with https://")]
+# Each part of the prefix begins with a letter or digit, so none is ".." or empty.
+_IMAGE_STORE = r"(s3:/(/[A-Za-z0-9][A-Za-z0-9._-]*)+)?"
+ImageStoreUrl = Annotated[
+    str, _like(_IMAGE_STORE, "be like s3://bucket or s3://bucket/prefix")
+]
+_ENDPOINT = r"(https?://[A-Za-z0-9.:\[\]-]+(/[\w./-]*)?)?"
+Endpoint = Annotated[
+    str,
+    _like(_ENDPOINT, "be like https://s3.example.org"),
+    AfterValidator(lambda value: value.rstrip("/")),
+]
+Region = Annotated[str, _like("[A-Za-z0-9-]+", "be like eu-west-3")]
+LogLevel = Annotated[
+    str, _like("debug|info|warning|error", "be debug, info, warning or error")
+]
+
+# As OTEL_EXPORTER_OTLP_HEADERS has them; neither part holds a line break.
+Headers = Annotated[
+    str,
+    _like(
+        r"([A-Za-z0-9-]+=[ -+\--~]+(,[A-Za-z0-9-]+=[ -+\--~]+)*)?",
+        "be like api-key=secret, several separated by commas",
+    ),
+]
+MailSecurity = Annotated[str, _like("starttls|tls|none", "be starttls, tls or none")]
+
+
+Contact = Annotated[
+    str,
+    _like(
+        r"(mailto:[^\s@]+@[^\s@]+|https://\S+|tel:[+0-9-]+)?",
+        "be like mailto:security@example.org or https://example.org/security",
+    ),
+]
+
+
+def _check_roles(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if word not in ("viewer", "labeler", "editor", "admin"):
+            raise ValueError(f"{word!r} is no role; it must be like admin,editor")
+    return words
+
+
+Roles = Annotated[Words, AfterValidator(_check_roles)]
+
+
+def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not re.fullmatch("(viewer|labeler|editor|admin):.+", word):
+            raise ValueError(f"{word!r} must be like admin:staff")
+    return words
+
+
+SHORTEST_KEY = 32
+RoleWords = Annotated[Words, AfterValidator(_check_role_words)]
+
+
+def _check_hosts(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not _HOST.fullmatch(word):
+            raise ValueError(
+                f"{word!r} is no host; it must be like tracker.example.org, without "
+                "https:// and without a path"
+            )
+    return words
+
+
+Hosts = Annotated[Words, AfterValidator(_check_hosts)]
+
+
+def check_is_given(value: Any) -> Any:
+    """Return *value*; raises ValueError for an empty one, which names nothing."""
+    # Somebody meant to name one; the default would quietly be another than that.
+    if value == "":
+        raise ValueError("it is empty; give it a value, or leave the variable out")
+    return value
+
+
+def _check_backup_key(value: str) -> str:
+    if value and len(value) < SHORTEST_KEY:
+        raise ValueError(
+            f"it has {len(value)} characters; it must have at least {SHORTEST_KEY}, as "
+            "python3 -c 'import secrets; print(secrets.token_hex())' prints"
+        )
+    return value
+
+
+BackupKey = Annotated[str, AfterValidator(_check_backup_key)]
+
+
+def is_hard_to_guess(key: str) -> bool:
+    """Return whether a secret key is long, and no word or repetition."""
+    if len(key) < SHORTEST_KEY:
+        return False
+    # Its word lists take a tenth of a second to load, which few commands need.
+    from zxcvbn import zxcvbn  # noqa: PLC0415
+
+    judged = zxcvbn(key[:_JUDGED_CHARACTERS])
+    return float(judged["guesses_log10"]) >= _FEWEST_GUESSES

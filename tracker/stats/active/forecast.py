@@ -1,0 +1,252 @@
+"""Foresee how many labels an audit takes, by carrying it out on made-up labels."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tracker.stats.active.learning import AS_SAID, fitted, next_round
+from tracker.stats.active.ledger import OPEN, Ledger
+from tracker.stats.active.looks import Standing, look
+from tracker.stats.active.rounds import UNIT, label_chances
+from tracker.stats.active.strata import Ints, Strata
+from tracker.stats.arguments import Floats
+
+# Beyond so many draws, fewer of many classes, a forecast follows the usual law.
+_MOST_WORK, _LEAST_DRAWS = 4000, 120
+# One such audit alone may be lucky, and more so one that draws at random; of many
+# classes each takes long.
+_RUNS_UP_TO = {3: (5, 9), 20: (3, 3)}
+# Longer rounds than those of an audit are far quicker, and hardly change its course.
+_SHORTEST_ROUND, _LONGEST_ROUND, _ROUND_PART = 48, 800, 3
+# From a target the interval is told apart by no less than this.
+_LEAST_DISTANCE = 0.005
+
+
+class Step(NamedTuple):
+    """The interval of what is aimed at after so many labels."""
+
+    labels: int
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half of the distance between the bounds."""
+        return (self.high - self.low) / 2.0
+
+
+class Goal(NamedTuple):
+    """What an audit is asked for: a class or None for balanced, and how well.
+
+    Either *half_width* is given, or a *target* that the interval is to lie above or
+    below.
+    """
+
+    aim: int | None
+    half_width: float | None
+    target: float | None
+
+    def is_reached(self, step: Step) -> bool:
+        """Return whether nothing more is to be labelled."""
+        if self.target is not None:
+            return step.low > self.target or step.high < self.target
+        return self.half_width is not None and step.half_width <= self.half_width
+
+    def wanted(self, step: Step) -> float:
+        """Return the half-width at which the goal would be reached from *step*."""
+        if self.target is None:
+            assert self.half_width is not None
+            return self.half_width
+        return max(_LEAST_DISTANCE, abs((step.low + step.high) / 2.0 - self.target))
+
+
+class Forecast(NamedTuple):
+    """About how many labels reach a goal, drawn by an audit and at random."""
+
+    labels: int
+    at_random: int
+
+
+def most_draws(classes: int) -> int:
+    """Return how many draws are carried out at most for a forecast."""
+    return max(_LEAST_DRAWS, _MOST_WORK // classes)
+
+
+def foresee(strata: Strata, known: Ints, goal: Goal, level: float) -> Forecast:
+    """Return how many labels to expect if confidences are worth what they say.
+
+    Labels that are known correct that; a forecast is no promise, and another seed
+    would give a somewhat different one.
+    """
+    wrong, rows = fitted(strata, known, AS_SAID)
+    chances = wrong[:, None] * rows[strata.predicted]
+    chances[np.arange(len(wrong)), strata.predicted] = 1.0 - wrong
+    shares = _with_known(strata, known, chances)
+    left = int(strata.sizes.sum() - known.sum())
+    answers = []
+    for is_even in (False, True):
+        found = []
+        for seed in range(_runs(strata, is_even=is_even)):
+            course = imagine(
+                *(strata, shares, known, goal.aim, level),
+                is_even=is_even,
+                stop=goal.is_reached,
+                seed=seed,
+            )
+            before, last = (None, *course)[-2:]
+            assert last is not None
+            found.append(_reached_between(before, last, goal, left))
+        answers.append(int(np.median(found)))
+    return Forecast(*answers)
+
+
+def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
+    strata: Strata,
+    shares: Floats,
+    known: Ints,
+    aim: int | None,
+    level: float,
+    *,
+    is_even: bool,
+    draws: int,
+) -> list[Step]:
+    """Return the means of the bounds of some audits that never were; see `imagine`.
+
+    Short ones vary more and take less time, so that more of them are carried out.
+    """
+    runs = _runs(strata, is_even=False)
+    courses = [
+        list(
+            imagine(
+                *(strata, shares, known, aim, level),
+                is_even=is_even,
+                draws=min(draws, most_draws(strata.classes)),
+                seed=seed,
+            )
+        )
+        for seed in range(runs * max(1, min(4, 800 // max(1, draws))))
+    ]
+    # The rounds of all begin alike, for their lengths depend on the draws alone.
+    means = np.mean(np.array(courses), axis=0)
+    return [Step(round(float(n)), float(low), float(high)) for n, low, high in means]
+
+
+def _runs(strata: Strata, *, is_even: bool) -> int:
+    fitting = (runs for most, runs in _RUNS_UP_TO.items() if strata.classes <= most)
+    return next(fitting, (1, 1))[is_even]
+
+
+def _reached_between(before: Step | None, last: Step, goal: Goal, total: int) -> int:
+    if before is None or not before.labels or not goal.is_reached(last):
+        return labels_needed(last, goal, total)
+    # Within the last round, whose squared half-width went with 1 / labels.
+    was, now, wanted = (
+        one**2 for one in (before.half_width, last.half_width, goal.wanted(before))
+    )
+    share = min(1.0, (was - wanted) / max(was - now, 1e-12))
+    inverse = 1.0 / before.labels
+    return math.ceil(1.0 / (inverse - share * (inverse - 1.0 / last.labels)))
+
+
+def labels_needed(step: Step, goal: Goal, total: int) -> int:
+    """Return at how many labels of *total* the goal is reached, seen from *step*.
+
+    The square of the half-width goes with 1 / labels - 1 / total: nothing is unknown
+    once all is labelled.
+    """
+    if goal.is_reached(step) or step.labels >= total:
+        return step.labels
+    grown = 1.0 / total
+    if step.labels:
+        share = (goal.wanted(step) / step.half_width) ** 2
+        grown += min(1.0, share) * (1.0 / step.labels - 1.0 / total)
+    return min(total, max(step.labels + 1, math.ceil(1.0 / grown)))
+
+
+def label_shares(ledger: Ledger, known: Ints, aim: int | None) -> Floats:
+    """Return how often each label is expected in each stratum, unclear last.
+
+    Labels that are there count as they are, the others as the model has learnt.
+    """
+    strata = ledger.strata
+    latest = next_round(ledger, known, aim)
+    chances = label_chances(strata, latest.wrong, latest.rows) / UNIT
+    counts = known.copy()
+    answered = ledger.labels != OPEN
+    np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
+    return _with_known(strata, counts, chances)
+
+
+def _with_known(strata: Strata, counts: Ints, chances: Floats) -> Floats:
+    rest = np.maximum(0.0, 1.0 - chances.sum(axis=1))
+    left = (strata.sizes - counts.sum(axis=1))[:, None]
+    expected = counts + left * np.column_stack([chances, rest])
+    return np.asarray(expected / strata.sizes[:, None])
+
+
+def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
+    strata: Strata,
+    shares: Floats,
+    known: Ints,
+    aim: int | None,
+    level: float,
+    *,
+    is_even: bool = False,
+    stop: Callable[[Step], bool] | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> Iterator[Step]:
+    """Yield what stands at the starts of the rounds of an audit that never was.
+
+    Labels come with the chances *shares* (strata, classes + 1), and if *is_even*
+    every query that is left is as likely to be drawn as any other.  It ends at the
+    first step that is enough for *stop*, or after so many draws.
+    """
+    rng = np.random.default_rng(seed)
+    left = strata.sizes - known.sum(axis=1)
+    end = min(int(left.sum()), most_draws(strata.classes) if draws is None else draws)
+    marks = np.cumsum(shares, axis=1)
+    ledger = _begin(strata)
+    standings: tuple[Standing, ...] = ()
+    drawn: list[int] = []
+    labels: list[int] = []
+    while True:
+        following = next_round(ledger, known, aim, is_even=is_even)
+        ledger = replace(
+            ledger,
+            rounds=(*ledger.rounds, following),
+            known=(*ledger.known, known),
+        )
+        found = look(
+            *(ledger, level),
+            standings=standings,
+            wanted=() if aim is None else (aim,),
+            is_balanced=aim is None,
+        )
+        standings = found.standings
+        which = found.balanced if aim is None else _one(found.measures, aim)
+        step = Step(len(drawn), float(which[0]), float(which[1]))
+        yield step
+        if len(drawn) >= end or (stop is not None and stop(step)):
+            return
+        length = min(_LONGEST_ROUND, max(_SHORTEST_ROUND, len(drawn) // _ROUND_PART))
+        for _ in range(min(length, end - len(drawn))):
+            masses = np.cumsum(left * following.weights)
+            stratum = int(masses.searchsorted(rng.integers(masses[-1]), side="right"))
+            label = int(marks[stratum].searchsorted(rng.random(), side="right"))
+            left[stratum] -= 1
+            drawn.append(stratum)
+            labels.append(min(label, strata.classes))
+        ledger = replace(ledger, drawn=np.array(drawn), labels=np.array(labels))
+
+
+def _one(measures: tuple[Floats, Floats], place: int) -> tuple[float, float]:
+    return float(measures[0][place]), float(measures[1][place])
+
+
+def _begin(strata: Strata) -> Ledger:
+    none = np.zeros(0, dtype=np.int64)
+    return Ledger(strata, (), (), none, none)

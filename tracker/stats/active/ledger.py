@@ -1,0 +1,197 @@
+"""The record of an audit, and what each of its draws adds to the evidence."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tracker.stats.active.rounds import (
+    UNIT,
+    Round,
+    counted,
+    expected_counts,
+    label_chances,
+    with_overall,
+)
+from tracker.stats.active.strata import Ints, Strata
+from tracker.stats.arguments import Floats
+
+OPEN = -1
+"""The label of a draw that was handed out and is not answered yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """All that the intervals of an audit follow from.
+
+    *rounds* in their order; *known* has for each round the labels that were there
+    without a draw when it began, (strata, classes + 1) counts, the last column for
+    unclear ones; *drawn* the stratum of each draw in the order in which they were
+    handed out, and *labels* its label: a class, `classes` for unclear, or OPEN.
+
+    Raises ValueError for a record that cannot be: a stratum with more draws and
+    known labels than queries, a draw before the first round, a label out of range.
+    """
+
+    strata: Strata
+    rounds: tuple[Round, ...]
+    known: tuple[Ints, ...]
+    drawn: Ints
+    labels: Ints
+
+    def __post_init__(self) -> None:
+        starts = [part.start for part in self.rounds]
+        if len(self.known) != len(starts) or starts != sorted(set(starts)):
+            raise ValueError("every round needs its own start and its known labels")
+        if self.drawn.shape != self.labels.shape:
+            raise ValueError("every draw needs a label, or OPEN")
+        if self.drawn.size and (not starts or starts[0] != 0):
+            raise ValueError("the first round must start with the first draw")
+        if not ((self.labels >= OPEN) & (self.labels <= self.strata.classes)).all():
+            raise ValueError("a label must be a class, unclear or open")
+        if self.known and (self.left_before(len(self.drawn), -1) < 0).any():
+            raise ValueError("a stratum has more labels than queries")
+
+    @cached_property
+    def settled(self) -> int:
+        """Count the draws before the first one that is open: those are evidence."""
+        open_ones = np.flatnonzero(self.labels == OPEN)
+        return int(open_ones[0]) if open_ones.size else len(self.labels)
+
+    def left_before(self, draws: int, which: int) -> Ints:
+        """Return what is left of each stratum after *draws*, in round *which*."""
+        drawn = np.bincount(self.drawn[:draws], minlength=len(self.strata.sizes))
+        left: Ints = self.strata.sizes - drawn - self.known[which].sum(axis=1)
+        return left
+
+    def totals(self, draws: int, which: int) -> tuple[Ints, Ints]:
+        """Count right and all labels of each class and overall after *draws*.
+
+        Open draws count for nothing, labels known in round *which* are included.
+        """
+        right, of = counted(self.strata, self.labels[:draws], self.drawn[:draws])
+        known_right, known_of = _known_counts(self.strata, self.known[which])
+        return right.sum(axis=0) + known_right, of.sum(axis=0) + known_of
+
+
+def _known_counts(strata: Strata, known: Ints) -> tuple[Ints, Ints]:
+    by_class = known[:, : strata.classes]
+    is_said = strata.predicted[:, None] == np.arange(strata.classes)
+    return with_overall((by_class * is_said).sum(axis=0)), with_overall(
+        by_class.sum(axis=0)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The settled draws as numbers, one row each; measures on the last axis.
+
+    A measure is a class accuracy or, in the last place, the overall accuracy.  With
+    r the true value of a measure, `right - r * of` has a mean of zero given all
+    rows before; `right_off - r * of_off` is the part that was known before the draw.
+    *size* bounds what rounding may be relative to, *reach* is the sum of the weights
+    left.  *ends* (sides, rounds, measures, 2) bounds what a draw can be against the
+    bet per unit of *reach*, at r = 0 and r = 1.
+    """
+
+    which: Ints
+    reach: Floats
+    right: Floats
+    of: Floats
+    right_off: Floats
+    of_off: Floats
+    size: Floats
+    spreads: Floats
+    directions: Floats
+    ends: Floats
+
+    def first(self, draws: int) -> "Rows":
+        """Return the first *draws* rows."""
+        cut: dict[str, Any] = {n: values[:draws] for n, values in vars(self).items()}
+        return Rows(**cut | {"ends": self.ends})
+
+
+def build_rows(ledger: Ledger) -> Rows:
+    """Return the rows of all settled draws.
+
+    Sums over the queries left are sums of integers below 2**53 and therefore exact; a
+    row then takes fewer than ten roundings relative to its size.
+    """
+    strata, settled = ledger.strata, ledger.settled
+    right, of = counted(strata, ledger.labels[:settled], ledger.drawn[:settled])
+    right_before, of_before = (np.cumsum(x, axis=0) - x for x in (right, of))
+    parts, ends = [], []
+    for number, frozen in enumerate(ledger.rounds):
+        following = ledger.rounds[number + 1 :]
+        stop = min(settled, following[0].start if following else settled)
+        part = slice(frozen.start, max(frozen.start, stop))
+        drawn = ledger.drawn[part]
+        chances = label_chances(strata, frozen.wrong, frozen.rows)
+        model = expected_counts(strata, chances)
+        left = ledger.left_before(frozen.start, number)
+        ends.append(_ends(strata, frozen, chances, left))
+        known = _known_counts(strata, ledger.known[number])
+        weight = frozen.weights[drawn]
+        reach = int(left @ frozen.weights) - (np.cumsum(weight) - weight)
+        factor = (reach / weight)[:, None]
+        triples = []
+        for seen, seen_before, expected, known_count in zip(
+            (right, of), (right_before, of_before), model, known, strict=True
+        ):
+            share = expected[drawn]
+            off = (left @ expected - (np.cumsum(share, axis=0) - share)) / UNIT
+            off = off + (seen_before[part] + known_count)
+            surprise = (seen[part] * UNIT - share) / UNIT * factor
+            triples.append((surprise + off, off, np.abs(surprise) + off))
+        shrunk = (reach / max(1, int(left @ frozen.weights)))[:, None] ** 2
+        parts.append(
+            (
+                np.full(len(drawn), number),
+                reach.astype(np.float64),
+                triples[0][0],
+                triples[1][0],
+                triples[0][1],
+                triples[1][1],
+                triples[0][2] + triples[1][2],
+                frozen.spreads * shrunk,
+                np.broadcast_to(frozen.directions, (len(drawn), strata.classes)),
+            )
+        )
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    names = [field.name for field in fields(Rows)]
+    values = [*columns, np.stack(ends, axis=1)]
+    return Rows(**dict(zip(names, values, strict=True)))
+
+
+def _ends(strata: Strata, frozen: Round, chances: Ints, left: Ints) -> Floats:
+    """Bound what one draw can be against a bet, over all queries left and all labels.
+
+    A draw adds (right - r * of) - (what the model expects) over the query's weight.
+    For one class that is a multiple of 1 - r where the class was said and of r
+    where it was not, so that its two extremes tell it for every r.
+    """
+    there = left > 0
+    q = chances[there] / UNIT / frozen.weights[there][:, None]
+    all_of = 1.0 / frozen.weights[there][:, None]
+    is_said = strata.predicted[there][:, None] == np.arange(strata.classes)
+
+    def most(values: Floats) -> Floats:
+        return np.asarray(values.max(axis=0, initial=0.0))
+
+    # Of the accuracy, too high: the label is another class than was said.
+    against_high = np.stack([most(q * is_said), most((all_of - q) * ~is_said)], axis=-1)
+    against_low = np.stack([most((all_of - q) * is_said), most(q * ~is_said)], axis=-1)
+    said, some = (q * is_said).sum(axis=1), q.sum(axis=1)
+    one = all_of[:, 0]
+    # Overall the label may be right, wrong or unclear, at r = 0 and at r = 1.
+    overall = [
+        [said.max(initial=0.0), (said + one - some).max(initial=0.0)],
+        [(one - said).max(initial=0.0), (some - said).max(initial=0.0)],
+    ]
+    return np.stack(
+        [
+            np.concatenate([against_high, [overall[0]]]),
+            np.concatenate([against_low, [overall[1]]]),
+        ]
+    )

@@ -1,0 +1,109 @@
+"""Divide a set of queries into strata, and draw from them with known chances."""
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker.stats.arguments import Floats
+
+Ints = npt.NDArray[np.int64]
+
+NO_CONFIDENCE = -1000
+"""The bin of predictions that came without a confidence."""
+
+_BINS_PER_LOGIT = 2
+_FURTHEST = 1e-9
+_BIN_CODES = 2000
+
+
+class Strata(NamedTuple):
+    """The strata of a set: who is in one differs in nothing that the choice goes by.
+
+    *predicted*, *bins* and *sizes* have one entry for each stratum: the class that
+    the detector said, the bin of its confidence and how many queries there are.
+    """
+
+    classes: int
+    predicted: Ints
+    bins: Ints
+    sizes: Ints
+
+
+def build_strata(
+    classes: int, predicted: npt.ArrayLike, confidence: npt.ArrayLike
+) -> tuple[Strata, Ints]:
+    """Return the strata of a set, and the stratum of each query.
+
+    *predicted* holds classes from 0 on, *confidence* numbers in [0, 1] or NaN for
+    none.  Bins are half a unit of the log odds of being wrong wide.
+
+    Raises ValueError unless there are 2 or more classes, at least one query and
+    every class and confidence is in range.
+    """
+    said = np.asarray(predicted, dtype=np.int64)
+    sure = np.asarray(confidence, dtype=np.float64)
+    if classes < 2 or said.ndim != 1 or not said.size or said.shape != sure.shape:
+        raise ValueError("predicted and confidence must be lists of the same length")
+    if not ((said >= 0) & (said < classes)).all():
+        raise ValueError(f"predicted must hold classes from 0 to {classes - 1}")
+    if not (np.isnan(sure) | ((sure >= 0) & (sure <= 1))).all():
+        raise ValueError("confidence must lie between 0 and 1")
+    # One number for both, since sorting pairs takes many times as long.
+    codes = said * _BIN_CODES + (confidence_bins(sure) - NO_CONFIDENCE)
+    found, index, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    return (
+        Strata(
+            classes,
+            found // _BIN_CODES,
+            found % _BIN_CODES + NO_CONFIDENCE,
+            sizes.astype(np.int64),
+        ),
+        index.astype(np.int64),
+    )
+
+
+def confidence_bins(confidence: Floats) -> Ints:
+    """Return the bin of each confidence; NaN is a bin of its own."""
+    wrong = np.clip(1.0 - confidence, _FURTHEST, 1.0 - _FURTHEST)
+    logit = np.log(wrong) - np.log1p(-wrong)
+    bins = np.rint(_BINS_PER_LOGIT * logit)
+    bins[np.isnan(confidence)] = NO_CONFIDENCE
+    return np.asarray(bins, dtype=np.int64)
+
+
+def bin_logits(bins: Ints) -> Floats:
+    """Return the log odds of being wrong at the middle of each bin, 0 for none."""
+    return np.asarray(np.where(bins == NO_CONFIDENCE, 0, bins) / _BINS_PER_LOGIT)
+
+
+def rank_of(key: bytes, name: str) -> int:
+    """Return the rank in [0, 2**63) by which a query stands in line in its stratum.
+
+    Ranks are independent of what `choose_stratum` chooses: the two hash different
+    texts.
+    """
+    return _hashed(key, f"query {name}") >> 193
+
+
+def choose_stratum(key: bytes, draw: int, left: Ints, weights: Ints) -> int:
+    """Return the stratum of draw number *draw*, from 0 on.
+
+    A stratum comes with the chance left x weight / sum, so that with the next in
+    line taken each query has the chance weight / sum exactly: the ranks within a
+    stratum are a uniform permutation, independent of the strata chosen.  Weights
+    are integers, so that sums are exact; of 2**256 hashes each has its share but
+    for one part in 2**190.
+
+    Raises ValueError when nothing is left.
+    """
+    masses = np.cumsum(left * weights)
+    if not masses[-1]:
+        raise ValueError("nothing is left to draw from")
+    point = _hashed(key, f"draw {draw}") % int(masses[-1])
+    return int(np.searchsorted(masses, point, side="right"))
+
+
+def _hashed(key: bytes, text: str) -> int:
+    return int.from_bytes(hashlib.sha256(key + text.encode()).digest(), "big")

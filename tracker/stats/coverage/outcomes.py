@@ -1,0 +1,158 @@
+"""How often an interval holds the truth, summed over all outcomes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker.stats.arguments import Floats, checked_fraction
+from tracker.stats.binomial import Interval
+from tracker.stats.laws import binom
+
+IntervalFunction = Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
+"""What takes correct, labelled and a confidence level, as `clopper_pearson` does."""
+
+MOST_OUTCOMES = 10**6
+"""Outcomes up to which they are summed."""
+
+MOST_LOOKS = 10**5
+"""Labels up to which looking after every one of them is followed."""
+
+
+class Coverage(NamedTuple):
+    """What an interval does to a truth, on average over all outcomes.
+
+    Arrays of one shape: how likely it holds the truth, lies above it or lies below
+    it, which add up to 1, and how wide it is expected to be.
+    """
+
+    holds: Floats
+    above: Floats
+    below: Floats
+    width: Floats
+
+
+def class_coverage(
+    interval: IntervalFunction,
+    n: int,
+    accuracy: npt.ArrayLike,
+    confidence_level: float,
+) -> Coverage:
+    """Return how often an *interval* of one class holds the truth after *n* labels.
+
+    The parts of the result have the shape of *accuracy*, which is the truth.  All
+    numbers of correct labels are summed over, so the figures are exact but for
+    rounding.
+
+    Raises ValueError unless 0 <= n < 10**6 and accuracies lie in [0, 1].
+    """
+    truth = _checked_accuracy(accuracy)
+    _refuse_too_many(n + 1)
+    k = np.arange(n + 1)
+    low, high = interval(k, n, confidence_level)
+    figures = np.empty((4, truth.size))
+    for index, p in enumerate(truth.ravel().tolist()):
+        figures[:, index] = _figures(binom.pmf(k, n, p), low, high, p)
+    return Coverage(*figures.reshape(4, *truth.shape))
+
+
+def balanced_coverage(
+    interval: IntervalFunction,
+    n: tuple[int, int],
+    accuracy: npt.ArrayLike,
+    confidence_level: float,
+) -> Coverage:
+    """Return how often an *interval* of two classes holds the balanced accuracy.
+
+    *n* holds the labels of each class.  The last axis of *accuracy* holds the true
+    accuracies of both; the parts of the result have the shape that remains.  All
+    pairs of numbers of correct labels are summed over, so the figures are exact but
+    for rounding.
+
+    Raises ValueError unless there are fewer than 10**6 such pairs and accuracies
+    lie in [0, 1].
+    """
+    truth = _checked_accuracy(accuracy)
+    first, second = n
+    if not truth.ndim or truth.shape[-1] != 2:
+        raise ValueError(f"accuracy must end with two classes, not {truth.shape}")
+    _refuse_too_many((first + 1) * (second + 1))
+    k = np.moveaxis(np.indices((first + 1, second + 1)), 0, -1)
+    low, high = interval(k, np.array(n), confidence_level)
+    pairs = truth.reshape(-1, 2)
+    figures = np.empty((4, len(pairs)))
+    for index, (p, q) in enumerate(pairs.tolist()):
+        chance = np.outer(
+            binom.pmf(np.arange(first + 1), first, p),
+            binom.pmf(np.arange(second + 1), second, q),
+        )
+        figures[:, index] = _figures(chance, low, high, (p + q) / 2.0)
+    return Coverage(*figures.reshape(4, *truth.shape[:-1]))
+
+
+def chance_of_ever_missing(
+    interval: IntervalFunction, n: int, accuracy: float, confidence_level: float
+) -> float:
+    """Return how likely an interval misses the truth after some label up to the nth.
+
+    It is the last of `chances_of_ever_missing`.
+    """
+    chances = chances_of_ever_missing(interval, n, accuracy, confidence_level)
+    return float(chances[-1])
+
+
+def chances_of_ever_missing(
+    interval: IntervalFunction, n: int, accuracy: float, confidence_level: float
+) -> Floats:
+    """Return how likely an interval has missed the truth by the 1st to the nth label.
+
+    The *interval* of one class whose true accuracy is *accuracy* is recomputed
+    after each of *n* labels.  The chances are exact but for rounding: the number of
+    correct ones is followed label by label, without any simulation.
+
+    Raises ValueError unless 1 <= n <= 10**5 and 0 < accuracy < 1.
+    """
+    accuracy = checked_fraction("accuracy", accuracy)
+    if not 1 <= n <= MOST_LOOKS:
+        raise ValueError(f"n must lie between 1 and 10**5, not {n!r}")
+    first, chance, missed = 0, np.ones(1), np.zeros(n)
+    for labelled in range(1, n + 1):
+        step = np.zeros(chance.size + 1)
+        step[1:] = accuracy * chance
+        step[:-1] += (1.0 - accuracy) * chance
+        k = np.arange(first, first + step.size)
+        low, high = interval(k, labelled, confidence_level)
+        misses = (accuracy < low) | (accuracy > high)
+        missed[labelled - 1] = step[misses].sum()
+        step[misses] = 0.0
+        # What has missed once is followed no further, so few counts stay in play.
+        alive = np.flatnonzero(step)
+        if not alive.size:
+            break
+        first, chance = int(k[alive[0]]), step[alive[0] : alive[-1] + 1]
+    return np.asarray(np.cumsum(missed), dtype=np.float64)
+
+
+def _figures(
+    chance: Floats, low: Floats, high: Floats, truth: float
+) -> tuple[float, float, float, float]:
+    above, below = low > truth, high < truth
+    return (
+        float(chance[~(above | below)].sum()),
+        float(chance[above].sum()),
+        float(chance[below].sum()),
+        float((chance * (high - low)).sum()),
+    )
+
+
+def _checked_accuracy(accuracy: npt.ArrayLike) -> Floats:
+    truth = np.asarray(accuracy, dtype=np.float64)
+    if not ((truth >= 0) & (truth <= 1)).all():
+        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r:.80}")
+    return truth
+
+
+def _refuse_too_many(outcomes: int) -> None:
+    if not 1 <= outcomes <= MOST_OUTCOMES:
+        raise ValueError(f"n must have between 1 and 10**6 outcomes, not {outcomes}")

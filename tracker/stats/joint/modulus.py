@@ -1,0 +1,176 @@
+"""A limit for the balanced accuracy of any number of classes."""
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+from tracker.stats.arguments import Floats, total_of
+from tracker.stats.binomial import lower_bound, upper_bound
+from tracker.stats.joint.bound import FEW_CLASSES, Bound
+
+# What part of the error pays for the box of class intervals.
+_BOX_PART = 0.02
+
+# How often each search is narrowed.  All of it is done, and nothing ends as soon as
+# it is close enough: so a row takes the same steps alone as among others.
+_TILTINGS = 2
+_LEVELS = 24
+_HALVINGS = 6
+# Within which part of the first multiplier the others are sought once more.
+_NEAR = 1.0 / 32.0
+
+# The tilts that are tried, in parts of what suits a normal sum.
+_TILTS = np.array([0.75, 0.88, 1.0, 1.14, 1.34])
+_TILTS_OF_MANY = np.array([1.1])
+
+_LEAST_WEIGHT = 0.1
+_MOST_TILT_PER_LABEL = 50.0
+_MOST_AT_ONCE = 2**18
+
+
+def modulus_limits(k: Floats, n: Floats, error: float, *, expected: float) -> Floats:
+    """Return what the mean accuracies exceed, but for a chance of at most *error*.
+
+    *k* and *n* hold a row for each limit and in it a column for each class, all
+    labelled.  A row gives the same limit, to the last bit, alone and among others,
+    and in whatever order its classes are.
+
+    The outcomes are ordered by a weighted sum S of the shares correct, which suits
+    accuracies of about *expected*; that must have been fixed before the outcomes
+    were seen.  The limit is a mean at which a bound for the chance of a sum as high
+    as the observed one, s, is at most *error* less what pays for a box of exact
+    class intervals.
+
+    The bound: a periodic Q is a sum of waves with frequencies u and coefficients q,
+    and at every x it is at least exp(-t (x mod P)) > 0, P being the period.  Then
+    exp(t x) Q(x) is at least 1 where x >= 0 and nowhere negative, so its expectation
+    at x = S - s bounds the chance.  In turn it is at most exp(-t s) times the sum
+    over u of |q| times the product over classes of |E exp((t + iu) their part)|.
+    That holds for any tilt t.
+
+    Should the limit be above the mean of the true accuracies, then either the box
+    misses them, or their sum is no higher than one at which the bound was small
+    enough for all accuracies in the box with at most that sum.  The chance of the
+    latter is at most what the bound was compared with.
+
+    R. J. Buehler, Journal of the American Statistical Association 52 (1957),
+    482-493; R. L. Berger and D. D. Boos, same journal 89 (1994), 1012-1016.
+    """
+    # The same numbers are added in the same order, whatever the order of classes.
+    order = np.lexsort((k, n), axis=-1)
+    correct, labelled = (np.take_along_axis(part, order, axis=-1) for part in (k, n))
+    limits = np.zeros(len(correct))
+    some = np.flatnonzero(correct.any(axis=-1))
+    block = max(1, _MOST_AT_ONCE // (320 * correct.shape[-1]))
+    for start in range(0, some.size, block):
+        rows = some[start : start + block]
+        limits[rows] = _limits(correct[rows], labelled[rows], error, expected)
+    return limits
+
+
+def _limits(k: Floats, n: Floats, error: float, expected: float) -> Floats:
+    classes = n.shape[-1]
+    box_error = error * _BOX_PART
+    # Rounding must not let the parts add up to more than the error.
+    allowed = math.log((error - box_error) * (1.0 - 1e-15))
+    right, labelled = k.astype(np.int64), n.astype(np.int64)
+    box = (
+        lower_bound(right, labelled, box_error / (2 * classes)),
+        upper_bound(right, labelled, box_error / (2 * classes)),
+    )
+    z = max(-float(ndtri(error)), 0.1)
+    weights = _weights(n, expected, z)
+    scores = total_of(weights * k / n)
+    # Below the box's lowest corner there is nothing left to refute.
+    floor = total_of(box[0]) * (1.0 - 2.0**-52 * (classes + 4))
+    ends = floor, np.maximum(total_of(k / n), floor)
+    tilts, prices, guess = _tilted(k, n, weights, box, z)
+    parts = _TILTS if classes <= FEW_CLASSES else _TILTS_OF_MANY
+    # The least of several bounds is a bound: each tilt is a row of its own.
+    rows = tuple(
+        np.repeat(part, parts.size, axis=0)
+        for part in (n, weights, *box, scores, *ends, prices, guess)
+    )
+    tilts = (tilts[:, np.newaxis] * parts).ravel()
+    best = _largest_totals(rows, tilts, allowed).reshape(-1, parts.size).max(axis=-1)
+    return np.asarray(np.nextafter(best / classes, 0.0))
+
+
+def _largest_totals(rows: tuple[Floats, ...], tilts: Floats, allowed: float) -> Floats:
+    n, weights, low, high, scores, floor, estimate, prices, guess = rows
+    bound = Bound.of(n, weights, (low, high), tilts, scores)
+    first = np.repeat(prices[:, np.newaxis], bound.frequencies, axis=1)
+    lines = bound.lines(guess, first, first, _HALVINGS)
+    found = bound.largest_total(lines, (floor, estimate), guess, allowed)
+    # Where the limit is, other lines are lower than where it was guessed to be.
+    nearest = lines.lowest(found)[1]
+    steps = np.minimum(first * _NEAR, nearest)
+    lines = lines.joined(bound.lines(found, nearest, steps, _HALVINGS))
+    return bound.largest_total(lines, (floor, estimate), found, allowed)
+
+
+def _tilted(
+    k: Floats, n: Floats, weights: Floats, box: tuple[Floats, Floats], z: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return tilts that suit the limits, and guesses of multipliers and totals there.
+
+    For a normal sum the tilt loses next to nothing.
+    """
+    p = (k + 0.5) / (n + 1.0)
+    most = _MOST_TILT_PER_LABEL / (weights / n).max(axis=-1)
+    scores = total_of(weights * k / n)
+    for _ in range(_TILTINGS):
+        spread = np.sqrt(total_of(weights * weights * (p * (1.0 - p) + 1e-9) / n))
+        tilts = np.minimum((z + math.sqrt(z * z + 4.0)) / (2.0 * spread), most)
+        # What the logarithm of the moment is where the limit of a normal sum is.
+        raised = tilts * spread
+        logs = tilts * scores - raised * (z - raised / 2.0)
+        p, prices = _likeliest(
+            n, np.expm1(tilts[:, np.newaxis] * weights / n), box, logs
+        )
+    return tilts, prices, total_of(p)
+
+
+def _likeliest(
+    n: Floats, growth: Floats, box: tuple[Floats, Floats], logs: Floats
+) -> tuple[Floats, Floats]:
+    """Return accuracies that make a high sum likely, of the least total that can.
+
+    The logarithms of their moments add up to about *logs*.  They are
+    n * level - 1/growth where the box allows it; one over the level is the
+    multiplier at which they are the largest of the wave that does not turn.
+    """
+    low, high = box
+    behind = 1.0 / growth
+    bottom = ((low + behind) / n).min(axis=-1)
+    top = ((high + behind) / n).max(axis=-1)
+    for _ in range(_LEVELS):
+        level = np.sqrt(bottom * top)
+        p = np.clip(n * level[:, np.newaxis] - behind, low, high)
+        is_beyond = total_of(n * np.log1p(p * growth)) > logs
+        bottom, top = (
+            np.where(is_beyond, bottom, level),
+            np.where(is_beyond, level, top),
+        )
+    return p, 1.0 / level
+
+
+def _weights(labelled: Floats, expected: float, z: float) -> Floats:
+    """Return weights of the shares that do what MOVER's lower limit does.
+
+    That limit is the sum of the shares less the root of the summed squares of how
+    far Wilson's lower limits are below them; these are its slopes where all shares
+    are as expected (R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890).
+    """
+    ratio = z * z / labelled
+
+    def square(share: float) -> Floats:
+        root = np.sqrt(share * (1.0 - share) * ratio + ratio * ratio / 4.0)
+        short: Floats = share - (share + ratio / 2.0 - root) / (1.0 + ratio)
+        return short * short
+
+    distance = np.sqrt(total_of(square(expected)))[:, np.newaxis]
+    step = 1e-3
+    change = (square(expected + step) - square(expected - step)) / (2.0 * step)
+    return np.maximum(1.0 - change / (2.0 * distance), _LEAST_WEIGHT)

@@ -1,0 +1,212 @@
+"""Which outcomes speak against a low balanced accuracy, and how likely they are."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from tracker.stats.arguments import Floats
+from tracker.stats.binomial import lower_bound, upper_bound
+
+MOST_LABELS_SUMMED = 10**6
+"""Labels per class up to which the rounding of the chances has been accounted for."""
+
+LEAST_ERROR_SUMMED = 1e-9
+"""Error of one limit down to which that rounding has been accounted for."""
+
+# A chance is a product of quotients of sums of positive terms.  Each term is the
+# exponential of a running sum of at most 17,000 logarithms, which stays below 150
+# where there are many, so it is off by at most 5e-10 of its value, and the chance
+# by twice as much for each class.
+RELATIVE_ROUNDING = 1e-8
+
+# An accuracy may be off by a few units in the last place, and the chance of a set
+# changes at most n times as fast as the accuracy.
+ACCURACY_ROUNDING = 2e-15
+_LEAST_DISTANCE = 2.0**-53
+
+# What part of the error pays for the box of class intervals, and what part of it
+# may be left out at each end of a sum.
+_BOX_PART = 0.01
+_OMITTED_PART = 1e-10
+
+# Outcomes whose score falls short of the observed one by no more than this belong
+# to the set as well.  It is far more than the rounding of a score.
+_SCORE_SLACK = 1e-12
+
+
+def most_counts(n: int, classes: int, error: float) -> float:
+    """Return how many counts of a class a window holds at most, whatever is correct.
+
+    By W. Hoeffding's inequality for the box, and S. N. Bernstein's for the rest.
+    """
+    box = math.sqrt(-2.0 * n * math.log(error * _BOX_PART / (2 * classes)))
+    reach = _reach(n / 4.0, error * (1.0 - _BOX_PART) * _OMITTED_PART)
+    return min(n + 1.0, box + 2.0 * reach + 4.0)
+
+
+def _reach(variance: float, omitted: float) -> float:
+    """Return how far a count strays but for a chance of *omitted* on each side."""
+    log = -math.log(omitted)
+    return log / 3.0 + math.sqrt(log * log / 9.0 + 2.0 * variance * log)
+
+
+class Window(NamedTuple):
+    """The counts of one class that matter while its accuracy is in an interval."""
+
+    low: float
+    high: float
+    counts: Floats
+    offsets: Floats
+    log_chances: Floats
+    logit: float
+
+    @classmethod
+    def between(cls, low: float, high: float, n: int, omitted: float) -> "Window":
+        """Return all counts but those with a chance of at most *omitted* each side.
+
+        S. N. Bernstein's inequality says how far a count strays from its mean.
+        """
+        wildest = min(max(low, 0.5), high)
+        reach = _reach(n * wildest * (1.0 - wildest), omitted)
+        first = max(0, math.floor(n * low - reach) - 1)
+        last = min(n, math.ceil(n * high + reach) + 1)
+        counts = np.arange(first, last + 1.0)
+        middle = (low + high) / 2.0
+        centre = min(max(round(n * middle), first), last)
+        logit = math.log(middle) - math.log1p(-middle)
+        steps = np.log((n + 1.0 - counts) / np.maximum(counts, 1.0)) + logit
+        steps[0] = 0.0
+        log_chances = np.cumsum(steps)
+        log_chances -= log_chances[centre - first]
+        return cls(low, high, counts, counts - centre, log_chances, logit)
+
+    def chances(self, accuracies: Floats) -> Floats:
+        """Return, a row for each accuracy, the chances of the counts, adding to 1."""
+        p = np.clip(accuracies, _LEAST_DISTANCE, 1.0 - _LEAST_DISTANCE)
+        tilt = np.log(p) - np.log1p(-p) - self.logit
+        rows = np.exp(tilt[:, np.newaxis] * self.offsets + self.log_chances)
+        # The counts left out make the chances too large, never too small.
+        rows /= rows.sum(axis=-1, keepdims=True)
+        return rows
+
+    def tails(self, accuracies: Floats) -> Floats:
+        """Return, a row for each accuracy, the chances of each count or a higher.
+
+        The last column is for counts beyond the last, which are left out.
+        """
+        rows = self.chances(accuracies)
+        tails = np.zeros((rows.shape[0], rows.shape[1] + 1))
+        # Summed from the highest count down: small chances come first.
+        tails[:, :-1] = rows[:, ::-1].cumsum(axis=-1)[:, ::-1]
+        return tails
+
+
+class Outcomes(NamedTuple):
+    """The outcomes that score as high as the observed one, and a box of accuracies.
+
+    The score is MOVER's lower limit from Wilson's limits of the classes, times K:
+    the sum of all shares correct, less the root of the summed squares of how far
+    Wilson's limits are below them.  It grows with every count: when a share grows
+    by h, Wilson's limit grows too, so the root grows by at most h.
+
+    All but the last class are summed over, count by count; *begins* says, for each
+    combination of their counts, at which index of the last class's the set begins.
+    *allowed* is the error left after the box's part of it, and the chances are off
+    by at most *absolute_error* and RELATIVE_ROUNDING.
+
+    R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890.
+    """
+
+    n: tuple[int, ...]
+    allowed: float
+    absolute_error: float
+    estimate: float
+    score: float
+    windows: tuple[Window, ...]
+    begins: npt.NDArray[np.intp]
+
+    @classmethod
+    def above(cls, k: tuple[int, ...], n: tuple[int, ...], error: float) -> "Outcomes":
+        """Return the set for *k* of *n* in each class, all of them labelled."""
+        classes = len(n)
+        box_error = error * _BOX_PART
+        low = lower_bound(k, n, box_error / (2 * classes)).tolist()
+        high = upper_bound(k, n, box_error / (2 * classes)).tolist()
+        # Rounding must not let the parts add up to more than the error.
+        allowed = (error - box_error) * (1.0 - 1e-15)
+        omitted = allowed * _OMITTED_PART
+        windows = tuple(
+            Window.between(left, right, labels, omitted)
+            for left, right, labels in zip(low, high, n, strict=True)
+        )
+        z = max(-float(ndtri(error)), 0.0)
+        seen = _Scores.of(
+            [_shortfalls(np.array([float(k[j])]), n[j], z) for j in range(classes)]
+        )
+        score = seen.reaching(np.zeros((), dtype=np.intp)).item()
+        scores = _Scores.of(
+            [_shortfalls(windows[j].counts, n[j], z) for j in range(classes)]
+        )
+        return cls(
+            n,
+            allowed,
+            2.0 * classes * omitted + ACCURACY_ROUNDING * sum(n),
+            math.fsum(one / of for one, of in zip(k, n, strict=True)),
+            score,
+            windows,
+            scores.staircase(score - _SCORE_SLACK),
+        )
+
+
+def _shortfalls(k: Floats, n: int, z: float) -> tuple[Floats, Floats]:
+    """Return shares correct, and by how much Wilson's lower limits are below them."""
+    share, ratio = k / n, z * z / n
+    root = np.sqrt(share * (1.0 - share) * ratio + ratio * ratio / 4.0)
+    limit = (share + ratio / 2.0 - root) / (1.0 + ratio)
+    return share, share - limit
+
+
+class _Scores(NamedTuple):
+    """What the scores are made of: of the classes summed over, and of the last."""
+
+    shares: Floats
+    squares: Floats
+    last_share: Floats
+    last_square: Floats
+
+    @classmethod
+    def of(cls, classes: list[tuple[Floats, Floats]]) -> "_Scores":
+        shares, squares = np.zeros(()), np.zeros(())
+        for share, below in classes[:-1]:
+            shares = shares[..., np.newaxis] + share
+            squares = squares[..., np.newaxis] + below * below
+        share, below = classes[-1]
+        return cls(shares, squares, share, below * below)
+
+    def reaching(self, index: npt.NDArray[np.intp]) -> Floats:
+        """Return the scores with the last class's count at *index*."""
+        score: Floats = (
+            self.shares
+            + self.last_share[index]
+            - np.sqrt(self.squares + self.last_square[index])
+        )
+        return score
+
+    def staircase(self, least: float) -> npt.NDArray[np.intp]:
+        """Return the lowest index of the last class's count that scores *least*."""
+        size = self.last_share.size
+        outside = np.full(self.shares.shape, -1)
+        inside = np.full(self.shares.shape, size)
+        for _ in range(size.bit_length()):
+            middle = np.clip((outside + inside) // 2, 0, size - 1)
+            is_open = inside - outside > 1
+            enough = self.reaching(middle) >= least
+            inside = np.where(enough & is_open, middle, inside)
+            outside = np.where(enough | ~is_open, outside, middle)
+        # What rounding might make uneven is filled up, which is always safe.
+        for axis in range(inside.ndim):
+            inside = np.minimum.accumulate(inside, axis=axis)
+        return inside

@@ -1,0 +1,229 @@
+"""Buehler's limit for the balanced accuracy of three classes."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from tracker.stats.arguments import Floats
+from tracker.stats.joint.ellipse import (
+    Nodes,
+    Path,
+    amplification,
+    nodes_needed,
+    nodes_of,
+    to_coefficients,
+)
+from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes, most_counts
+from tracker.stats.joint.search import Search
+
+# How much of the error the interpolants' remainders may be, and how much of it may
+# be left unused.
+_REMAINDER_PART = 1e-4
+_TOLERANCE = 1e-3
+_ANGLES = 160
+_MOST_PIECES = 64
+_MOST_AT_ONCE = 2**18
+
+MOST_WORK = 10**8
+"""Terms up to which three classes are summed: about a tenth of a second a limit."""
+
+# About how many nodes a limit takes, for each unit of the logarithm of the error.
+_NODES = 1_000
+# An exponential takes as long as so many terms.
+_TERMS_OF_A_CHANCE = 15
+
+_Patch = tuple[tuple[float, float, float], tuple[float, float, float]]
+"""At both ends of an interval of one accuracy: it, and from where to where the next."""
+
+
+def three_class_limit(
+    k: tuple[int, int, int], n: tuple[int, int, int], error: float
+) -> float:
+    """Return what the mean accuracy exceeds, but for a chance of at most *error*.
+
+    It is Buehler's limit for the same score and the same kind of box as for two
+    classes, and holds for the same reasons.  Accuracies in the box with a given sum
+    form a polygon, which is cut into trapezoids, and on each the chance of the set
+    is interpolated in two directions.
+
+    R. J. Buehler, Journal of the American Statistical Association 52 (1957),
+    482-493; R. L. Berger and D. D. Boos, same journal 89 (1994), 1012-1016.
+    """
+    if not any(k):
+        return 0.0
+    # The sums run over the outcomes of the smaller classes.
+    ranked = sorted(zip(n, k, strict=True))
+    outcomes = Outcomes.above(
+        tuple(one for _, one in ranked), tuple(of for of, _ in ranked), error
+    )
+    tolerance = outcomes.allowed * _REMAINDER_PART
+    left = 2.0 * MOST_WORK
+
+    def largest_chance(total: float) -> float:
+        nonlocal left
+        pieces, highest, tried = _trapezoids(outcomes, total), 0.0, 0
+        while pieces:
+            patch = pieces.pop()
+            tried += 1
+            if tried > _MOST_PIECES:
+                return 1.0
+            across, along = _paths(outcomes.n[::-1], total, patch)
+            nodes = nodes_needed(across, tolerance), nodes_needed(along, tolerance)
+            if nodes[0] is None or nodes[1] is None:
+                pieces += _halves(patch, is_across=nodes[0] is None)
+                continue
+            left -= nodes[0].number * nodes[1].number * outcomes.begins.size
+            if left < 0:
+                # What is not proved by now is not claimed.
+                return 1.0
+            bound = _supremum(outcomes, total, patch, (nodes[0], nodes[1]))
+            highest = max(highest, bound)
+        return highest
+
+    lows = math.fsum(window.low for window in outcomes.windows)
+    search = Search(
+        # Below the box's lowest corner there is nothing left to refute.
+        floor=math.nextafter(lows, 0.0),
+        estimate=outcomes.estimate,
+        classes=3,
+        tolerance=_TOLERANCE,
+    )
+    total = search.run(largest_chance, outcomes.allowed, outcomes.score)
+    return math.nextafter(total / 3.0, 0.0)
+
+
+def work_of_three(n: Sequence[int], error: float) -> float:
+    """Return how many terms are added for a limit of three classes, roughly.
+
+    The labels and the *error* alone decide.  The larger the box is, the more nodes
+    it takes, and it grows with the logarithm of the error.
+    """
+    first, second, last = (most_counts(of, 3, error) for of in sorted(n))
+    each = first * second + _TERMS_OF_A_CHANCE * (first + second) + last
+    return -_NODES * math.log(error) * each
+
+
+def _trapezoids(outcomes: Outcomes, total: float) -> list[_Patch]:
+    """Return the pieces of the polygon: accuracies in the box with this sum."""
+    # The last class comes first, since its chances are looked up in tables that all
+    # nodes with the same accuracy of it share.
+    three, two, one = outcomes.windows
+    left = max(one.low, total - two.high - three.high)
+    right = max(left, min(one.high, total - two.low - three.low))
+    # There the next accuracy begins to be stopped by the other of two limits.
+    corners = total - three.high - two.low, total - three.low - two.high
+    cuts = [left, *sorted(x for x in corners if left < x < right), right]
+    ends = []
+    for x in cuts:
+        bottom = max(two.low, total - x - three.high)
+        ends.append((x, bottom, max(bottom, min(two.high, total - x - three.low))))
+    return list(itertools.pairwise(ends))
+
+
+def _halves(patch: _Patch, *, is_across: bool) -> list[_Patch]:
+    (x, bottom, top), (end, end_bottom, end_top) = patch
+    if is_across:
+        middle = ((x + end) / 2, (bottom + end_bottom) / 2, (top + end_top) / 2)
+        return [(patch[0], middle), (middle, patch[1])]
+    half, end_half = (bottom + top) / 2, (end_bottom + end_top) / 2
+    return [
+        ((x, bottom, half), (end, end_bottom, end_half)),
+        ((x, half, top), (end, end_half, end_top)),
+    ]
+
+
+def _paths(
+    n: tuple[int, ...], total: float, patch: _Patch
+) -> tuple[tuple[Path, Path], tuple[Path, Path]]:
+    """Return the two slanted sides of a trapezoid, and its two upright ones.
+
+    In one direction with the other held, all accuracies change in proportion.  What
+    bounds the chance off that line is convex in the other direction, and so largest
+    at one of the sides.
+    """
+    (x, bottom, top), (end, end_bottom, end_top) = patch
+
+    def path(start: tuple[float, float], stop: tuple[float, float]) -> Path:
+        half = (stop[0] - start[0]) / 2.0, (stop[1] - start[1]) / 2.0
+        middle = (start[0] + stop[0]) / 2.0, (start[1] + stop[1]) / 2.0
+        return (
+            (n[0], middle[0], half[0]),
+            (n[1], middle[1], half[1]),
+            (n[2], total - middle[0] - middle[1], -half[0] - half[1]),
+        )
+
+    across = path((x, bottom), (end, end_bottom)), path((x, top), (end, end_top))
+    along = path((x, bottom), (x, top)), path((end, end_bottom), (end, end_top))
+    return across, along
+
+
+def _supremum(
+    outcomes: Outcomes, total: float, patch: _Patch, nodes: tuple[Nodes, Nodes]
+) -> float:
+    """Return an upper bound of the set's chance on a trapezoid, close to it."""
+    across, along = nodes
+    start, end = np.array(patch[0]), np.array(patch[1])
+    shares = (nodes_of(across.number)[:, np.newaxis] + 1.0) / 2.0
+    one, bottom, top = (start + shares * (end - start)).T
+    levels = (nodes_of(along.number) + 1.0) / 2.0
+    two = bottom[:, np.newaxis] + levels * (top - bottom)[:, np.newaxis]
+    values = _chances(outcomes, total, one, two)
+    error = RELATIVE_ROUNDING * float(values.max()) + outcomes.absolute_error
+    # First in one direction exactly, then in the other through the interpolant.
+    missed = across.remainder + amplification(across.number) * (
+        along.remainder + amplification(along.number) * error
+    )
+    return _greatest(values) + missed
+
+
+def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floats:
+    """Return the chances of the set, a row for each accuracy of the last class."""
+    first, second, last = outcomes.windows
+    chances = np.empty(two.shape)
+    tails = last.tails(np.clip(one, 0.0, 1.0))
+    sizes = outcomes.begins.shape
+    block = max(1, _MOST_AT_ONCE // (outcomes.begins.size + two.shape[1] * sum(sizes)))
+    for start in range(0, one.size, block):
+        part = slice(start, start + block)
+        p = two[part]
+        q = total - one[part, np.newaxis] - p
+        rows, columns = (
+            window.chances(np.clip(at.ravel(), 0.0, 1.0)).reshape(*p.shape, -1)
+            for window, at in ((first, q), (second, p))
+        )
+        reached = np.take(tails[part], outcomes.begins, axis=-1)
+        # Not a matrix product, whose last bits may depend on the number of threads.
+        inner = np.einsum("axy,aby->abx", reached, columns)
+        chances[part] = np.einsum("abx,abx->ab", inner, rows)
+    return chances
+
+
+def _greatest(values: Floats) -> float:
+    """Return a bound of the largest value of the interpolant.
+
+    In two angles it is a trigonometric polynomial.  Where it is largest its slope
+    vanishes, so the nearest point of a grid is lower by no more than half the second
+    derivatives times the squared distance; and the coefficients bound those.
+    """
+    matrices = [to_coefficients(size) for size in values.shape]
+    coefficients = np.einsum(
+        "mj,jk->mk", matrices[0], np.einsum("jk,nk->jn", values, matrices[1])
+    )
+    grid = _grid(max(values.shape))
+    half = np.einsum("am,mk->ak", grid[:, : values.shape[0]], coefficients)
+    highest = np.einsum("ak,bk->ab", half, grid[:, : values.shape[1]]).max()
+    sizes = np.abs(coefficients)
+    orders = [np.arange(size) for size in values.shape]
+    reach = np.add.outer(orders[0], orders[1]) * np.pi / (2 * _ANGLES)
+    return float(highest + (sizes * reach**2).sum() / 2.0)
+
+
+@cache
+def _grid(orders: int) -> Floats:
+    """Return cosines, a row for each angle of a grid, of its multiples."""
+    angles = (np.arange(_ANGLES) + 0.5) * np.pi / _ANGLES
+    grid: Floats = np.cos(np.arange(orders) * angles[:, np.newaxis])
+    return grid

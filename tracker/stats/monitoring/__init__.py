@@ -1,0 +1,1 @@
+"""Judging a stream of labels: drops, slices, thresholds, windows, labelers."""

@@ -1,0 +1,130 @@
+"""What may be said of answers above a confidence, and of the confidences themselves.
+
+All of it takes the labels as a simple random sample of the queries, while thresholds,
+bins, and how the queries fall into them come from all queries, labelled or not.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker.stats.arguments import (
+    Floats,
+    checked_counts,
+    checked_fraction,
+    shared_level,
+    tail_share,
+)
+from tracker.stats.binomial import Interval, lower_bound
+from tracker.stats.methods import class_intervals
+
+LEAST_SHARE = 0.1
+"""Share of the queries that the strictest threshold must leave."""
+
+# Sums of at most 2**20 shares and distances, each at most 1, are off by far less.
+_DOUBT = 2.0**-40
+
+
+class CalibrationError(NamedTuple):
+    """The expected calibration error of some bins: its estimate and its bounds.
+
+    *estimate* is None where a bin that has queries has no label.
+    """
+
+    estimate: float | None
+    low: float
+    high: float
+
+
+def simultaneous_band(
+    correct: npt.ArrayLike,
+    labelled: npt.ArrayLike,
+    confidence_level: float,
+    *,
+    method: str = "exact",
+) -> Interval:
+    """Return the intervals of all thresholds, or of all bins, that hold together.
+
+    *correct* and *labelled* hold, for each threshold on the last axis, how many labels
+    lie above it; both bounds have their shape.  Given how many there are, the right
+    ones are binomial at every threshold, so by the union bound intervals at a G-th of
+    the error hold at all G at once, whichever of them is then chosen: with `exact` at
+    one look, with `anytime` at every look.
+
+    Raises ValueError as `class_intervals` and `shared_level` do.
+    """
+    count = np.broadcast(correct, labelled).shape[-1]
+    level = shared_level(confidence_level, max(count, 1))
+    return class_intervals(method, correct, labelled, level)
+
+
+def lowest_threshold(
+    correct: npt.ArrayLike,
+    labelled: npt.ArrayLike,
+    shares: npt.ArrayLike,
+    *,
+    target: float,
+    confidence_level: float,
+) -> int | None:
+    """Return the index of the lowest threshold whose accuracy is surely the target.
+
+    Thresholds stand in ascending order; for each, *correct* and *labelled* count the
+    labels above it and *shares* is the share of all queries that are.  Beginning with
+    the strictest threshold that leaves a tenth of the queries, the exact lower
+    bound is compared with *target* at the whole error, and the first failure ends the
+    search.  The order does not depend on labels, so only the first threshold whose
+    accuracy is below the target can do harm: one below it is chosen with a probability
+    of at most 1 - confidence_level, at one look, whether accuracy grows with the
+    threshold or not.  None if the first one fails or leaves too few queries.
+
+    Raises ValueError as `lower_bound` does, and unless 0 < target < 1.
+
+    A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, Annals of
+    Applied Statistics 19 (2025), on fixed sequences of hypotheses.
+    """
+    checked_fraction("target", target)
+    low = lower_bound(correct, labelled, tail_share(confidence_level, 1))
+    lowest = None
+    for index in range(low.size - 1, -1, -1):
+        if np.asarray(shares)[index] < LEAST_SHARE:
+            continue
+        if low[index] < target:
+            break
+        lowest = index
+    return lowest
+
+
+def calibration_error(
+    accuracies: Interval,
+    correct: npt.ArrayLike,
+    labelled: npt.ArrayLike,
+    confidences: npt.ArrayLike,
+    shares: npt.ArrayLike,
+) -> CalibrationError:
+    """Return the expected calibration error of bins, with the bounds that follow.
+
+    For each bin there are its interval in *accuracies*, as `simultaneous_band` gives
+    it, its *correct* and *labelled*, and of all queries in it the mean of the
+    *confidences* and the share of all *shares*, which add up to 1.  The error is the
+    mean distance of confidence and accuracy, weighted by the shares.  Its bounds hold
+    whenever all the intervals do.  It says nothing about what happens within a bin.
+    """
+    ks, ns = checked_counts(correct, labelled)
+    said, weights = (np.asarray(x, dtype=np.float64) for x in (confidences, shares))
+    nearest = np.maximum(np.maximum(accuracies.low - said, said - accuracies.high), 0.0)
+    farthest = np.maximum(said - accuracies.low, accuracies.high - said)
+    estimate = None
+    if ((ns > 0) | (weights == 0)).all():
+        distance = np.abs(ks / np.maximum(ns, 1.0) - said)
+        estimate = _weighted(weights, distance)
+    return CalibrationError(
+        estimate,
+        max(_weighted(weights, nearest) - _DOUBT, 0.0),
+        min(_weighted(weights, farthest) + _DOUBT, 1.0),
+    )
+
+
+def _weighted(weights: Floats, values: Floats) -> float:
+    return math.fsum((weights * values).tolist())

@@ -1,0 +1,1 @@
+"""Which version is better, how many labels it takes, whether to release."""

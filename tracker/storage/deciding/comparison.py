@@ -1,0 +1,134 @@
+"""Two versions of a detector on the same inputs."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    and_,
+    case,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+)
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.base import for_partitions
+from tracker.storage.queries import Query
+from tracker.words import UNCLEAR, is_scored
+
+
+class PairCount(NamedTuple):
+    """How many inputs have this label, and which version was right about them."""
+
+    label: str
+    pairs: int
+    gained: int
+    lost: int
+    # Both versions were right.
+    both: int = 0
+
+
+def count_pairs(
+    session: Session, detector_id: int, *, old_id: int, new_id: int
+) -> Sequence[PairCount]:
+    """Count the inputs that both versions were given, by label.
+
+    Of these the new version *gained* those that only it was right about, and *lost*
+    those that only the old one was.  An input counts once either of its queries has
+    a label that is scored.  Of the queries that one version has of an input, the
+    first counts.
+    """
+    pairs = _pair_up(detector_id, old_id, new_id)
+    # The truth belongs to the input, so that two labels say the same.
+    either = func.coalesce(pairs.c.old_label, pairs.c.new_label)
+    labelled = (
+        select(pairs, either.label("label")).where(either.is_not(None)).cte("labelled")
+    )
+    was_right = labelled.c.old_predicted == labelled.c.label
+    is_right = labelled.c.new_predicted == labelled.c.label
+    statement = select(
+        labelled.c.label,
+        func.count(),
+        func.count(case((and_(is_right, not_(was_right)), 1))),
+        func.count(case((and_(was_right, not_(is_right)), 1))),
+        func.count(case((and_(was_right, is_right), 1))),
+    ).group_by(labelled.c.label)
+    return [PairCount(*row) for row in session.execute(statement)]
+
+
+def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
+    """Return both labels and predictions of each input that has a label at all."""
+    of_either = (
+        Query.detector_id == detector_id,
+        Query.version_id.in_((old_id, new_id)),
+        Query.input.is_not(None),
+        ~Query.is_repeat,
+    )
+    # Most inputs may have no label, and need not be looked at twice.
+    inputs = select(Query.input).where(*of_either, _scored_label(Query).is_not(None))
+    # Of what was stored before repeats were told apart, the newest.
+    newest = (
+        select(
+            func.max(case((Query.version_id == old_id, Query.id))).label("old"),
+            func.max(case((Query.version_id == new_id, Query.id))).label("new"),
+        )
+        .where(*of_either, Query.input.in_(inputs))
+        .group_by(Query.input)
+        .cte("newest")
+    )
+    old, new = aliased(Query), aliased(Query)
+    return (
+        select(
+            _scored_label(old).label("old_label"),
+            _scored_label(new).label("new_label"),
+            old.predicted.label("old_predicted"),
+            new.predicted.label("new_predicted"),
+        )
+        .select_from(newest)
+        .join(old, old.id == newest.c.old)
+        .join(new, new.id == newest.c.new)
+        .where(for_partitions(old.detector_id == detector_id))
+        .where(for_partitions(new.detector_id == detector_id))
+        .cte("pairs")
+    )
+
+
+def _scored_label(query: Any) -> ColumnElement[str | None]:
+    return case((is_scored(query.label, query.sampling), query.label))
+
+
+def differs_from(
+    detector_id: int, version_id: int, *, is_counted: bool | None = None
+) -> list[ColumnElement[bool]]:
+    """Return the conditions that another version did better or worse at a query.
+
+    Its input was put to that version too, and exactly one of the two is right.  With
+    *is_counted* they are just those that a comparison of the two has gained or lost,
+    or all others.
+    """
+    other = aliased(Query)
+    tests = [
+        other.detector_id == detector_id,
+        other.version_id == version_id,
+        other.input == Query.input,
+        ~other.is_repeat,
+        (other.predicted == Query.label) != (Query.predicted == Query.label),
+    ]
+    if is_counted is not None:
+        # A label counts for both once it is scored of one.
+        scored = or_(
+            is_scored(Query.label, Query.sampling),
+            and_(other.label.is_not(None), is_scored(other.label, other.sampling)),
+        )
+        tests.append(scored if is_counted else ~scored)
+    found = select(literal(1)).select_from(other).where(*tests).correlate(Query)
+    return [
+        Query.input.is_not(None),
+        ~Query.is_repeat,
+        Query.label != UNCLEAR,
+        found.exists(),
+    ]

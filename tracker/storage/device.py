@@ -1,0 +1,99 @@
+"""What the device API keeps of a detector beside what it measures."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, ForeignKey, Text, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.detectors import Detector
+from tracker.storage.dialect import lock
+from tracker.storage.queries import Query
+
+
+class DeviceSettings(Base):
+    """What a program set of a detector; what was not set has no row."""
+
+    __tablename__ = "device_settings"
+
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+    )
+    group_name: Mapped[str] = mapped_column(Name)
+    confidence_threshold: Mapped[float]
+    patience_time: Mapped[float]
+    status: Mapped[str] = mapped_column(Text)
+    escalation_type: Mapped[str] = mapped_column(Text)
+    mode: Mapped[str] = mapped_column(Text)
+    mode_configuration: Mapped[dict[str, Any] | None] = mapped_column(
+        JSON(none_as_null=True)
+    )
+    details: Mapped[str | None] = mapped_column("metadata", Text)
+
+
+class DetectorGroup(Base):
+    """A name under which detectors stand together."""
+
+    __tablename__ = "detector_groups"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(Name, unique=True)
+    created_at: Mapped[datetime]
+
+
+def find_settings(session: Session, detector_id: int) -> DeviceSettings | None:
+    """Return what was set of a detector."""
+    return session.get(DeviceSettings, detector_id)
+
+
+def list_groups(session: Session) -> Sequence[DetectorGroup]:
+    """Return every group, the oldest first."""
+    return session.scalars(select(DetectorGroup).order_by(DetectorGroup.id)).all()
+
+
+def add_group(
+    session: Session, name: str, *, created_at: datetime
+) -> tuple[DetectorGroup, bool]:
+    """Return the group of that name, and whether it was added just now."""
+    lock(session, f"detector group {name}")
+    statement = select(DetectorGroup).where(DetectorGroup.name == name)
+    group = session.scalars(statement).one_or_none()
+    if group is not None:
+        return group, False
+    group = DetectorGroup(name=name, created_at=created_at)
+    session.add(group)
+    session.flush()
+    return group, True
+
+
+def count_answers(
+    session: Session, detector_id: int, *, threshold: float
+) -> Sequence[Any]:
+    """Count the queries of a detector by ``predicted``, ``label`` and ``is_unsure``.
+
+    Each row has the ``number`` of them; they are unsure where the detector gave no
+    confidence of *threshold* or more.
+    """
+    is_unsure = func.coalesce(Query.confidence, 0) < threshold
+    columns = (Query.predicted, Query.label, is_unsure.label("is_unsure"))
+    statement = (
+        select(*columns, func.count().label("number"))
+        .where(Query.detector_id == detector_id)
+        .group_by(*columns)
+    )
+    return session.execute(statement).all()
+
+
+def count_since(
+    session: Session, detector_ids: Sequence[int], *, since: datetime
+) -> dict[int, int]:
+    """Count the queries asked since an instant of each of some detectors."""
+    statement = (
+        select(Query.detector_id, func.count())
+        .where(Query.detector_id.in_(detector_ids), Query.asked_at >= since)
+        .group_by(Query.detector_id)
+    )
+    return {row[0]: row[1] for row in session.execute(statement)}

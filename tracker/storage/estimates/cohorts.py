@@ -1,0 +1,43 @@
+"""When queries were asked, and how long their labels took."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from tracker.storage.base import for_partitions, stream
+from tracker.storage.dialect import day_of
+from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.queries import Query
+
+
+def count_days(
+    session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
+) -> list[tuple[str, str, int, int]]:
+    """Return day, predicted class, queries asked, and how many of them have a label."""
+    day = day_of(session, Query.asked_at).label("day")
+    statement = (
+        select(day, Query.predicted, func.count(), func.count(Query.label_id))
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(Query.asked_at >= since)
+        .group_by(day, Query.predicted)
+    )
+    rows = session.execute(statement)
+    return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
+
+
+def iter_delays(
+    session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
+) -> Iterator[Any]:
+    """Stream ``asked_at``, ``predicted`` and ``labelled_at`` of each first label."""
+    statement = (
+        select(Query.asked_at, Query.predicted, Label.labelled_at)
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(Query.asked_at >= since, Label.replaces_id.is_(None))
+    )
+    return stream(session, statement)

@@ -1,0 +1,286 @@
+"""Running confusion counts, kept by the job."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import CheckConstraint, ForeignKey, func, select
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, for_partitions, stream
+from tracker.storage.detectors import Version
+from tracker.storage.dialect import upsert
+from tracker.storage.estimates.pending import (
+    PendingBatch,
+    batch_of,
+    belongs_to,
+    lies_among,
+    list_pending_batches,
+)
+from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
+from tracker.storage.queries import Query
+from tracker.storage.where import Condition
+from tracker.words import TARGETED, UNCLEAR, UNSTATED
+
+
+class Count(Base):
+    """How many queries of a version have this label and this prediction."""
+
+    __tablename__ = "counts"
+    __table_args__ = (
+        CheckConstraint("number >= 0", name="number"),
+        {"sqlite_with_rowid": False},
+    )
+
+    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id), primary_key=True)
+    label: Mapped[str] = mapped_column(Name, primary_key=True)
+    predicted: Mapped[str] = mapped_column(Name, primary_key=True)
+    is_targeted: Mapped[bool] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(BigId)
+
+
+class Cell(NamedTuple):
+    """A cell of the confusion counts of one version."""
+
+    label: str
+    predicted: str
+    is_targeted: bool
+
+    @classmethod
+    def of(cls, label: str, predicted: str, sampling: str) -> "Cell":
+        """Return the cell that a label counts in."""
+        return cls(label, predicted, sampling == TARGETED)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether its labels count for accuracy."""
+        return self.label != UNCLEAR and not self.is_targeted
+
+
+def read_change(row: Any) -> tuple[Cell | None, Cell | None]:
+    """Return the cells that a label counts in and that it takes a label from.
+
+    None for a repeat, which counts in none, and for the label before the first one.
+    """
+    new = old = None
+    if not row.is_repeat:
+        new = Cell.of(row.label, row.predicted, row.sampling)
+    if row.old_label is not None and not row.old_is_repeat:
+        old = Cell.of(row.old_label, row.predicted, row.old_sampling)
+    return new, old
+
+
+def load_counts(
+    session: Session, version_ids: Iterable[int]
+) -> dict[int, dict[Cell, int]]:
+    """Return the stored counts of each version."""
+    counts: dict[int, dict[Cell, int]] = {version_id: {} for version_id in version_ids}
+    statement = select(Count).where(Count.version_id.in_(counts))
+    for row in session.scalars(statement):
+        cell = Cell(row.label, row.predicted, row.is_targeted)
+        counts[row.version_id][cell] = row.number
+    return counts
+
+
+def store_counts(session: Session, version_id: int, cells: Mapping[Cell, int]) -> None:
+    """Set the stored counts of *cells*, and leave the others as they are."""
+    rows = [
+        {"version_id": version_id, **cell._asdict(), "number": number}
+        for cell, number in cells.items()
+    ]
+    upsert(session, Count, rows)
+
+
+@dataclass(slots=True)
+class VersionCounts:
+    """What was counted of a version, or what waiting labels change in that."""
+
+    cells: dict[Cell, int] = field(default_factory=dict)
+    # Scored labels of which nobody said why their query was chosen.
+    unstated: int = 0
+    # Labelled queries that repeat an input; they are in no cell.
+    repeats: int = 0
+    corrections: int = 0
+    last_label_at: datetime | None = None
+
+    @property
+    def scored(self) -> int:
+        """How many labels count for accuracy."""
+        return sum(number for cell, number in self.cells.items() if cell.is_scored)
+
+    def add(
+        self, label: str, predicted: str, sampling: str, is_repeat: bool, number: int
+    ) -> None:
+        """Count so many labels more of one kind."""
+        if is_repeat:
+            self.repeats += number
+            return
+        cell = Cell.of(label, predicted, sampling)
+        self.cells[cell] = self.cells.get(cell, 0) + number
+        self.unstated += number * is_unstated(label, sampling)
+
+
+def is_unstated(label: str, sampling: str) -> bool:
+    """Return whether a label is scored though nobody said why it was given."""
+    return sampling == UNSTATED and label != UNCLEAR
+
+
+def count_pending_labels(
+    session: Session, detector_id: int
+) -> dict[int, VersionCounts]:
+    """Return what the labels that wait for the job change, by version.
+
+    A label adds one to its cell and takes one from the cell of the label that it
+    replaces.  The database does the counting, because a file of a million labels
+    may be waiting.
+    """
+    changes: dict[int, VersionCounts] = {}
+    batches = list_pending_batches(session, detector_id)
+    if not batches:
+        return changes
+    for is_old in (False, True):
+        shown = aliased(Label) if is_old else Label
+        columns = (
+            Query.version_id,
+            shown.label,
+            Query.predicted,
+            shown.sampling,
+            shown.is_repeat,
+        )
+        statement = (
+            select(
+                *columns,
+                func.count(),
+                func.count().filter(~Label.is_repeat),
+                func.max(Label.created_at),
+            )
+            .select_from(PendingBatch)
+            .join(Label, belongs_to(Label.id))
+            .join(Query, is_of_query())
+            .where(PendingBatch.detector_id == detector_id)
+            .where(for_partitions(Label.detector_id == detector_id))
+            .where(lies_among(Label.id, batches))
+            .group_by(*columns)
+        )
+        if is_old:
+            statement = statement.join(shown, is_replaced(shown))
+        rows: Iterable[Any] = session.execute(statement)
+        for version_id, label, predicted, sampling, is_repeat, *rest in rows:
+            number, counted, at = rest
+            sign = -1 if is_old else 1
+            found = changes.setdefault(version_id, VersionCounts())
+            found.add(label, predicted, sampling, is_repeat, sign * number)
+            found.corrections += counted * is_old
+            found.last_label_at = max(found.last_label_at or at, at)
+    return changes
+
+
+def find_newest_scored(session: Session, detector_id: int) -> int | None:
+    """Return the newest version with a scored label, be it folded in or waiting."""
+    waiting = count_pending_labels(session, detector_id)
+    stored = load_counts(session, waiting)
+    found = [
+        version_id
+        for version_id, change in waiting.items()
+        if any(
+            cell.is_scored
+            and stored[version_id].get(cell, 0) + change.cells.get(cell, 0) > 0
+            for cell in {*stored[version_id], *change.cells}
+        )
+    ]
+    statement = (
+        select(Count.version_id)
+        .join(Version, Version.id == Count.version_id)
+        .where(Version.detector_id == detector_id, Count.version_id.not_in(waiting))
+        .where(Count.label != UNCLEAR, ~Count.is_targeted, Count.number > 0)
+        .order_by(Count.version_id.desc())
+        .limit(1)
+    )
+    return max([*found, *session.scalars(statement)], default=None)
+
+
+def count_pending_queries(
+    session: Session, detector_id: int, batches: Sequence[int]
+) -> dict[int, int]:
+    """Count the queries of pending *batches*, all up to the last one, by version."""
+    statement = (
+        select(Query.version_id, func.count())
+        .select_from(PendingBatch)
+        .join(Query, belongs_to(Query.id))
+        .where(PendingBatch.detector_id == detector_id)
+        .where(PendingBatch.id <= batches[-1])
+        .where(for_partitions(Query.detector_id == detector_id))
+        .where(lies_among(Query.id, batches))
+        .group_by(Query.version_id)
+    )
+    return dict(session.execute(statement).all())
+
+
+def iter_pending_metadata(
+    session: Session, detector_id: int, batches: Sequence[int]
+) -> Generator[Any]:
+    """Stream version and metadata of the queries of pending *batches*, in order."""
+    statement = (
+        select(Query.version_id, Query.details)
+        .select_from(PendingBatch)
+        .join(Query, belongs_to(Query.id))
+        .where(PendingBatch.detector_id == detector_id)
+        .where(PendingBatch.id <= batches[-1])
+        .where(for_partitions(Query.detector_id == detector_id))
+        .where(lies_among(Query.id, batches))
+        .order_by(Query.id)
+    )
+    return stream(session, statement)
+
+
+def iter_counted_metadata(session: Session, detector_id: int) -> Generator[Any]:
+    """Stream version and metadata of the queries that no longer wait, in order."""
+    pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
+    statement = (
+        select(Query.version_id, Query.details)
+        .where(Query.detector_id == detector_id)
+        .where(batch_of(Query.id).not_in(pending))
+        .order_by(Query.id)
+    )
+    return stream(session, statement)
+
+
+def count_window(
+    session: Session,
+    detector_id: int,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    where: Sequence[Condition] = (),
+) -> dict[int, VersionCounts]:
+    """Count the labelled queries asked at or after *since* and before *until*.
+
+    Of those the ones for which all of *where* holds.
+
+    Without either it is the recount of everything that ``recompute --all`` holds
+    against the running counts.
+    """
+    columns = (
+        Query.version_id,
+        Query.label,
+        Query.predicted,
+        Query.sampling,
+        Query.is_repeat,
+    )
+    statement = (
+        select(*columns, func.count())
+        .where(Query.detector_id == detector_id, Query.label.is_not(None))
+        .group_by(*columns)
+    )
+    if since is not None:
+        statement = statement.where(Query.asked_at >= since)
+    if until is not None:
+        statement = statement.where(Query.asked_at < until)
+    statement = statement.where(*(one.test(session) for one in where))
+    counts: dict[int, VersionCounts] = {}
+    rows: Iterable[Any] = session.execute(statement)
+    for version_id, label, predicted, sampling, is_repeat, number in rows:
+        found = counts.setdefault(version_id, VersionCounts())
+        found.add(label, predicted, sampling, is_repeat, number)
+    return counts

@@ -1,0 +1,151 @@
+"""Pending work: one row for each batch that the job has not folded in yet.
+
+A *batch* is everything that one request or one imported file added.  Its number
+leads the ids of its queries and labels (id = batch x 2**24 + position), so that
+one allocation serves a whole file, rows of a batch lie side by side, and the job
+finds them by a range of primary keys.
+
+The row is written in the transaction of the batch.  Whenever that commits, early
+or late, the row becomes visible together with the labels; a watermark on ids or
+times would miss a transaction that commits late.  The job deletes the row in the
+transaction that folds the batch into the running counts.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    ForeignKey,
+    Index,
+    delete,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId
+from tracker.storage.detectors import Detector
+from tracker.storage.hiding import BATCH_BITS
+
+BATCH_LIMIT = 1 << BATCH_BITS
+
+
+class PendingBatch(Base):
+    """A batch that the job has not folded in yet."""
+
+    __tablename__ = "pending_batches"
+    __table_args__ = (
+        Index(None, "detector_id", "id"),
+        # An id that is used twice would give two labels one id.
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    created_at: Mapped[datetime]
+
+
+_ADD = insert(PendingBatch.__table__)  # type: ignore[arg-type]
+
+
+def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
+    """Add a pending batch and return its number."""
+    values = {"detector_id": detector_id, "created_at": created_at}
+    key = session.connection().execute(_ADD, values).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def draw_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
+    """Return the number of a batch that is not pending yet."""
+    batch = add_batch(session, detector_id, created_at=created_at)
+    delete_batches(session, [batch])
+    return batch
+
+
+def make_pending(
+    session: Session, batch: int, detector_id: int, *, created_at: datetime
+) -> None:
+    """Let the job fold in a batch that was drawn; once, with what is to be folded."""
+    values = {"id": batch, "detector_id": detector_id, "created_at": created_at}
+    session.connection().execute(_ADD, values)
+
+
+def first_id(batch: int) -> int:
+    """Return the id of the first row of *batch*; the others follow on it."""
+    return batch << BATCH_BITS
+
+
+def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
+    """Return the number of the batch that an id *column* was given out by."""
+    return column // BATCH_LIMIT
+
+
+def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
+    """Return the condition that an id *column* lies in a pending batch's range."""
+    first = PendingBatch.id * BATCH_LIMIT
+    return column.between(first, first + (BATCH_LIMIT - 1))
+
+
+def lies_among(
+    column: InstrumentedAttribute[int], batches: Sequence[int]
+) -> ColumnElement[bool]:
+    """Return the condition that an id *column* lies between the ends of *batches*.
+
+    It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
+    batch holds a ninth of the table, and without this would go through all of it.
+    """
+    return column.between(first_id(batches[0]), first_id(batches[-1] + 1) - 1)
+
+
+def list_pending_detectors(session: Session) -> Sequence[int]:
+    """Return the ids of the detectors with pending work, longest waiting first."""
+    seen: dict[int, None] = {}
+    statement = select(PendingBatch.detector_id).order_by(PendingBatch.id)
+    for detector_id in session.scalars(statement):
+        seen.setdefault(detector_id)
+    return list(seen)
+
+
+def list_pending_batches(
+    session: Session, detector_id: int, *, limit: int | None = None
+) -> Sequence[int]:
+    """Return the numbers of a detector's pending batches, in order."""
+    statement = (
+        select(PendingBatch.id)
+        .where(PendingBatch.detector_id == detector_id)
+        .order_by(PendingBatch.id)
+        .limit(limit)
+    )
+    return session.scalars(statement).all()
+
+
+def advance_revision(session: Session, detector_id: int, *, seen: int) -> bool:
+    """Claim the next revision of a detector, unless another worker was faster.
+
+    A worker reads, computes without any lock, and then claims the revision after
+    the one it had *seen*.  False means that what it computed is out of date and
+    must be thrown away.  A worker that was paused for an hour, or one whose
+    twin has done the work already, therefore does no harm.
+    """
+    result = session.execute(
+        update(Detector)
+        .where(Detector.id == detector_id, Detector.revision == seen)
+        .values(revision=seen + 1)
+    )
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
+
+
+def delete_batches(session: Session, batches: Sequence[int]) -> int:
+    """Delete batches that are folded in, and return how many were still there."""
+    deleted = 0
+    for start in range(0, len(batches), 500):
+        chunk = batches[start : start + 500]
+        result = session.execute(delete(PendingBatch).where(PendingBatch.id.in_(chunk)))
+        assert isinstance(result, CursorResult)
+        deleted += result.rowcount
+    return deleted

@@ -1,0 +1,143 @@
+"""Counting labels as they were known at an instant, or only the last of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.base import for_partitions
+from tracker.storage.estimates.counts import VersionCounts
+from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.queries import Query
+from tracker.storage.where import Condition
+from tracker.words import is_scored
+
+
+def count_known(  # noqa: PLR0913 - one argument for each filter.
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    *,
+    known_at: datetime | None = None,
+    last: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    where: Sequence[Condition] = (),
+) -> VersionCounts:
+    """Count the labels that were current at *known_at*, now unless given.
+
+    With *last* only so many scored ones, those that came last.  It reads the labels
+    themselves, so many of them or all.
+    """
+    statement = (
+        select(
+            Label.id,
+            Label.label,
+            Query.predicted,
+            Label.sampling,
+            Label.is_repeat,
+            Label.created_at,
+        )
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(_is_current(known_at))
+        .where(*(one.test(session) for one in where))
+    )
+    if since is not None:
+        statement = statement.where(Query.asked_at >= since)
+    if until is not None:
+        statement = statement.where(Query.asked_at < until)
+    if last is not None:
+        scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
+        statement = statement.where(scored).order_by(Label.id.desc()).limit(last)
+    rows = statement.subquery()
+    kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
+    counts = VersionCounts()
+    counted = select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
+    for label, predicted, sampling, is_repeat, number, at in session.execute(counted):
+        counts.add(label, predicted, sampling, is_repeat, number)
+        counts.last_label_at = max(counts.last_label_at or at, at)
+    if last is None:
+        counts.corrections = _count_corrections(
+            session, detector_id, version_ids, known_at
+        )
+    return counts
+
+
+def list_newest_scored(
+    session: Session, detector_id: int, version_id: int, *, limit: int
+) -> Sequence[Any]:
+    """Return the scored labels that came last, the newest first.
+
+    Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
+    """
+    statement = (
+        select(Label.label, Query.predicted, Query.asked_at)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(_is_current(None), is_scored(Label.label, Label.sampling))
+        .where(~Label.is_repeat)
+        .order_by(Label.id.desc())
+        .limit(limit)
+    )
+    return session.execute(statement).all()
+
+
+def list_corrections(
+    session: Session, detector_id: int, version_id: int, *, limit: int
+) -> Sequence[Any]:
+    """Return the labels that replaced another class, the newest first.
+
+    Each row has ``label``, the class ``before`` it and ``created_at``.
+    """
+    replaced = aliased(Label)
+    statement = (
+        select(Label.label, replaced.label.label("before"), Label.created_at)
+        .join(Query, is_of_query())
+        .join(replaced, replaced.id == Label.replaces_id)
+        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(for_partitions(replaced.detector_id == detector_id))
+        .where(Label.replaces_id.is_not(None), replaced.label != Label.label)
+        .order_by(Label.id.desc())
+        .limit(limit)
+    )
+    return session.execute(statement).all()
+
+
+def _is_current(known_at: datetime | None) -> ColumnElement[bool]:
+    if known_at is None:
+        return Query.label_id == Label.id
+    newer = aliased(Label)
+    replaced = (
+        select(newer.id)
+        .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
+        .where(for_partitions(newer.detector_id == Label.detector_id))
+        .where(newer.created_at <= known_at)
+        .exists()
+    )
+    return and_(Label.created_at <= known_at, ~replaced)
+
+
+def _count_corrections(
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    known_at: datetime | None,
+) -> int:
+    statement = (
+        select(func.count())
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(Label.replaces_id.is_not(None))
+    )
+    if known_at is not None:
+        statement = statement.where(Label.created_at <= known_at)
+    return session.scalar(statement) or 0

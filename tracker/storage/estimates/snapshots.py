@@ -1,0 +1,231 @@
+"""Snapshots: the estimates as stored at a moment; append-only."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Select,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    insert,
+    select,
+    tuple_,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, insert_rows, stream
+from tracker.storage.detectors import Version
+from tracker.storage.operations.job_runs import JobRun
+
+BALANCED = 0
+
+
+class Snapshot(Base):
+    """One version's estimate as it stood after some number of labels."""
+
+    __tablename__ = "snapshots"
+    __table_args__ = (
+        # Two workers that fold the same labels stumble over this one, should
+        # everything else have failed.
+        UniqueConstraint("version_id", "sequence"),
+        Index(None, "version_id", "kind", "sequence"),
+        CheckConstraint("kind IN ('checkpoint', 'run')", name="kind"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
+    # Order within a version; a clock may be set back, this never is.
+    sequence: Mapped[int] = mapped_column(BigId)
+    kind: Mapped[str] = mapped_column(Text)
+    computed_at: Mapped[datetime]
+    job_run_id: Mapped[int] = mapped_column(ForeignKey(JobRun.id))
+    confidence_level: Mapped[float]
+    # Scored labels: neither unclear nor targeted.
+    labels: Mapped[int] = mapped_column(BigId)
+    unclear: Mapped[int] = mapped_column(BigId)
+    targeted_left_out: Mapped[int] = mapped_column(BigId)
+
+
+class SnapshotInterval(Base):
+    """One row of a snapshot: a class, or the balanced accuracy."""
+
+    __tablename__ = "snapshot_intervals"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    snapshot_id: Mapped[int] = mapped_column(ForeignKey(Snapshot.id), primary_key=True)
+    method: Mapped[str] = mapped_column(Text, primary_key=True)
+    # 0 for balanced, then the classes of the detector in their order from 1.
+    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    correct: Mapped[int] = mapped_column(BigId)
+    labelled: Mapped[int] = mapped_column(BigId)
+    accuracy: Mapped[float | None]
+    low: Mapped[float]
+    high: Mapped[float]
+    # Of the method, which may have been made narrower since.
+    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
+
+
+def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """Insert snapshots and return their ids in the same order."""
+    statement = insert(Snapshot).returning(Snapshot.id, sort_by_parameter_order=True)
+    return list(session.scalars(statement, rows))
+
+
+def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows of snapshots."""
+    insert_rows(session, SnapshotInterval, rows)
+
+
+def list_checkpoints(
+    session: Session, version_id: int, *, by: datetime | None = None
+) -> Sequence[Any]:
+    """Return ``id`` and ``labels`` of every checkpoint of a version, in order.
+
+    Or those that were stored *by* an instant.  However often the job ran, a million
+    labels have about a thousand of them.
+    """
+    statement = (
+        select(Snapshot.id, Snapshot.labels)
+        .where(Snapshot.version_id == version_id, Snapshot.kind == "checkpoint")
+        .order_by(Snapshot.sequence)
+    )
+    if by is not None:
+        statement = statement.where(Snapshot.computed_at <= by)
+    return session.execute(statement).all()
+
+
+def find_newest_snapshot(
+    session: Session, version_id: int, *, by: datetime | None = None
+) -> Snapshot | None:
+    """Return the last snapshot of a version, or the last *by* an instant."""
+    statement = (
+        select(Snapshot)
+        .where(Snapshot.version_id == version_id)
+        .order_by(Snapshot.sequence.desc())
+        .limit(1)
+    )
+    if by is not None:
+        statement = statement.where(Snapshot.computed_at <= by)
+    return session.scalars(statement).one_or_none()
+
+
+def list_snapshots(
+    session: Session,
+    version_id: int,
+    *,
+    beyond: int | None = None,
+    is_oldest_first: bool = False,
+    limit: int,
+) -> Sequence[Snapshot]:
+    """Return snapshots of a version, the newest first unless told otherwise.
+
+    With *beyond* they begin after the one of that sequence, whichever way they go.
+    """
+    sequence = Snapshot.sequence
+    statement = select(Snapshot).where(Snapshot.version_id == version_id)
+    if beyond is not None:
+        statement = statement.where(
+            sequence > beyond if is_oldest_first else sequence < beyond
+        )
+    order = sequence.asc() if is_oldest_first else sequence.desc()
+    return session.scalars(statement.order_by(order).limit(limit)).all()
+
+
+def list_newest_intervals(
+    session: Session, *, version_ids: Collection[int] | None = None
+) -> Sequence[Any]:
+    """Return the rows of the newest snapshot of every version, or of some of them.
+
+    Each has the columns of a row of the history, ``detector_id`` and the name of the
+    ``version``.
+    """
+    statement = (
+        _rows()
+        .add_columns(Version.detector_id, Version.name.label("version"))
+        .join(Version, Version.id == Snapshot.version_id)
+        .where(Snapshot.sequence == Version.sequence)
+        .order_by(
+            Snapshot.version_id, SnapshotInterval.method, SnapshotInterval.position
+        )
+    )
+    if version_ids is not None:
+        statement = statement.where(Version.id.in_(version_ids))
+    return session.execute(statement).all()
+
+
+def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
+    session: Session,
+    version_ids: Sequence[int],
+    *,
+    method: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    after: tuple[int, int] | None = None,
+) -> Iterator[Any]:
+    """Stream the rows of the history, in order, computed within a time window.
+
+    With *after* it begins behind the snapshot of that version and sequence.
+    """
+    statement = (
+        _rows()
+        .where(Snapshot.version_id.in_(version_ids))
+        .order_by(
+            Snapshot.version_id,
+            Snapshot.sequence,
+            SnapshotInterval.method,
+            SnapshotInterval.position,
+        )
+    )
+    if method is not None:
+        statement = statement.where(SnapshotInterval.method == method)
+    if since is not None:
+        statement = statement.where(Snapshot.computed_at >= since)
+    if until is not None:
+        statement = statement.where(Snapshot.computed_at < until)
+    if after is not None:
+        place = tuple_(Snapshot.version_id, Snapshot.sequence)
+        statement = statement.where(place > after)
+    return stream(session, statement)
+
+
+def list_intervals_of(
+    session: Session,
+    snapshot_ids: Sequence[int],
+    *,
+    method: str,
+    positions: Sequence[int] | None = None,
+) -> Sequence[Any]:
+    """Return the rows of these snapshots, in order."""
+    statement = (
+        _rows()
+        .where(Snapshot.id.in_(snapshot_ids), SnapshotInterval.method == method)
+        .order_by(Snapshot.sequence, SnapshotInterval.position)
+    )
+    if positions is not None:
+        statement = statement.where(SnapshotInterval.position.in_(positions))
+    return session.execute(statement).all()
+
+
+def _rows() -> Select[*tuple[Any, ...]]:
+    return select(
+        Snapshot.version_id,
+        Snapshot.sequence,
+        Snapshot.kind,
+        Snapshot.computed_at,
+        Snapshot.confidence_level,
+        Snapshot.labels,
+        SnapshotInterval.method,
+        SnapshotInterval.position,
+        SnapshotInterval.correct,
+        SnapshotInterval.labelled,
+        SnapshotInterval.accuracy,
+        SnapshotInterval.low,
+        SnapshotInterval.high,
+        SnapshotInterval.formula,
+    ).join(SnapshotInterval, SnapshotInterval.snapshot_id == Snapshot.id)

@@ -1,0 +1,135 @@
+"""The file of an import, in pieces that any process on any machine can read."""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO
+
+from sqlalchemy import ForeignKey, LargeBinary, delete, func, insert, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base
+from tracker.storage.imports.files import FileImport
+
+PIECE_BYTES = 2**20
+
+
+class ImportPiece(Base):
+    """A part of a file; all but the last are as large as can be."""
+
+    __tablename__ = "import_pieces"
+
+    import_id: Mapped[int] = mapped_column(
+        ForeignKey(FileImport.id), primary_key=True, autoincrement=False
+    )
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+def add_pieces(session: Session, import_id: int, *files: BinaryIO) -> int:
+    """Store *files* as one, a piece at a time, and return its size."""
+    size = 0
+    for position, content in enumerate(cut_pieces(*files)):
+        add_piece(session, import_id, position, content)
+        size += len(content)
+    return size
+
+
+def add_piece(session: Session, import_id: int, position: int, content: bytes) -> None:
+    """Store the next part of a file."""
+    row = {"import_id": import_id, "position": position, "content": content}
+    session.execute(insert(ImportPiece), row)
+
+
+def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
+    """Yield *files*, each from its beginning, as the pieces of one."""
+    held = b""
+    for file in files:
+        file.seek(0)
+        while content := file.read(PIECE_BYTES - len(held)):
+            held += content
+            if len(held) == PIECE_BYTES:
+                yield held
+                held = b""
+    if held:
+        yield held
+
+
+def measure_pieces(session: Session, import_id: int) -> int:
+    """Return how many bytes of a file are there."""
+    statement = select(func.coalesce(func.sum(func.length(ImportPiece.content)), 0))
+    found = session.scalar(statement.where(ImportPiece.import_id == import_id))
+    return int(found or 0)
+
+
+def delete_pieces(session: Session, import_id: int) -> None:
+    """Delete the file of an import."""
+    session.execute(delete(ImportPiece).where(ImportPiece.import_id == import_id))
+
+
+def delete_some_pieces(session: Session, import_id: int, *, limit: int) -> bool:
+    """Delete so many parts of a file; False if there was none."""
+    mine = ImportPiece.import_id == import_id
+    some = select(ImportPiece.position).where(mine).limit(limit)
+    statement = delete(ImportPiece).where(mine, ImportPiece.position.in_(some))
+    result: Any = session.execute(
+        statement, execution_options={"synchronize_session": False}
+    )
+    return bool(result.rowcount)
+
+
+class PieceFile(io.RawIOBase):
+    """The file of an import, read in transactions that *reads* opens, by the piece."""
+
+    def __init__(
+        self,
+        reads: Callable[[], AbstractContextManager[Session]],
+        import_id: int,
+        size: int,
+    ) -> None:
+        """Open the first *size* bytes of the file."""
+        super().__init__()
+        self._reads = reads
+        self._import_id = import_id
+        self._size = size
+        self._place = 0
+        self._held: tuple[int, bytes] = (-1, b"")
+        # How much was read in all; some formats are not read from front to back.
+        self.bytes_read = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be read from any place on."""
+        return True
+
+    def tell(self) -> int:
+        """Return the place of the next byte."""
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go on reading from another place."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
+        self._place = max(0, start[whence] + offset)
+        return self._place
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes, at most to the end of a piece."""
+        position, offset = divmod(self._place, PIECE_BYTES)
+        if self._held[0] != position:
+            self._held = (position, self._load(position))
+        left = max(0, self._size - self._place)
+        found = self._held[1][offset : offset + min(len(buffer), left)]
+        buffer[: len(found)] = found
+        self._place += len(found)
+        self.bytes_read += len(found)
+        return len(found)
+
+    def _load(self, position: int) -> bytes:
+        statement = select(ImportPiece.content).where(
+            ImportPiece.import_id == self._import_id, ImportPiece.position == position
+        )
+        with self._reads() as session:
+            return session.scalar(statement) or b""

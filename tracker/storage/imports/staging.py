@@ -1,0 +1,190 @@
+"""Imports into SQLite that have not ended: their batches, hidden until they do.
+
+SQLite has one writer at a time, so an import that wrote all of its rows in one
+transaction would keep everybody else waiting for as long as it takes.  It therefore
+writes in pieces, each a transaction of its own, into batches that are *staged*: no
+other connection is shown their rows (see storage/hiding.py).  The last transaction
+shows them, by deleting a row here, whatever their number.
+
+The import holds its batches by a lease, which each piece renews.  Where it has run
+out, the worker gives them up and deletes their rows; a writer who is late finds that
+they are given up, and writes no more.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import CursorResult, ForeignKey, delete, select, update
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.pending import (
+    draw_batch,
+    first_id,
+    make_pending,
+)
+from tracker.storage.labelling.labels import Label
+from tracker.storage.operations.leases import is_held
+from tracker.storage.queries import Query
+
+# A piece takes far less; those who wait to write do not wait so long for their turn.
+_LEASE = timedelta(seconds=60)
+_IN_PLACE = {"synchronize_session": False}
+
+
+class StagedBatch(Base):
+    """A batch that is hidden."""
+
+    __tablename__ = "staged_batches"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    # The first batch of the same import.
+    owner_id: Mapped[int] = mapped_column(BigId)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    # The row of an import in the background.
+    import_id: Mapped[int | None] = mapped_column(BigId)
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    is_given_up: Mapped[bool]
+
+
+class StagedVersion(Base):
+    """A version that is hidden, because an import brought it."""
+
+    __tablename__ = "staged_versions"
+
+    version_id: Mapped[int] = mapped_column(
+        ForeignKey(Version.id), primary_key=True, autoincrement=False
+    )
+    owner_id: Mapped[int] = mapped_column(BigId)
+
+
+def stage_batch(
+    session: Session,
+    detector_id: int,
+    *,
+    owner_id: int | None,
+    import_id: int | None,
+    at: datetime,
+) -> int:
+    """Return the number of a new batch that is hidden, its own owner if None is."""
+    batch = draw_batch(session, detector_id, created_at=at)
+    session.add(
+        StagedBatch(
+            id=batch,
+            owner_id=batch if owner_id is None else owner_id,
+            detector_id=detector_id,
+            import_id=import_id,
+            since=at,
+            until=at + _LEASE,
+            is_given_up=False,
+        )
+    )
+    session.flush()
+    return batch
+
+
+def stage_versions(session: Session, version_ids: Iterable[int], owner_id: int) -> None:
+    """Hide versions that were added just now."""
+    session.add_all(StagedVersion(version_id=v, owner_id=owner_id) for v in version_ids)
+    session.flush()
+
+
+def renew_batches(session: Session, owner_id: int, *, at: datetime) -> bool:
+    """Hold batches for longer; False if they were given up."""
+    statement = update(StagedBatch).where(*_are_of(owner_id))
+    return _count(session, statement.values(since=at, until=at + _LEASE)) > 0
+
+
+def show_batches(
+    session: Session, owner_id: int, version_ids: Collection[int], *, at: datetime
+) -> bool:
+    """Show what an import wrote and used, and let the job fold it; False if given up.
+
+    Whatever it wrote can be seen once the caller's transaction is committed.
+    """
+    found = session.execute(
+        delete(StagedBatch)
+        .where(*_are_of(owner_id))
+        .returning(StagedBatch.id, StagedBatch.detector_id),
+        execution_options=_IN_PLACE,
+    ).all()
+    for batch, detector_id in sorted(found):
+        make_pending(session, batch, detector_id, created_at=at)
+    shown = delete(StagedVersion).where(StagedVersion.version_id.in_(version_ids))
+    _count(session, shown)
+    return bool(found)
+
+
+def _are_of(owner_id: int) -> tuple[Any, ...]:
+    return StagedBatch.owner_id == owner_id, ~StagedBatch.is_given_up
+
+
+def give_up_batches(session: Session, owner_id: int) -> bool:
+    """Let nothing more be written into the batches of an import; False if it ended."""
+    statement = update(StagedBatch).where(StagedBatch.owner_id == owner_id)
+    return _count(session, statement.values(is_given_up=True)) > 0
+
+
+def find_staged(session: Session, batches: Collection[int]) -> set[int]:
+    """Return the owners of those of *batches* that are hidden."""
+    statement = select(StagedBatch.owner_id).where(StagedBatch.id.in_(batches))
+    return set(session.scalars(statement))
+
+
+def has_staged(session: Session) -> bool:
+    """Return whether anything is hidden."""
+    return session.scalars(select(StagedBatch.id).limit(1)).first() is not None
+
+
+def list_ended(
+    session: Session, *, at: datetime, import_id: int | None = None
+) -> list[int]:
+    """Return the owners whose lease has run out, and those of the import *import_id*.
+
+    An import that is taken up again begins from the start.
+    """
+    is_over = StagedBatch.is_given_up | ~is_held(
+        StagedBatch.since, StagedBatch.until, at
+    )
+    if import_id is not None:
+        is_over |= StagedBatch.import_id == import_id
+    found = session.scalars(select(StagedBatch.owner_id).where(is_over).distinct())
+    return sorted(found)
+
+
+def delete_staged(session: Session, owner_id: int, *, limit: int) -> bool:
+    """Delete some of the rows of batches that were given up; False once none is left.
+
+    The session must be one that is shown everything.
+    """
+    batches = session.scalars(
+        select(StagedBatch.id).where(StagedBatch.owner_id == owner_id)
+    ).all()
+    for batch in batches:
+        first = first_id(batch)
+        for rows_of in (Label, Query):
+            # As an expression, a limit in DELETE being no matter of course in SQLite.
+            some = (
+                select(rows_of.id)
+                .where(rows_of.id.between(first, first_id(batch + 1) - 1))
+                .limit(limit)
+            )
+            if _count(session, delete(rows_of).where(rows_of.id.in_(some))):
+                return True
+    mine = StagedVersion.owner_id == owner_id
+    brought = session.scalars(select(StagedVersion.version_id).where(mine)).all()
+    _count(session, delete(StagedVersion).where(mine))
+    # Another import may have used the version too.
+    is_used = select(Query.id).where(Query.version_id == Version.id).exists()
+    _count(session, delete(Version).where(Version.id.in_(brought), ~is_used))
+    _count(session, delete(StagedBatch).where(StagedBatch.owner_id == owner_id))
+    return False
+
+
+def _count(session: Session, statement: Any) -> int:
+    result = session.execute(statement, execution_options=_IN_PLACE)
+    assert isinstance(result, CursorResult)
+    return int(result.rowcount)

@@ -1,0 +1,1 @@
+"""Who labels what next, the labels, audits."""

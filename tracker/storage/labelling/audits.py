@@ -1,0 +1,221 @@
+"""Audits: their sets, rounds and draws.  The log of who did what is in `audit`."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    UniqueConstraint,
+    select,
+    text,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    insert_columns,
+    stream,
+)
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.queries import Query
+from tracker.storage.where import Condition
+
+_KNOWN = text("known_from IS NOT NULL")
+_IN_PLACE = {"synchronize_session": False}
+
+
+def of_query() -> ForeignKeyConstraint:
+    """Return the constraint that a row is of a query of the same detector."""
+    return ForeignKeyConstraint(
+        ["query_id", "detector_id"], [Query.id, Query.detector_id]
+    )
+
+
+class Audit(Base):
+    """A fixed set of queries, and what is asked about it."""
+
+    __tablename__ = "audits"
+    __table_args__ = (
+        UniqueConstraint("detector_id", "name"),
+        Index(None, "detector_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    name: Mapped[str] = mapped_column(Name)
+    since: Mapped[datetime | None]
+    until: Mapped[datetime | None]
+    where: Mapped[list[str]] = mapped_column(JSON)
+    # A class; None is the balanced accuracy.
+    aim: Mapped[str | None] = mapped_column(Name)
+    half_width: Mapped[float | None]
+    target: Mapped[float | None]
+    confidence_level: Mapped[float]
+    # As they were when the audit began; one that is added later is none of its own.
+    classes: Mapped[list[str]] = mapped_column(JSON)
+    # Who knows it knows what is drawn next; it is told when the audit is closed.
+    secret: Mapped[str] = mapped_column(Text)
+    strata: Mapped[dict[str, list[int]]] = mapped_column(JSON)
+    queries: Mapped[int] = mapped_column(BigId)
+    labels_expected: Mapped[int] = mapped_column(BigId)
+    labels_at_random: Mapped[int] = mapped_column(BigId)
+    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    # Nothing is drawn from then on, until it is resumed.
+    paused_at: Mapped[datetime | None]
+    closed_at: Mapped[datetime | None]
+    # What it said when it was closed, as JSON; it never changes again.
+    result: Mapped[str | None] = mapped_column(Text)
+
+
+class AuditExtension(Base):
+    """A narrower aim that was set while the audit went on."""
+
+    __tablename__ = "audit_extensions"
+
+    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    half_width_before: Mapped[float]
+    half_width: Mapped[float]
+    # How many draws had a label by then.
+    labels: Mapped[int] = mapped_column(BigId)
+    extended_by: Mapped[str] = mapped_column(Text)
+    extended_at: Mapped[datetime]
+
+
+class AuditItem(Base):
+    """A query of the set, in the order in which its stratum is drawn."""
+
+    __tablename__ = "audit_items"
+    __table_args__ = (
+        of_query(),
+        Index(None, "query_id"),
+        Index(
+            "ix_audit_items_audit_id_known",
+            "audit_id",
+            "known_from",
+            sqlite_where=_KNOWN,
+            postgresql_where=_KNOWN,
+        ),
+        {"sqlite_with_rowid": False},
+    )
+
+    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
+    stratum: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    rank: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId)
+    # The round from which on its label counts without a draw.
+    known_from: Mapped[int | None]
+
+
+class AuditRound(Base):
+    """What was written down before the first draw of a round."""
+
+    __tablename__ = "audit_rounds"
+
+    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    frozen: Mapped[str] = mapped_column(Text)
+    # What stood when it began, which saves computing it again, and of which labels.
+    standing: Mapped[str | None] = mapped_column(Text)
+    digest: Mapped[str | None] = mapped_column(Text)
+    began_at: Mapped[datetime]
+
+
+def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
+    session: Session,
+    detector_id: int,
+    *,
+    version_id: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    where: Sequence[Condition],
+) -> Iterator[Any]:
+    """Stream the queries of a set: id, predicted, confidence and label."""
+    conditions = [Query.detector_id == detector_id]
+    if version_id is not None:
+        conditions.append(Query.version_id == version_id)
+    if since is not None:
+        conditions.append(Query.asked_at >= since)
+    if until is not None:
+        conditions.append(Query.asked_at < until)
+    conditions += [condition.test(session) for condition in where]
+    statement = select(Query.id, Query.predicted, Query.confidence, Query.label).where(
+        *conditions
+    )
+    return stream(session, statement.order_by(Query.id), rows=20_000)
+
+
+def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
+    """Insert the items of an audit, given as columns."""
+    insert_columns(session, AuditItem, columns)
+
+
+def find_audit(session: Session, audit_id: int) -> Audit | None:
+    """Return an audit."""
+    return session.get(Audit, audit_id)
+
+
+def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit | None:
+    """Return the audit of a detector that has this name."""
+    statement = select(Audit).where(
+        Audit.detector_id == detector_id, Audit.name == name
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def lock_audit(session: Session, audit_id: int) -> Audit:
+    """Return an audit from which nobody else draws before this transaction ends."""
+    statement = select(Audit).where(Audit.id == audit_id).with_for_update()
+    statement = statement.execution_options(populate_existing=True)
+    return session.scalars(statement).one()
+
+
+def list_audits(
+    session: Session, detector_id: int, *, before: int | None = None, limit: int | None
+) -> Sequence[Audit]:
+    """Return the audits of a detector, the newest first."""
+    statement = select(Audit).where(Audit.detector_id == detector_id)
+    if before is not None:
+        statement = statement.where(Audit.id < before)
+    return session.scalars(statement.order_by(Audit.id.desc()).limit(limit)).all()
+
+
+def list_extensions(session: Session, audit_id: int) -> Sequence[AuditExtension]:
+    """Return the extensions of an audit in their order."""
+    statement = select(AuditExtension).where(AuditExtension.audit_id == audit_id)
+    return session.scalars(statement.order_by(AuditExtension.number)).all()
+
+
+def list_rounds(session: Session, audit_id: int) -> Sequence[AuditRound]:
+    """Return the rounds of an audit in their order."""
+    statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
+    return session.scalars(statement.order_by(AuditRound.number)).all()
+
+
+def get_last_round(session: Session, audit_id: int) -> AuditRound:
+    """Return the latest round of an audit."""
+    statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
+    statement = statement.order_by(AuditRound.number.desc()).limit(1)
+    return session.scalars(statement).one()
+
+
+def is_awaited(session: Session, query_id: int) -> bool:
+    """Return whether a query belongs to an audit that is not closed."""
+    statement = (
+        select(AuditItem.query_id)
+        .join(Audit, Audit.id == AuditItem.audit_id)
+        .where(AuditItem.query_id == query_id, Audit.closed_at.is_(None))
+        .limit(1)
+    )
+    return session.scalar(statement) is not None

@@ -1,0 +1,222 @@
+"""Gold queries, whose answer is known, and what people answered to them.
+
+A gold query has no label: what people answer stands here, and nothing scores it.
+While a query is gold its rank in the audit queue is below 0, so that it waits in no
+queue; it is mixed in.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    delete,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, for_partitions
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.queries import Query
+
+_IN_PLACE = {"synchronize_session": False}
+# So far below those that wait stands what had no place in the audit queue.
+_UNRANKED = -2.0
+
+
+class Gold(Base):
+    """A query whose answer is known."""
+
+    __tablename__ = "golds"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["query_id", "detector_id"], [Query.id, Query.detector_id]
+        ),
+        Index(None, "detector_id"),
+    )
+
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId)
+    label: Mapped[str] = mapped_column(Name)
+    marked_by: Mapped[str] = mapped_column(Name)
+    marked_at: Mapped[datetime]
+
+
+class GoldAnswer(Base):
+    """What one person answered to a gold query; a change is one more row."""
+
+    __tablename__ = "gold_answers"
+    __table_args__ = (
+        Index(None, "query_id", "labeler"),
+        Index(None, "detector_id", "answered_at"),
+    )
+
+    # An id that no label has, which the labeler is told as that of their label.
+    label_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    query_id: Mapped[int] = mapped_column(ForeignKey(Gold.query_id))
+    detector_id: Mapped[int] = mapped_column(BigId)
+    labeler: Mapped[str] = mapped_column(Name)
+    label: Mapped[str] = mapped_column(Name)
+    sampling: Mapped[str] = mapped_column(Text)
+    note: Mapped[str | None] = mapped_column(Text)
+    labelled_at: Mapped[datetime]
+    answered_at: Mapped[datetime]
+
+
+def find_gold(session: Session, query_id: int) -> Gold | None:
+    """Return what is known of a query that is gold, or was."""
+    return session.get(Gold, query_id)
+
+
+def set_gold(session: Session, query: Query, *, is_gold: bool) -> None:
+    """Take a query out of the audit queue, or put it back where it was."""
+    rank = query.audit_rank
+    if is_gold and not query.is_gold:
+        query.audit_rank = _UNRANKED if rank is None else rank - 1.0
+    elif rank is not None and query.is_gold and not is_gold:
+        query.audit_rank = None if rank == _UNRANKED else rank + 1.0
+    session.flush()
+
+
+def count_golds(session: Session, detector_id: int) -> int:
+    """Count the gold queries of a detector."""
+    statement = select(func.count()).where(
+        Query.detector_id == detector_id, Query.audit_rank < 0
+    )
+    return session.scalars(statement).one()
+
+
+def list_golds(
+    session: Session, detector_id: int, *, before: int | None, limit: int
+) -> Sequence[Any]:
+    """Return what is or was gold, the newest query first, with ``Gold`` and ``id``.
+
+    And ``key`` and ``is_gold`` of its query.
+    """
+    near = for_partitions(Query.detector_id == Gold.detector_id)
+    statement = (
+        select(
+            Gold,
+            Query.id.label("id"),
+            Query.key,
+            func.coalesce(Query.audit_rank < 0, False).label("is_gold"),
+        )
+        .join(Query, (Query.id == Gold.query_id) & near)
+        .where(Gold.detector_id == detector_id)
+        .order_by(Gold.query_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(Gold.query_id < before)
+    return session.execute(statement).all()
+
+
+def list_open(
+    session: Session,
+    detector_id: int,
+    *,
+    version_id: int | None,
+    names: Collection[str],
+    at: datetime,
+) -> Sequence[int]:
+    """Return the ids of the gold queries that a person may be given.
+
+    *names* are those under which the person answers, marks and skips.
+    """
+    statement = select(Query.id).where(
+        Query.detector_id == detector_id,
+        Query.audit_rank < 0,
+        *([] if version_id is None else [Query.version_id == version_id]),
+        select(Gold.query_id)
+        .where(Gold.query_id == Query.id, Gold.marked_by.not_in(names))
+        .exists(),
+        *(
+            ~select(rows.query_id).where(rows.query_id == Query.id, whose).exists()
+            for rows, whose in (
+                (GoldAnswer, GoldAnswer.labeler.in_(names)),
+                (Skip, Skip.labeler.in_(names)),
+                (Reservation, Reservation.until > at),
+            )
+        ),
+    )
+    return session.scalars(statement).all()
+
+
+def count_used(session: Session, detector_id: int, names: Collection[str]) -> int:
+    """Count the gold queries that a person answered or set aside."""
+    answered = select(GoldAnswer.query_id).where(
+        GoldAnswer.detector_id == detector_id, GoldAnswer.labeler.in_(names)
+    )
+    skipped = select(Skip.query_id).where(
+        Skip.detector_id == detector_id, Skip.labeler.in_(names)
+    )
+    statement = select(func.count()).where(
+        Gold.detector_id == detector_id,
+        Gold.query_id.in_(answered) | Gold.query_id.in_(skipped),
+    )
+    return session.scalars(statement).one()
+
+
+def list_answers_of(
+    session: Session, query_id: int, labeler: str
+) -> Sequence[GoldAnswer]:
+    """Return what a person answered to a gold query, the newest first."""
+    statement = (
+        select(GoldAnswer)
+        .where(GoldAnswer.query_id == query_id, GoldAnswer.labeler == labeler)
+        .order_by(GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc())
+    )
+    return session.scalars(statement).all()
+
+
+def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
+    """Return all answers to the gold queries of a detector, in order.
+
+    Each row has ``query_id``, ``labeler``, ``label`` and ``answered_at`` of the answer
+    and ``known``.  What those answered who had marked the query is left out.
+    """
+    statement = (
+        select(
+            GoldAnswer.query_id,
+            GoldAnswer.labeler,
+            GoldAnswer.label,
+            GoldAnswer.answered_at,
+            Gold.label.label("known"),
+        )
+        .join(Gold, Gold.query_id == GoldAnswer.query_id)
+        .where(
+            GoldAnswer.detector_id == detector_id, GoldAnswer.labeler != Gold.marked_by
+        )
+        .order_by(GoldAnswer.answered_at, GoldAnswer.label_id)
+    )
+    return session.execute(statement).all()
+
+
+def count_answers(
+    session: Session, detector_id: int, labeler: str | None, *, since: datetime
+) -> int:
+    """Count the answers to gold queries since then, of one person or of all."""
+    statement = select(func.count()).where(
+        GoldAnswer.detector_id == detector_id,
+        GoldAnswer.answered_at >= since,
+        *([] if labeler is None else [GoldAnswer.labeler == labeler]),
+    )
+    return session.scalars(statement).one()
+
+
+def release(session: Session, query_id: int) -> None:
+    """End the reservation of a gold query; what others set aside stays so."""
+    statement = delete(Reservation).where(Reservation.query_id == query_id)
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+def erase_answers(session: Session, query: Query) -> None:
+    """Take away the notes of what was answered to *query*."""
+    statement = update(GoldAnswer).where(GoldAnswer.query_id == query.id)
+    session.execute(statement.values(note=None))

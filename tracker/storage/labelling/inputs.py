@@ -1,0 +1,231 @@
+"""Inputs: one truth each, shared by the queries of all versions that were put to it."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.errors import UnavailableError
+from tracker.storage.base import Base, BigId
+from tracker.storage.detectors import Version
+from tracker.storage.dialect import is_sqlite, planned_for_now
+from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.queries import Query, listed
+
+_AT_ONCE = 5_000
+# In the information of a session: whose staged rows are its own.
+OWNER = "owner"
+_FIND_OTHERS = text(
+    "SELECT EXISTS (SELECT 1 FROM staged_batches WHERE owner_id IS NOT :owner)"
+)
+_FIND_STAGED = text(
+    "SELECT EXISTS (SELECT 1 FROM main.queries WHERE detector_id = :detector_id "
+    "AND input IN (SELECT value FROM json_each(:inputs)) AND (id >> 24) IN "
+    "(SELECT id FROM staged_batches WHERE owner_id IS NOT :owner))"
+)
+
+
+class InputLock(Base):
+    """What a transaction holds while it changes the truth of an input.
+
+    A row for each input, named by a hash.  Two queries may bring a new input at the
+    same time, so that there is no other row yet to be held; and a file may bring more
+    inputs than PostgreSQL has room for in its table of locks.
+    """
+
+    __tablename__ = "input_locks"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    detector_id: Mapped[int] = mapped_column(
+        BigId, primary_key=True, autoincrement=False
+    )
+    number: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+
+
+def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> None:
+    """Keep others from the truth of *inputs* until this transaction ends.
+
+    Go first here, then for the rows of the queries.  Two inputs may share a lock by
+    chance, which costs time and nothing else.  SQLite has one writer at a time, but
+    an import that is staged holds its inputs from its first piece to its end.
+    """
+    if is_sqlite(session):
+        _refuse_staged(session, detector_id, list(inputs))
+        return
+    # In one order, or two of them would wait for each other.
+    numbers = sorted({_number_of(name) for name in inputs})
+    if not numbers:
+        return
+    source = select(
+        cast(detector_id, BigInteger),
+        func.unnest(cast(numbers, ARRAY(BigInteger))),
+    )
+    statement = insert(InputLock).from_select(["detector_id", "number"], source)
+    # To change a row without changing it is what holds it.
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=["detector_id", "number"],
+            set_={"number": statement.excluded.number},
+        )
+    )
+
+
+def _refuse_staged(session: Session, detector_id: int, inputs: list[str]) -> None:
+    """Raise UnavailableError where another import has one of *inputs*."""
+    owner = {"owner": session.info.get(OWNER)}
+    if not session.scalar(_FIND_OTHERS, owner):
+        return
+    values = owner | {"detector_id": detector_id, "inputs": json.dumps(inputs)}
+    if session.scalar(_FIND_STAGED, values):
+        raise UnavailableError("an import that has not ended yet brings the same input")
+
+
+def _number_of(name: str) -> int:
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
+
+
+def find_firsts(
+    session: Session, detector_id: int, inputs: Collection[str]
+) -> set[tuple[int, str]]:
+    """Return of each version, by its id, which of *inputs* were put to it."""
+    statement = select(Query.version_id, Query.input).where(
+        *_are_firsts(detector_id),
+        Query.input.in_(listed(session, list(inputs))),
+    )
+    with planned_for_now(session):
+        rows: Iterable[Any] = session.execute(statement)
+        return {(version_id, name) for version_id, name in rows}
+
+
+def find_truths(
+    session: Session, detector_id: int, inputs: Collection[str]
+) -> dict[str, Any]:
+    """Return the current label of each of *inputs* that has one, as a row.
+
+    It has ``input``, ``query_id``, ``label``, ``sampling`` and ``agreement``, and of
+    the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
+    """
+    statement = (
+        select(
+            Query.input,
+            Query.id.label("query_id"),
+            Query.label,
+            Query.sampling,
+            Query.agreement,
+            Label.id,
+            Label.source_label_id,
+            Label.labeler,
+            Label.labelled_at,
+            Label.created_at,
+        )
+        .join(Label, (Label.id == Query.label_id) & is_of_query())
+        .where(
+            *_are_firsts(detector_id),
+            Query.input.in_(listed(session, list(inputs))),
+        )
+        # Before inputs had a truth their queries could be given different ones.
+        .order_by(Label.created_at, Label.id)
+    )
+    with planned_for_now(session):
+        return {row.input: row for row in session.execute(statement)}
+
+
+def _are_firsts(detector_id: int) -> tuple[Any, ...]:
+    return (
+        Query.detector_id == detector_id,
+        # As the index has it, which would not be used for IS false.
+        text("queries.input IS NOT NULL AND NOT queries.is_repeat"),
+    )
+
+
+def list_contradictions(session: Session, query: Query) -> Sequence[Any]:
+    """Return ``version`` and ``label`` of queries that contradict the label of *query*.
+
+    They have its input and another label, which was stored before labels were shared
+    by all queries with one input.
+    """
+    statement = (
+        select(Version.name.label("version"), Query.label)
+        .join(Version, Version.id == Query.version_id)
+        .where(
+            Query.detector_id == query.detector_id,
+            Query.input == query.input,
+            Query.label != query.label,
+        )
+        .distinct()
+        .order_by(Version.name, Query.label)
+    )
+    return session.execute(statement).all()
+
+
+def iter_queries_of(
+    session: Session, detector_id: int, inputs: Sequence[str]
+) -> Iterator[Any]:
+    """Yield the queries of a detector with these *inputs* as rows, locked, by id."""
+    columns = (
+        Query.id,
+        Query.input,
+        Query.label_id,
+        Query.label,
+        Query.sampling,
+        Query.is_repeat,
+    )
+    for start in range(0, len(inputs), _AT_ONCE):
+        piece = list(inputs[start : start + _AT_ONCE])
+        statement = select(*columns).where(
+            Query.detector_id == detector_id,
+            Query.input.in_(listed(session, piece)),
+        )
+        if not is_sqlite(session):
+            statement = statement.order_by(Query.id).with_for_update(key_share=True)
+        with planned_for_now(session):
+            yield from session.execute(statement).all()
+
+
+def set_inputs(
+    session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Set ``input`` and ``is_repeat`` of the queries ``id``.
+
+    A repeat leaves the audit queue, where the first query with its input stands.
+    """
+    table = Query.__table__
+    is_repeat = bindparam("of_repeat", type_=Boolean)
+    statement = (
+        update(table)  # type: ignore[arg-type]
+        .where(
+            table.c.id == bindparam("query_id"),
+            table.c.detector_id == bindparam("of_detector"),
+        )
+        .values(
+            input=bindparam("of_input"),
+            is_repeat=is_repeat,
+            audit_rank=case((~is_repeat, table.c.audit_rank)),
+        )
+    )
+    values = [
+        {
+            "query_id": row["id"],
+            "of_detector": detector_id,
+            "of_input": row["input"],
+            "of_repeat": row["is_repeat"],
+        }
+        for row in rows
+    ]
+    session.connection().execute(statement, values)

@@ -1,0 +1,110 @@
+"""What judges said of queries: a model, a program, or a person without authority.
+
+A judgement is never the truth of a query.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Float,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.dialect import upsert
+from tracker.storage.queries import Query
+from tracker.words import JUDGE_KINDS, is_scored
+
+
+class Judgement(Base):
+    """The last word of one judge on one query."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["query_id", "detector_id"], [Query.id, Query.detector_id]
+        ),
+        Index(None, "detector_id", "judge"),
+        CheckConstraint(f"kind IN {JUDGE_KINDS}", name="kind"),
+    )
+
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    judge: Mapped[str] = mapped_column(Name, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(BigId)
+    kind: Mapped[str] = mapped_column(Text)
+    judged: Mapped[str] = mapped_column(Name)
+    score: Mapped[float | None] = mapped_column(Float)
+    explanation: Mapped[str | None] = mapped_column(Text)
+    judged_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+
+
+def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) -> None:
+    """Write a judgement; of two by one judge on one query the later one stays.
+
+    The same one again changes nothing; unless *is_dated*, it would always be later.
+    """
+    is_wanted = Judgement.judged_at < row["judged_at"]
+    if not is_dated:
+        said = (
+            Judgement.kind,
+            Judgement.judged,
+            Judgement.score,
+            Judgement.explanation,
+        )
+        is_wanted &= or_(*(one.is_distinct_from(row[one.key]) for one in said))
+    upsert(session, Judgement, [row], where=is_wanted)
+
+
+def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
+    """Return what judges said of a query, by their names."""
+    statement = select(Judgement).where(Judgement.query_id == query.id)
+    return session.scalars(statement.order_by(Judgement.judge)).all()
+
+
+def count_judgements(
+    session: Session, detector_id: int, version_ids: Sequence[int]
+) -> Sequence[Any]:
+    """Return judge, kind, label, judged class and how many queries, of these versions.
+
+    The label is None where the query has no scored one.  An input that a version was
+    given twice counts once, by its first query.
+    """
+    truth = case((is_scored(Query.label, Query.sampling), Query.label), else_=None)
+    each = (
+        select(
+            Judgement.judge,
+            Judgement.kind,
+            Judgement.judged,
+            truth.label("label"),
+        )
+        .join(Query, Query.id == Judgement.query_id)
+        .where(
+            Judgement.detector_id == detector_id,
+            Query.detector_id == detector_id,
+            Query.version_id.in_(version_ids),
+            ~Query.is_repeat,
+        )
+        .subquery()
+    )
+    columns = (each.c.judge, each.c.kind, each.c.label, each.c.judged)
+    statement = select(*columns, func.count().label("queries"))
+    return session.execute(
+        statement.group_by(*columns).order_by(each.c.judge, each.c.judged)
+    ).all()
+
+
+def delete_judgements(session: Session, query: Query) -> None:
+    """Delete what judges said of a query."""
+    session.execute(delete(Judgement).where(Judgement.query_id == query.id))

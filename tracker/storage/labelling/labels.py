@@ -1,0 +1,326 @@
+"""Labels: append-only, the newest of a query is its current one."""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKeyConstraint,
+    Index,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    false,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows, stream
+from tracker.storage.detectors import Version
+from tracker.storage.estimates.pending import (
+    PendingBatch,
+    batch_of,
+    belongs_to,
+    lies_among,
+)
+from tracker.storage.hiding import shown_ranges
+from tracker.storage.queries import Query
+from tracker.words import SAMPLINGS, SETTLED, TARGETED, is_scored
+
+# They are read within some milliseconds, each time that a labeler's page asks.
+MOST_LOOKED_AT = 10_000
+
+
+class Label(Base):
+    """The class that a trusted person or source gave to a query."""
+
+    __tablename__ = "labels"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["query_id", "detector_id"], [Query.id, Query.detector_id]
+        ),
+        Index(None, "query_id"),
+        CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    query_id: Mapped[int] = mapped_column(BigId)
+    # That of the query: it says in which partition the label lies on PostgreSQL.
+    detector_id: Mapped[int] = mapped_column(BigId)
+    # The label that was current before this one.
+    replaces_id: Mapped[int | None] = mapped_column(BigId)
+    label: Mapped[str] = mapped_column(Name)
+    sampling: Mapped[str] = mapped_column(Text)
+    note: Mapped[str | None] = mapped_column(Text)
+    labeler: Mapped[str] = mapped_column(Text)
+    labelled_at: Mapped[datetime]
+    created_at: Mapped[datetime]
+    # The label of another query with the same input that this one was taken over from.
+    source_label_id: Mapped[int | None] = mapped_column(BigId)
+    # That of the query when the label was given: it is counted nowhere.
+    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+
+def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert labels from mappings of every column."""
+    insert_rows(session, Label, rows)
+
+
+def list_labels(session: Session, query: Query) -> Sequence[Label]:
+    """Return every label ever given to *query*, the newest first."""
+    statement = (
+        select(Label)
+        .where(Label.query_id == query.id, Label.detector_id == query.detector_id)
+        .order_by(Label.id.desc())
+    )
+    return session.scalars(statement).all()
+
+
+def find_labels(
+    session: Session, detector_id: int, label_ids: Sequence[int]
+) -> dict[int, Mapping[str, Any]]:
+    """Return these labels of a detector by id, as mappings of every column."""
+    statement = select(*Label.__table__.c).where(
+        Label.detector_id == detector_id, Label.id.in_(label_ids)
+    )
+    return {row["id"]: dict(row) for row in session.execute(statement).mappings()}
+
+
+def iter_words(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield who gave which label to these queries, in order."""
+    names = (Label.id, Label.query_id, Label.labeler, Label.label, Label.sampling)
+    statement = (
+        select(*names)
+        .where(Label.detector_id == detector_id, Label.query_id.in_(query_ids))
+        .order_by(Label.id)
+    )
+    for row in session.execute(statement).mappings():
+        yield dict(row)
+
+
+def erase_notes(session: Session, query: Query) -> None:
+    """Take away the notes of all labels that *query* was ever given."""
+    statement = update(Label).where(
+        Label.query_id == query.id,
+        Label.detector_id == query.detector_id,
+        Label.note.is_not(None),
+    )
+    session.execute(statement.values(note=None))
+
+
+def is_of_query() -> ColumnElement[bool]:
+    """Return the condition that a label was given to the query beside it."""
+    is_near = for_partitions(Label.detector_id == Query.detector_id)
+    return and_(Label.query_id == Query.id, is_near)
+
+
+def is_replaced(old: Any) -> ColumnElement[bool]:
+    """Return the condition that a label replaces the *old* one beside it."""
+    is_near = for_partitions(old.detector_id == Label.detector_id)
+    return and_(old.id == Label.replaces_id, is_near)
+
+
+def count_since(
+    session: Session, detector_id: int, labeler: str, *, since: datetime
+) -> tuple[int, int, bool]:
+    """Return how many labels a detector was given, by *labeler* and by all.
+
+    Only the newest of all detectors are looked at, for an import may bring millions
+    on one day; the third value says whether they reach back so far.
+    """
+    chosen = (
+        select(Label.detector_id, Label.labeler, Label.created_at)
+        # What was taken over was given once.
+        .where(Label.source_label_id.is_(None))
+        .order_by(Label.id.desc())
+        .limit(MOST_LOOKED_AT)
+    )
+    first, *others = (
+        select(chosen.where(shown).subquery())
+        for shown in shown_ranges(session, Label.id)
+    )
+    newest = (first.union_all(*others) if others else first).subquery()
+    is_ours = newest.c.detector_id == detector_id
+    # Ids are given out nearly in the order of time: a request notes when it came
+    # before it draws them.
+    is_since = newest.c.created_at >= since
+    statement = select(
+        func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
+        func.count().filter(is_ours, is_since),
+        func.count().filter(is_since),
+    ).select_from(newest)
+    by_labeler, by_all, seen = session.execute(statement).one()
+    return by_labeler, by_all, seen < MOST_LOOKED_AT
+
+
+def iter_pending_labels(
+    session: Session,
+    detector_id: int,
+    batches: Sequence[int],
+    *,
+    has_metadata: bool = False,
+) -> Generator[Any]:
+    """Stream the labels of pending *batches*, all up to the last one, in order.
+
+    Each row has ``id``, ``replaces_id``, ``label``, ``sampling`` and
+    ``created_at``, of its query ``version_id``, ``predicted`` and, where it is asked
+    for, ``metadata``, and of the label that it replaces ``old_label`` and
+    ``old_sampling`` (None if it is the first); and ``is_repeat`` and ``old_is_repeat``,
+    whether they are counted nowhere.
+    """
+    statement = (
+        _select_folded(detector_id, has_metadata=has_metadata)
+        .join(PendingBatch, belongs_to(Label.id))
+        .where(PendingBatch.detector_id == detector_id)
+        .where(PendingBatch.id <= batches[-1], lies_among(Label.id, batches))
+        .order_by(Label.id)
+    )
+    return stream(session, statement)
+
+
+def iter_counted_labels(session: Session, detector_id: int) -> Generator[Any]:
+    """Stream the labels that no longer wait for the job, in order, as those that do."""
+    pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
+    statement = (
+        _select_folded(detector_id, has_metadata=True)
+        .where(Query.detector_id == detector_id)
+        .where(batch_of(Label.id).not_in(pending))
+        .order_by(Label.id)
+    )
+    return stream(session, statement)
+
+
+def iter_first_labels(
+    session: Session, detector_id: int, version_id: int
+) -> Generator[Any]:
+    """Stream the queries of a version whose label of today is scored.
+
+    They come in the order of their first labels; each has ``label``, that of today,
+    and ``predicted``.
+    """
+    statement = (
+        select(Query.label, Query.predicted)
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(for_partitions(Label.detector_id == detector_id))
+        .where(Label.replaces_id.is_(None), ~Query.is_repeat)
+        .where(is_scored(Query.label, Query.sampling))
+        .order_by(Label.id)
+    )
+    return stream(session, statement)
+
+
+def _select_folded(detector_id: int, *, has_metadata: bool) -> Select[*tuple[Any, ...]]:
+    old = aliased(Label)
+    details: Any = Query.details if has_metadata else null()
+    return (
+        select(
+            Label.id,
+            Label.replaces_id,
+            Label.label,
+            Label.sampling,
+            Label.created_at,
+            Label.is_repeat,
+            Query.version_id,
+            Query.predicted,
+            old.label.label("old_label"),
+            old.sampling.label("old_sampling"),
+            old.is_repeat.label("old_is_repeat"),
+            details.label("metadata"),
+        )
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .outerjoin(old, is_replaced(old))
+        .where(for_partitions(Label.detector_id == detector_id))
+    )
+
+
+def iter_label_rows(
+    session: Session,
+    detector_id: int,
+    conditions: Iterable[ColumnElement[bool]] = (),
+) -> Iterator[Any]:
+    """Stream every label of a detector with its query, in the order given.
+
+    Or those whose query meets all *conditions*.
+    """
+    statement = (
+        select(
+            Query.id.label("query_id"),
+            Query.key,
+            Version.name.label("version"),
+            Query.predicted,
+            Query.confidence,
+            Query.asked_at,
+            Query.details.label("metadata"),
+            Label.id,
+            Label.label,
+            Label.sampling,
+            Label.note,
+            Label.labeler,
+            Label.labelled_at,
+            (Query.label_id == Label.id).label("is_current"),
+            Query.input,
+            Query.is_repeat,
+            Query.tags,
+        )
+        .join(Query, is_of_query())
+        .join(Version, Version.id == Query.version_id)
+        .where(Query.detector_id == detector_id, *conditions)
+        .order_by(Label.id)
+    )
+    return stream(session, statement)
+
+
+def set_current_labels(
+    session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
+) -> None:
+    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
+
+    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
+    audit queue unless ``is_open`` says that others are to be asked too; once settled
+    it leaves in any case.  A gold query is gold no longer.
+    """
+    table = Query.__table__
+    rank = table.c.audit_rank
+    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
+    statement = (
+        update(table)  # type: ignore[arg-type]
+        .where(
+            table.c.id == bindparam("query_id"),
+            table.c.detector_id == bindparam("of_detector"),
+        )
+        .values(
+            label=bindparam("label"),
+            label_id=bindparam("label_id"),
+            sampling=bindparam("sampling"),
+            # What was labelled because of what it is would be missing in the random
+            # sample, so the audit asks for it all the same.
+            audit_rank=case(
+                (agreement == SETTLED, None),
+                (
+                    or_(
+                        bindparam("sampling", type_=Text) == TARGETED,
+                        bindparam("is_open", type_=Boolean),
+                    ),
+                    # As storage/labelling/golds.py puts it back.
+                    case((rank < -1, None), (rank < 0, rank + 1), else_=rank),
+                ),
+            ),
+            agreement=agreement,
+        )
+    )
+    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
+    session.connection().execute(statement, [usual | row for row in rows])

@@ -1,0 +1,275 @@
+"""The queues that queries wait in for a label, as conditions and orders."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import aliased
+
+from tracker.storage.base import for_partitions
+from tracker.storage.labelling.audit_draws import AuditDraw
+from tracker.storage.labelling.labels import Label
+from tracker.storage.labelling.rechecks import Recheck
+from tracker.storage.queries import Query
+from tracker.words import RANDOM, TARGETED
+
+
+@dataclass(frozen=True, slots=True)
+class RandomQueue:
+    """What was drawn by chance, in the order of the ranks."""
+
+    detector_id: int
+    rate: float
+    # Who labels, where what they labelled already waits for the word of others.
+    labeler: str | None = None
+    # None for all versions.
+    version_id: int | None = None
+    sampling: str = RANDOM
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return self.sampling
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        found = [
+            Query.detector_id == self.detector_id,
+            # Below 0 are gold queries, which wait in no queue.
+            Query.audit_rank >= 0,
+            Query.audit_rank < self.rate,
+        ]
+        if self.version_id is not None:
+            found.append(Query.version_id == self.version_id)
+        if self.labeler is not None:
+            found.append(~_has_label_by(self.detector_id, self.labeler))
+        return found
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        return [Query.audit_rank]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query* waits here, or is gold and was mixed in."""
+        rank = query.audit_rank
+        is_drawn = rank is not None and rank < self.rate
+        is_ours = self.version_id in {None, query.version_id}
+        return is_drawn and is_ours and query.detector_id == self.detector_id
+
+
+def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:
+    own = select(Label.id).where(
+        Label.query_id == Query.id,
+        for_partitions(Label.detector_id == detector_id),
+        Label.labeler == labeler,
+    )
+    # For somebody without a label PostgreSQL would make a join of it and go through
+    # all others' labels; with OFFSET it asks for each query.
+    return own.offset(0).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetedQueue:
+    """What somebody picks because of what the detector said of it."""
+
+    detector_id: int
+    order_by: str
+    predicted: str | None = None
+    version_id: int | None = None
+    min_confidence: float | None = None
+    max_confidence: float | None = None
+    # As they were written, and as conditions.
+    where: tuple[str, ...] = ()
+    tests: tuple[ColumnElement[bool], ...] = field(
+        default=(), repr=False, compare=False
+    )
+    sampling: str = TARGETED
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return repr(self)
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        found = [
+            Query.detector_id == self.detector_id,
+            Query.label.is_(None),
+            ~Query.is_repeat,
+            Query.erased_at.is_(None),
+            or_(Query.audit_rank.is_(None), Query.audit_rank >= 0),
+        ]
+        if self.predicted is not None:
+            found.append(Query.predicted == self.predicted)
+        if self.version_id is not None:
+            found.append(Query.version_id == self.version_id)
+        if self.min_confidence is not None:
+            found.append(Query.confidence >= self.min_confidence)
+        if self.max_confidence is not None:
+            found.append(Query.confidence <= self.max_confidence)
+        return [*found, *self.tests]
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        if self.order_by == "newest":
+            return [Query.id.desc()]
+        return [Query.confidence.asc().nulls_last(), Query.id]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, still waits."""
+        return query.label is None
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementQueue:
+    """What two versions disagree on, in the order of the ranks.
+
+    A rank is a hash of the query's id, so which input comes next depends on no
+    prediction, confidence or truth.  What arrived as picked on purpose has no rank
+    and does not wait here.
+    """
+
+    detector_id: int
+    old_id: int
+    new_id: int
+    sampling: str = "targeted"
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return repr(self)
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        other = aliased(Query)
+        differs = select(other.id).where(
+            other.detector_id == self.detector_id,
+            other.version_id == self.old_id,
+            other.input == Query.input,
+            other.predicted != Query.predicted,
+            other.label.is_(None),
+            ~other.is_repeat,
+            ~_has_newer(other),
+        )
+        return [
+            Query.detector_id == self.detector_id,
+            Query.version_id == self.new_id,
+            Query.label.is_(None),
+            ~Query.is_repeat,
+            Query.audit_rank >= 0,
+            Query.input.is_not(None),
+            # With OFFSET PostgreSQL asks for each query in the order of the ranks.
+            differs.offset(0).exists(),
+            ~_has_newer(Query),
+        ]
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        return [Query.audit_rank]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, still waits."""
+        return query.label is None
+
+
+def _has_newer(query: Any) -> ColumnElement[bool]:
+    """Return whether the version got the input of *query* once more, later.
+
+    Only of what was stored before repeats were told apart.
+    """
+    newer = aliased(Query)
+    return (
+        select(newer.id)
+        .where(
+            newer.detector_id == query.detector_id,
+            newer.version_id == query.version_id,
+            newer.input == query.input,
+            newer.id > query.id,
+            ~newer.is_repeat,
+        )
+        .exists()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQueue:
+    """What an audit has drawn for one labeler, in the order of the draws."""
+
+    detector_id: int
+    audit_id: int
+    labeler: str
+    sampling: str = TARGETED
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return f"audit {self.audit_id}"
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        drawn = select(AuditDraw.query_id).where(
+            AuditDraw.audit_id == self.audit_id, AuditDraw.labeler == self.labeler
+        )
+        return [
+            Query.detector_id == self.detector_id,
+            Query.label.is_(None),
+            Query.id.in_(drawn),
+        ]
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        number = select(AuditDraw.number).where(
+            AuditDraw.audit_id == self.audit_id, AuditDraw.query_id == Query.id
+        )
+        return [number.scalar_subquery()]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, still waits."""
+        return query.label is None
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckQueue:
+    """Labels that chance drew to be given again, by somebody else than before."""
+
+    detector_id: int
+    version_id: int
+    # None for all that wait, whatever person may answer them.
+    labeler: str | None
+    sampling: str = RANDOM
+
+    @property
+    def name(self) -> str:
+        """What a reservation says of how its query was found."""
+        return f"recheck {self.version_id}"
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
+        drawn = select(Recheck.query_id).where(
+            Recheck.version_id == self.version_id, Recheck.answered_at.is_(None)
+        )
+        return [
+            Query.detector_id == self.detector_id,
+            Query.id.in_(drawn),
+            Query.erased_at.is_(None),
+            *(
+                []
+                if self.labeler is None
+                else [~_has_label_by(self.detector_id, self.labeler)]
+            ),
+        ]
+
+    def order(self) -> list[Any]:
+        """Return what they are sorted by."""
+        place = select(Recheck.place).where(Recheck.query_id == Query.id)
+        return [place.scalar_subquery()]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, can still be answered.
+
+        Its answer is not the query's, and ends the reservation.
+        """
+        return query.erased_at is None
+
+
+Queue = RandomQueue | TargetedQueue | DisagreementQueue | AuditQueue | RecheckQueue

@@ -1,0 +1,232 @@
+"""Reservations: who is about to label which query, and what was set aside."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.dialect import upsert
+from tracker.storage.labelling.queues import Queue
+from tracker.storage.queries import Query, find_query_of
+from tracker.words import RANDOM
+
+# One request clears away so many at most, or it would pay for all others.
+_MOST_EXPIRED = 100
+_IN_PLACE = {"synchronize_session": False}
+
+
+def _of_query() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["query_id", "detector_id"], [Query.id, Query.detector_id]
+    )
+
+
+class Reservation(Base):
+    """A query that one labeler was given, and for a while nobody else is."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (_of_query(), Index(None, "labeler"), Index(None, "until"))
+
+    # The key decides who got a query, not a SELECT beforehand: two requests may
+    # both find it free.
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId)
+    labeler: Mapped[str] = mapped_column(Name)
+    until: Mapped[datetime]
+    # A labeler's queries come in this order.
+    place: Mapped[int] = mapped_column(BigId)
+    # How the query was found, which decides what its label is marked as.
+    queue: Mapped[str] = mapped_column(Text, server_default=text("'random'"))
+
+
+class Skip(Base):
+    """A query that one labeler set aside; others may still be given it."""
+
+    __tablename__ = "skips"
+    __table_args__ = (_of_query(), Index(None, "labeler"))
+
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(BigId)
+    labeler: Mapped[str] = mapped_column(Name, primary_key=True)
+    skipped_at: Mapped[datetime]
+
+
+def list_reserved(
+    session: Session, queue: Queue, labeler: str, *, at: datetime
+) -> list[Query]:
+    """Return what *labeler* has reserved from *queue*, in the order it was given."""
+    # Of a join PostgreSQL might read every query that lies between these few.
+    statement = (
+        select(Reservation.query_id)
+        .where(
+            Reservation.labeler == labeler,
+            Reservation.detector_id == queue.detector_id,
+            Reservation.queue == queue.name,
+            Reservation.until > at,
+        )
+        .order_by(Reservation.place, Reservation.query_id)
+    )
+    numbers = session.scalars(statement).all()
+    found = [find_query_of(session, queue.detector_id, number) for number in numbers]
+    return [query for query in found if query is not None and queue.holds(query)]
+
+
+def _waits(query_id: InstrumentedAttribute[int], queue: Queue) -> ColumnElement[bool]:
+    """Return the condition that the query of that id waits in the queue."""
+    # Of a join SQLite would read every waiting query first, to look for each
+    # whether it is among these few.
+    return select(Query.id).where(Query.id == query_id, *queue.conditions()).exists()
+
+
+def _is_reserved(
+    query_id: InstrumentedAttribute[int], at: datetime
+) -> ColumnElement[bool]:
+    return (
+        select(Reservation.query_id)
+        .where(Reservation.query_id == query_id, Reservation.until > at)
+        .exists()
+    )
+
+
+def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
+    session: Session,
+    queue: Queue,
+    query_id: int,
+    labeler: str,
+    *,
+    at: datetime,
+    until: datetime,
+) -> bool:
+    """Reserve a query behind the others of *labeler*; False if it is another's."""
+    last = select(func.max(Reservation.place)).where(Reservation.labeler == labeler)
+    values = {
+        "labeler": labeler,
+        "until": until,
+        "place": (session.scalar(last) or 0) + 1,
+        "queue": queue.name,
+    }
+    row = {"query_id": query_id, "detector_id": queue.detector_id, **values}
+    return upsert(session, Reservation, [row], where=Reservation.until <= at) == 1
+
+
+def renew(session: Session, query_ids: Sequence[int], *, until: datetime) -> None:
+    """Prolong the reservations of these queries."""
+    statement = update(Reservation).where(Reservation.query_id.in_(query_ids))
+    session.execute(statement.values(until=until), execution_options=_IN_PLACE)
+
+
+def delete_expired(session: Session, *, at: datetime) -> None:
+    """Delete some reservations that ended, leaving out what others delete just now."""
+    ended = (
+        select(Reservation.query_id)
+        .where(Reservation.until <= at)
+        .order_by(Reservation.until)
+        .limit(_MOST_EXPIRED)
+        .with_for_update(skip_locked=True)
+    )
+    statement = delete(Reservation).where(Reservation.query_id.in_(ended))
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+def delete_of_query(session: Session, query_id: int) -> None:
+    """Delete whatever kept a query from being given to anybody."""
+    for rows_of in (Reservation, Skip):
+        statement = delete(rows_of).where(rows_of.query_id == query_id)
+        session.execute(statement, execution_options=_IN_PLACE)
+
+
+def set_aside(
+    session: Session, query: Query, labeler: str, *, skipped_at: datetime
+) -> None:
+    """End the reservation of *labeler*, and offer the query to others first."""
+    own = delete(Reservation).where(
+        Reservation.query_id == query.id, Reservation.labeler == labeler
+    )
+    session.execute(own, execution_options=_IN_PLACE)
+    row = {
+        "query_id": query.id,
+        "detector_id": query.detector_id,
+        "labeler": labeler,
+        "skipped_at": skipped_at,
+    }
+    upsert(session, Skip, [row])
+
+
+def find_free_query(
+    session: Session, queue: Queue, labeler: str, *, at: datetime
+) -> Query | None:
+    """Return the free query that is first in *queue*.
+
+    Free is what waits, nobody has reserved, and *labeler* did not skip.
+    """
+    is_skipped = (
+        select(Skip.query_id)
+        .where(Skip.query_id == Query.id, Skip.labeler == labeler)
+        .exists()
+    )
+    statement = (
+        select(Query)
+        .where(*queue.conditions(), ~_is_reserved(Query.id, at), ~is_skipped)
+        .order_by(*queue.order())
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def find_skipped_query(
+    session: Session, queue: Queue, labeler: str, *, at: datetime
+) -> Query | None:
+    """Return what *labeler* skipped longest ago and nobody has reserved."""
+    statement = (
+        select(Skip.query_id)
+        .where(
+            Skip.labeler == labeler,
+            Skip.detector_id == queue.detector_id,
+            _waits(Skip.query_id, queue),
+            ~_is_reserved(Skip.query_id, at),
+        )
+        .order_by(Skip.skipped_at, Skip.query_id)
+        .limit(1)
+    )
+    number = session.scalars(statement).one_or_none()
+    # It may have been deleted in between, because it had no label.
+    return None if number is None else find_query_of(session, queue.detector_id, number)
+
+
+def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
+    """Return the ids of what *labeler* set aside and waits in *queue*."""
+    statement = select(Skip.query_id).where(
+        Skip.labeler == labeler,
+        Skip.detector_id == queue.detector_id,
+        _waits(Skip.query_id, queue),
+    )
+    return session.scalars(statement).all()
+
+
+def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
+    """Count the queries of *queue*, and stop at *limit*."""
+    # In order, or PostgreSQL would look at all of them before it stops.
+    some = select(Query.id).where(*queue.conditions())
+    some = some.order_by(*queue.order()).limit(limit)
+    return session.scalars(select(func.count()).select_from(some.subquery())).one()
+
+
+def release_others(session: Session, queue: Queue, labeler: str) -> None:
+    """End what *labeler* has reserved by other choices from the targeted queue."""
+    statement = delete(Reservation).where(
+        Reservation.labeler == labeler,
+        Reservation.queue.not_in([RANDOM, queue.name]),
+    )
+    session.execute(statement, execution_options=_IN_PLACE)

@@ -1,0 +1,51 @@
+"""Tags: what people marked queries with, to find them again."""
+
+import json
+from collections.abc import Collection
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import ColumnElement, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Session
+
+from tracker.storage.dialect import is_sqlite
+from tracker.storage.queries import Query
+
+# Nobody chooses from more combinations of tags.
+_MOST = 1_000
+
+
+def load_tags(stored: str | None) -> list[str]:
+    """Return the tags of a query as they are kept."""
+    found: list[str] = [] if stored is None else json.loads(stored)
+    return found
+
+
+def dump_tags(tags: Collection[str]) -> str | None:
+    """Return *tags* as they are kept: each once, in order."""
+    return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
+
+
+def has_tag(session: Session, tag: str) -> list[ColumnElement[bool]]:
+    """Return the conditions that a query is marked with *tag*."""
+    test: Any
+    if is_sqlite(session):
+        each = func.json_each(Query.tags).table_valued("value")
+        found = select(literal(1)).select_from(each).where(each.c.value == tag)
+        test = found.correlate(Query).exists()
+    else:
+        test = cast(Query.tags, JSONB).has_key(tag)
+    # By this condition the index of the queries with a tag is used.
+    return [Query.tags.is_not(None), test]
+
+
+def list_tags(session: Session, detector_id: int) -> list[str]:
+    """Return the tags that queries of a detector are marked with, in order."""
+    statement = (
+        select(Query.tags)
+        .where(Query.detector_id == detector_id, Query.tags.is_not(None))
+        .distinct()
+        .limit(_MOST)
+    )
+    return sorted(set(chain.from_iterable(map(load_tags, session.scalars(statement)))))

@@ -1,0 +1,136 @@
+"""Whole tables out of a database, and into an empty one of either kind."""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Table, Text, func, select, text, union
+from sqlalchemy.orm import Session
+
+from tracker.storage.base import Base, insert_rows, stream
+from tracker.storage.dialect import is_sqlite
+from tracker.storage.imports.import_pieces import ImportPiece
+from tracker.storage.imports.staging import StagedBatch, StagedVersion
+from tracker.storage.labelling.inputs import InputLock
+from tracker.storage.labelling.reservations import Reservation
+from tracker.storage.operations import schema
+from tracker.storage.operations.job_runs import Heartbeat
+from tracker.storage.operations.leases import Lease
+from tracker.storage.people.second_factors import SignInStep
+from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
+from tracker.storage.queries import Query
+from tracker.storage.waiting import WaitingQuery
+
+# What speaks of processes that run and people who are there just now, and files that
+# wait for a worker: where one is missing, the worker says that it is to be sent again.
+_PASSING = tuple(
+    rows_of.__table__
+    for rows_of in (
+        *(Heartbeat, Lease, InputLock, Reservation, ImportPiece),
+        *(StagedBatch, StagedVersion),
+        *(SignIn, SignInLink, SignInTry, SignInStep),
+    )
+)
+
+
+def list_tables() -> list[Table]:
+    """Return every table that is kept, each after those that it points at."""
+    return [table for table in schema.metadata.sorted_tables if table not in _PASSING]
+
+
+def iter_table(session: Session, table: Table) -> Generator[Any]:
+    """Stream every row of *table* in an order that both databases share."""
+    order = [_ordering(session, column) for column in table.primary_key]
+    return stream(session, select(*table.c).order_by(*order))
+
+
+def _ordering(session: Session, column: Column[Any]) -> ColumnElement[Any]:
+    # The locale of a PostgreSQL cluster would sort words in its own way.
+    is_text = isinstance(column.type, Text)
+    return column if is_sqlite(session) or not is_text else column.collate("C")
+
+
+def iter_image_names(session: Session) -> Iterator[str]:
+    """Stream the name of every image that a query points at, each once."""
+    kinds = (Query, WaitingQuery)
+    # A union gives each name once.
+    names = union(
+        *(select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
+    ).subquery()
+    return (row.image for row in stream(session, select(names.c.image)))
+
+
+def find_last_id(session: Session, table: Table) -> int | None:
+    """Return the last number that the database gave to a row of *table*.
+
+    None if it gave none yet, or gives none to this table.  The row may be gone,
+    as folded batches are, but its number must never be given again.
+    """
+    if table.autoincrement_column is None:
+        return None
+    if not is_sqlite(session):
+        statement = text(
+            "SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id'))"
+        )
+    else:
+        statement = text("SELECT seq FROM sqlite_sequence WHERE name = :name")
+    last: int | None = session.scalar(statement, {"name": table.name})
+    return last
+
+
+def set_last_id(session: Session, table: Table, last_id: int) -> None:
+    """Make the next row of *table* get a number above *last_id* and all its own."""
+    highest = session.scalar(select(func.max(table.c.id)))
+    values = {"name": table.name, "last": max(last_id, highest or 0)}
+    if not is_sqlite(session):
+        session.execute(
+            text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), values
+        )
+        return
+    session.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+    session.execute(
+        text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values
+    )
+
+
+def lock_tables(session: Session) -> None:
+    """Keep every other writer out until the transaction ends; readers go on."""
+    # On SQLite the transaction did so when it began.
+    if not is_sqlite(session):
+        names = ", ".join(table.name for table in list_tables())
+        session.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
+
+
+def gather_statistics(session: Session) -> None:
+    """Tell PostgreSQL at once how much there is in every table.
+
+    It would look by itself within minutes, into a partitioned table as a whole never,
+    and until then it plans as for the empty tables that it has looked at.
+    """
+    if not is_sqlite(session):
+        names = ", ".join(table.name for table in list_tables())
+        session.execute(text(f"ANALYZE {names}"))
+
+
+def find_filled_table(session: Session) -> str | None:
+    """Return the name of a table that holds a row, None if all are empty."""
+    for table in list_tables():
+        if session.execute(select(1).select_from(table).limit(1)).first():
+            return table.name
+    return None
+
+
+def add_table_rows(
+    session: Session, table: Table, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Insert *rows* with their ids; each has the columns of *table* in order."""
+    names = [column.name for column in table.c]
+    insert_rows(
+        session,
+        _CLASSES[table.name],
+        [dict(zip(names, row, strict=True)) for row in rows],
+    )
+
+
+_CLASSES: dict[str, type[Base]] = {
+    mapper.class_.__tablename__: mapper.class_ for mapper in Base.registry.mappers
+}

@@ -1,0 +1,89 @@
+"""Runs of the job, one row for each detector that a run brought up to date."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId
+from tracker.storage.detectors import Detector
+from tracker.storage.dialect import upsert
+
+# Each start of a worker is a worker with a name of its own.
+_REMEMBERED = timedelta(days=1)
+_LONGEST_SILENCE_SECONDS = 30.0
+
+
+class JobRun(Base):
+    """One run of the job over one detector."""
+
+    __tablename__ = "job_runs"
+    __table_args__ = (
+        Index(None, "detector_id", "id"),
+        CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    worker: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[datetime]
+    seconds: Mapped[float]
+    outcome: Mapped[str] = mapped_column(Text)
+    batches: Mapped[int] = mapped_column(BigId)
+    labels: Mapped[int] = mapped_column(BigId)
+    snapshots: Mapped[int] = mapped_column(BigId)
+    error: Mapped[str | None] = mapped_column(Text)
+
+
+class Heartbeat(Base):
+    """When a worker last said that it is alive."""
+
+    __tablename__ = "heartbeats"
+
+    worker: Mapped[str] = mapped_column(Text, primary_key=True)
+    seen_at: Mapped[datetime]
+
+
+def add_job_run(session: Session, run: JobRun) -> int:
+    """Add the row of a run and return its id."""
+    session.add(run)
+    session.flush()
+    return run.id
+
+
+def list_job_runs(
+    session: Session, detector_id: int, *, limit: int
+) -> Sequence[JobRun]:
+    """Return the last runs over a detector, the newest first."""
+    statement = (
+        select(JobRun)
+        .where(JobRun.detector_id == detector_id)
+        .order_by(JobRun.id.desc())
+        .limit(limit)
+    )
+    return session.scalars(statement).all()
+
+
+def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
+    """Say that *worker* is alive, and forget those that are long gone."""
+    gone = Heartbeat.seen_at < seen_at - _REMEMBERED
+    session.execute(delete(Heartbeat).where(gone))
+    upsert(session, Heartbeat, [{"worker": worker, "seen_at": seen_at}])
+
+
+def find_last_heartbeat(
+    session: Session, *, machine: str | None = None
+) -> datetime | None:
+    """Return when any worker, or any of *machine*, last said that it is alive."""
+    statement = select(Heartbeat.seen_at).order_by(Heartbeat.seen_at.desc()).limit(1)
+    if machine is not None:
+        mine = Heartbeat.worker.startswith(f"{machine}-", autoescape=True)
+        statement = statement.where(mine)
+    return session.scalars(statement).one_or_none()
+
+
+def patience(recompute_seconds: float) -> timedelta:
+    """Return after which silence a worker is taken for dead."""
+    return timedelta(seconds=max(_LONGEST_SILENCE_SECONDS, 3 * recompute_seconds))

@@ -1,0 +1,129 @@
+"""Deleting queries that were never labelled, in small pieces from the oldest on."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, CursorResult, and_, delete, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.estimates.pending import PendingBatch, batch_of
+from tracker.storage.labelling.audits import AuditItem
+from tracker.storage.labelling.golds import Gold
+from tracker.storage.labelling.judgements import Judgement
+from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.queries import Query
+
+_PLACE = (Query.created_at, Query.id, Query.detector_id)
+_IN_PLACE = {"synchronize_session": False}
+
+
+class Place(NamedTuple):
+    """Where a query stands among those without a label, by age."""
+
+    created_at: datetime
+    query_id: int
+    detector_id: int
+
+
+def list_unlabelled(
+    session: Session, *, before: datetime, after: Place | None, limit: int
+) -> Sequence[Place]:
+    """Return some queries without a label from before an instant, the oldest first.
+
+    They go on behind the place *after*.
+    """
+    order = (Query.created_at, Query.id)
+    statement = select(*_PLACE).where(Query.label.is_(None), Query.created_at < before)
+    if after is not None:
+        behind = tuple_(after.created_at, after.query_id)
+        statement = statement.where(tuple_(*order) > behind)
+    found = session.execute(statement.order_by(*order).limit(limit))
+    return [Place(*row) for row in found]
+
+
+def _among(places: Sequence[Place]) -> ColumnElement[bool]:
+    """Return the condition that a query stands at one of *places*."""
+    # An id is enough to know it by, the detectors say in which partitions to look.
+    return and_(
+        Query.id.in_([place.query_id for place in places]),
+        Query.detector_id.in_({place.detector_id for place in places}),
+    )
+
+
+def lock_disposable(
+    session: Session, places: Sequence[Place], *, reserved_until: datetime
+) -> Sequence[Place]:
+    """Return those of the queries that may be deleted, and keep all others off them.
+
+    From then on nobody can label, reserve or skip one: it takes a lock of the query
+    itself.  What somebody works on just now is left out, and comes again another time.
+    """
+    statement = (
+        select(*_PLACE)
+        .where(_among(places), *_is_disposable(reserved_until))
+        .with_for_update(skip_locked=True)
+    )
+    return [Place(*row) for row in session.execute(statement)]
+
+
+def delete_disposable(
+    session: Session, places: Sequence[Place], *, reserved_until: datetime
+) -> int:
+    """Delete those of the locked queries that may be deleted, and count them.
+
+    The condition is asked once more by the statement that deletes: it sees what was
+    committed until the lock was there, which the statement that locked may not.
+    """
+    expired = Reservation.until <= reserved_until
+    query_ids = [place.query_id for place in places]
+    ended = delete(Reservation).where(Reservation.query_id.in_(query_ids), expired)
+    session.execute(ended, execution_options=_IN_PLACE)
+    disposable = _is_disposable(reserved_until)
+    known = _among(places)
+    skips = delete(Skip).where(
+        Skip.query_id.in_(select(Query.id).where(known, *disposable))
+    )
+    session.execute(skips, execution_options=_IN_PLACE)
+    said = delete(Judgement).where(
+        Judgement.query_id.in_(select(Query.id).where(known, *disposable))
+    )
+    session.execute(said, execution_options=_IN_PLACE)
+    statement = delete(Query).where(known, *disposable)
+    result = session.execute(statement, execution_options=_IN_PLACE)
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
+    """Return what is true of a query that nothing needs any more."""
+    beside, repeat = aliased(Query), aliased(Query)
+    kept_by = (
+        select(Label.id).where(is_of_query()),
+        select(Reservation.query_id).where(
+            Reservation.query_id == Query.id, Reservation.until > reserved_until
+        ),
+        # What people answered to it tells how often they err.
+        select(Gold.query_id).where(Gold.query_id == Query.id),
+        # The set of an audit is fixed, closed ones included: labels may come late.
+        select(AuditItem.query_id).where(AuditItem.query_id == Query.id),
+        # The job has yet to count it.
+        select(PendingBatch.id).where(PendingBatch.id == batch_of(Query.id)),
+        # The first query with an input is the one that counts, while it has repeats.
+        select(repeat.id).where(
+            repeat.detector_id == Query.detector_id,
+            repeat.input == Query.input,
+            repeat.version_id == Query.version_id,
+            repeat.is_repeat,
+            ~Query.is_repeat,
+        ),
+        # Versions are compared by what each said of one input, of which one label
+        # is enough.  Every label is greater than the empty text, and the index knows.
+        select(beside.id).where(
+            beside.detector_id == Query.detector_id,
+            beside.input == Query.input,
+            beside.label > "",
+        ),
+    )
+    return [Query.label.is_(None), *(~found.exists() for found in kept_by)]

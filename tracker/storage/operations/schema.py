@@ -1,0 +1,148 @@
+"""The schema: bringing it up to date, and saying whether it is."""
+
+from functools import lru_cache
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import ProgrammingError
+
+from tracker.errors import ConfigurationError
+
+# Importing the tables is what makes the metadata complete.
+from tracker.files import shipped_folder
+from tracker.storage import detectors, device, idempotency, queries, waiting  # noqa: F401
+from tracker.storage.base import Base
+from tracker.storage.database import Database, first_line, translated
+from tracker.storage.estimates import (
+    counts,  # noqa: F401
+    drift,  # noqa: F401
+    pending,  # noqa: F401
+    slices,  # noqa: F401
+    snapshots,  # noqa: F401
+)
+from tracker.storage.imports import files as imports  # noqa: F401
+from tracker.storage.imports import (
+    import_pieces,  # noqa: F401
+    staging,  # noqa: F401
+)
+from tracker.storage.labelling import (
+    assignments,  # noqa: F401
+    audit_draws,  # noqa: F401
+    audits,  # noqa: F401
+    draws,  # noqa: F401
+    golds,  # noqa: F401
+    inputs,  # noqa: F401
+    judgements,  # noqa: F401
+    labels,  # noqa: F401
+    rechecks,  # noqa: F401
+    reservations,  # noqa: F401
+    studies,  # noqa: F401
+)
+from tracker.storage.operations import (
+    job_runs,  # noqa: F401
+    leases,  # noqa: F401
+)
+from tracker.storage.people import (
+    accounts,  # noqa: F401
+    api_keys,  # noqa: F401
+    audit,  # noqa: F401
+    second_factors,  # noqa: F401
+    sign_ins,  # noqa: F401
+)
+from tracker.storage.telling import (
+    addresses,  # noqa: F401
+    badges,  # noqa: F401
+    deliveries,  # noqa: F401
+    events,  # noqa: F401
+    mail,  # noqa: F401
+    sent_estimates,  # noqa: F401
+    webhooks,  # noqa: F401
+)
+
+metadata = Base.metadata
+_FORBIDDEN = "42501"
+
+
+def alembic_config(database: Database) -> Config:
+    """Return Alembic's configuration for *database*."""
+    config = Config()
+    config.set_main_option("script_location", str(shipped_folder("migrations")))
+    config.attributes["engine"] = database.engine
+    return config
+
+
+def upgrade(database: Database, revision: str = "head") -> None:
+    """Bring the schema to *revision*; two at once are harmless.
+
+    Raises ConfigurationError for a database that is newer than this program, or that
+    does not let its user make tables.
+    """
+    current = current_revision(database)
+    if current is not None and not _is_known(current):
+        raise ConfigurationError(_describe(current))
+    try:
+        with translated():
+            command.upgrade(alembic_config(database), revision)
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != _FORBIDDEN:
+            raise
+        raise ConfigurationError(
+            f"the database does not let its user make tables ({first_line(error)}); "
+            "let that user own the database"
+        ) from error
+
+
+def downgrade(database: Database, revision: str) -> None:
+    """Take the schema back to *revision*; what newer tables held is lost."""
+    command.downgrade(alembic_config(database), revision)
+
+
+def current_revision(database: Database) -> str | None:
+    """Return the revision that the database is at, None if it is empty."""
+    with database.read() as session:
+        context = MigrationContext.configure(session.connection())
+        return context.get_current_revision()
+
+
+def head_revision() -> str:
+    """Return the newest revision that this version of the program knows."""
+    head = _scripts().get_current_head()
+    assert head is not None
+    return head
+
+
+def find_mismatch(database: Database) -> str | None:
+    """Return why this program cannot use *database* as it is, and what to do.
+
+    None if its schema is the program's own.
+    """
+    current = current_revision(database)
+    return None if current == head_revision() else _describe(current)
+
+
+def _describe(current: str | None) -> str:
+    head = head_revision()
+    if current is None:
+        return "the database is empty: run tracker db upgrade"
+    if _is_known(current):
+        return (
+            f"the database is at revision {current} and older than this program, which "
+            f"is at {head}: run tracker db upgrade"
+        )
+    return (
+        f"the database is at revision {current} and newer than this program, which is "
+        f"at {head}: install the version of the program that upgraded it"
+    )
+
+
+def _is_known(revision: str) -> bool:
+    return revision in {script.revision for script in _scripts().walk_revisions()}
+
+
+@lru_cache(maxsize=1)
+def _scripts() -> ScriptDirectory:
+    config = Config()
+    config.set_main_option("script_location", str(shipped_folder("migrations")))
+    return ScriptDirectory.from_config(config)

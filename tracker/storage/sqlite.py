@@ -1,0 +1,117 @@
+"""Opening SQLite, and how its transactions begin."""
+
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
+
+from tracker.errors import ConfigurationError
+from tracker.storage import hiding
+
+BUSY_SECONDS = 30
+# SQLite itself would sleep for up to a tenth of a second between two tries, and miss
+# the moments that an import leaves to others.
+_LOCKED_SECONDS = 0.004
+# What a checkpoint leaves of the log.
+_LARGEST_LOG_BYTES = 64 * 2**20
+# An error goes into the log with its statement, whose values are labels and hashes.
+NO_PARAMETERS = True
+
+
+def open_sqlite(file: str | None, url: Any, at_once: int) -> Engine:
+    """Return the engine of a database in *file*, whose folder is made.
+
+    Raises ConfigurationError if there is no file, or if its folder cannot be made.
+    """
+    if not file or file == ":memory:":
+        raise ConfigurationError(
+            "TRACKER_DATABASE_URL names no file: the web server and the worker are "
+            "two processes and share the database by its file"
+        )
+    try:
+        # For their owner alone, as a backup is; SQLite gives its other files the same.
+        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database, {Path(file).parent}, cannot be made: "
+            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
+        ) from error
+    if not Path(file).exists():
+        # Where that fails SQLite says why, at the first connection.
+        with suppress(OSError):
+            Path(file).touch(mode=0o600)
+    engine = create_engine(
+        url,
+        connect_args={"timeout": BUSY_SECONDS},
+        pool_size=2 * at_once,
+        hide_parameters=NO_PARAMETERS,
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    hiding.listen(engine)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # The driver's own idea of transactions begins them too late and not at all
+    # for SELECT and DDL, which loses updates; _begin_sqlite does it instead.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        # NORMAL would be five times as fast and loses acknowledged labels when
+        # the power fails.
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        # Without it INSERT OR REPLACE deletes rows past the triggers that keep
+        # history append-only.
+        "recursive_triggers=ON",
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "cache_size=-65536",
+        # After an import the log would stay as large as the import for ever.
+        f"journal_size_limit={_LARGEST_LOG_BYTES}",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    _begin(connection)
+    while hiding.must_change(connection):
+        connection.exec_driver_sql("ROLLBACK")
+        hiding.change(connection)
+        _begin(connection)
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("tracker_read", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # A transaction that began as a reader cannot become a writer once somebody
+    # else has written: it fails at once, however long the timeout.
+    # Not by way of SQLAlchemy: they belong to no transaction.
+    driver = hiding.driver_of(connection)
+    (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    waits = options.get("tracker_waits", True)
+    last = time.monotonic() + (milliseconds / 1000 if waits else 0)
+    driver.execute("PRAGMA busy_timeout=0")
+    try:
+        while not _has_begun(connection, is_last=time.monotonic() >= last):
+            time.sleep(_LOCKED_SECONDS)
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={milliseconds}")
+
+
+def _has_begun(connection: Connection, *, is_last: bool) -> bool:
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except OperationalError as error:
+        code = getattr(error.orig, "sqlite_errorcode", 0)
+        if is_last or code & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True

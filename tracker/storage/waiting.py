@@ -1,0 +1,188 @@
+"""Queries that wait for their prediction, of which no accuracy knows yet."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    CursorResult,
+    ForeignKey,
+    Index,
+    Text,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.detectors import Detector
+from tracker.storage.queries import Query
+
+
+class WaitingQuery(Base):
+    """An input of which nobody has said yet what the detector makes of it.
+
+    Its id is the one that the query keeps once it has a prediction; until then its
+    batch is not pending, so that the job has nothing to count.
+    """
+
+    __tablename__ = "waiting_queries"
+    __table_args__ = (Index(None, "detector_id", "id"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    input: Mapped[str | None] = mapped_column(Name)
+    version: Mapped[str | None] = mapped_column(Name)
+    created_at: Mapped[datetime]
+    details: Mapped[str | None] = mapped_column("metadata", Text)
+    image: Mapped[str | None] = mapped_column(Text)
+    # Each an object of label, labeler and labelled_at, the oldest first.
+    labels: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    # How often its predictor was asked, when it is asked next, None for at once, and
+    # what was wrong the last time.
+    attempts: Mapped[int] = mapped_column(server_default="0", default=0)
+    ask_at: Mapped[datetime | None]
+    problem: Mapped[str | None] = mapped_column(Text)
+
+
+def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
+    """Return the query of that id if it waits for its prediction."""
+    return session.get(WaitingQuery, query_id)
+
+
+def lock_waiting(session: Session, query_id: int) -> WaitingQuery | None:
+    """Return the same, and let nobody label or complete it in this transaction."""
+    statement = (
+        select(WaitingQuery)
+        .where(WaitingQuery.id == query_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def count_waiting(session: Session, detector_id: int) -> int:
+    """Count the queries of a detector that wait for their prediction."""
+    statement = select(func.count()).where(WaitingQuery.detector_id == detector_id)
+    return session.scalar(statement) or 0
+
+
+def list_due(session: Session, *, at: datetime, each: int) -> Sequence[WaitingQuery]:
+    """Return some queries whose predictor is to be asked now.
+
+    They are the oldest ones of each detector, so that none waits for another one's.
+    """
+    detectors = select(Detector.id).where(
+        Detector.predictor.is_not(None), Detector.archived_at.is_(None)
+    )
+    found: list[WaitingQuery] = []
+    for detector_id in session.scalars(detectors).all():
+        statement = (
+            select(WaitingQuery)
+            .where(
+                WaitingQuery.detector_id == detector_id,
+                WaitingQuery.image.is_not(None),
+                or_(WaitingQuery.ask_at.is_(None), WaitingQuery.ask_at <= at),
+            )
+            .order_by(WaitingQuery.id)
+            .limit(each)
+        )
+        found += session.scalars(statement)
+    return found
+
+
+def take_due(session: Session, query_id: int, *, at: datetime, until: datetime) -> bool:
+    """Leave a query to the caller until an instant; False if another was faster."""
+    statement = (
+        update(WaitingQuery)
+        .where(
+            WaitingQuery.id == query_id,
+            or_(WaitingQuery.ask_at.is_(None), WaitingQuery.ask_at <= at),
+        )
+        .values(ask_at=until, attempts=WaitingQuery.attempts + 1)
+        .execution_options(synchronize_session=False)
+    )
+    result = session.execute(statement)
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
+
+
+def note_problem(
+    session: Session, query_id: int, problem: str, *, ask_at: datetime
+) -> None:
+    """Keep why a query still waits, and when its predictor is asked again."""
+    session.execute(
+        update(WaitingQuery)
+        .where(WaitingQuery.id == query_id)
+        .values(problem=problem, ask_at=ask_at)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def ask_again(session: Session, detector_id: int) -> None:
+    """Let the predictor be asked at once about all queries that wait."""
+    session.execute(
+        update(WaitingQuery)
+        .where(WaitingQuery.detector_id == detector_id)
+        .values(ask_at=None, attempts=0, problem=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
+    """Delete some queries from before an instant that wait and have no label."""
+    old = (
+        select(WaitingQuery.id)
+        .where(
+            WaitingQuery.created_at < before, cast(WaitingQuery.labels, Text) == "[]"
+        )
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    ids = session.scalars(old).all()
+    statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
+    session.execute(statement, execution_options={"synchronize_session": False})
+    return len(ids)
+
+
+def list_waiting(
+    session: Session, detector_id: int, *, before: int | None, limit: int
+) -> Sequence[WaitingQuery]:
+    """Return queries that wait for their prediction, the newest first."""
+    statement = select(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
+    if before is not None:
+        statement = statement.where(WaitingQuery.id < before)
+    return session.scalars(
+        statement.order_by(WaitingQuery.id.desc()).limit(limit)
+    ).all()
+
+
+def list_page(
+    session: Session, detector_ids: Sequence[int], *, offset: int, limit: int
+) -> tuple[int, list[Query | WaitingQuery]]:
+    """Return how many queries some detectors have, and some of them.
+
+    Those that wait are among them; the newest come first.
+    """
+    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
+    count = sum(
+        session.scalar(select(func.count()).where(kind.detector_id.in_(detector_ids)))
+        or 0
+        for kind in kinds
+    )
+    every = union_all(
+        *(select(kind.id).where(kind.detector_id.in_(detector_ids)) for kind in kinds)
+    ).subquery()
+    chosen = select(every.c.id).order_by(every.c.id.desc()).offset(offset).limit(limit)
+    ids = session.scalars(chosen).all()
+    found: list[Query | WaitingQuery] = []
+    for kind in kinds:
+        known = kind.detector_id.in_(detector_ids), kind.id.in_(ids)
+        found.extend(session.scalars(select(kind).where(*known)))
+    return count, sorted(found, key=lambda row: row.id, reverse=True)

@@ -1,0 +1,45 @@
+"""The first use: a key, ready commands, and a page that moves on by itself."""
+
+from flask import Response, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import account, by, database, requires
+from tracker.services.people.keys import create_key
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import list_detectors
+from tracker.storage.people.api_keys import list_keys
+from tracker.web.blueprint import pages
+from tracker.words import EDITOR
+
+
+@pages.get("/begin")
+@requires("viewer")
+def show_beginning() -> ResponseReturnValue:
+    """Say nothing while there is no detector, and lead to the first one after."""
+    with database().read() as session:
+        found = list_detectors(session, limit=1, among=account().detectors)
+    if not found:
+        return Response(status=204)
+    here = url_for("pages.show_detector", detector_id=dump_id("det", found[0].id))
+    return Response(status=200, headers={"HX-Redirect": here})
+
+
+@pages.post("/begin")
+@requires("admin")
+def make_first_key() -> ResponseReturnValue:
+    """Make a key and show it inside of the commands, this once."""
+    with database().write() as session:
+        if list_detectors(session, limit=1):
+            return redirect(url_for("pages.show_detectors"), 303)
+        key = create_key(session, _free_name(session), EDITOR, by())
+    # Not a redirect: the key would have to be kept somewhere on the way.
+    return render_template("detectors/list.html", counts={}, archived=0, new_key=key)
+
+
+def _free_name(session: Session) -> str:
+    taken = {key.name for key in list_keys(session)}
+    number = 1
+    while (name := f"first key {number}" if number > 1 else "first key") in taken:
+        number += 1
+    return name

@@ -1,0 +1,1 @@
+"""What pages draw and say that is no page itself: bars, words, pictures."""

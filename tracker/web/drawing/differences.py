@@ -1,0 +1,145 @@
+"""Differences as a page draws them: points in words, and places along an axis."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from tracker.charts.rounding import outward, rounded
+from tracker.services.deciding.pairs import Change, SequentialDecision
+from tracker.web.drawing.readings import Reading, Tick
+
+_MINUS = "\N{MINUS SIGN}"
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+_MOST_STEPS = 8
+_MOST_PLACES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A change in points, as pages show and draw it."""
+
+    name: str
+    tone: int
+    estimate: str | None
+    low: Decimal
+    high: Decimal
+    change: Change
+
+    @property
+    def interval(self) -> str:
+        """The bounds, such as "+1.2 to +8.3", rounded outward."""
+        return f"{signed(self.low)} to {signed(self.high)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The one axis of several bars, in whole steps, with zero on it."""
+
+    first: int
+    last: int
+    step: float
+
+    def place(self, share: float) -> str:
+        """Return where *share* lies, as an SVG length along the axis."""
+        return f"{self._percent(share):.2f}%"
+
+    def span(self, low: float, high: float) -> str:
+        """Return the distance from *low* to *high* as an SVG length."""
+        return f"{self._percent(high) - self._percent(low):.2f}%"
+
+    def _percent(self, share: float) -> float:
+        return 100 * (share / self.step - self.first) / (self.last - self.first)
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The numbers, in points."""
+        return [
+            Tick(
+                self.place(count * self.step),
+                signed(Decimal(round(100 * count * self.step))),
+            )
+            for count in range(self.first, self.last + 1)
+        ]
+
+    @property
+    def has_room_below(self) -> bool:
+        """Whether a word fits on the left of zero."""
+        return self._percent(0) > 20
+
+    @property
+    def has_room_above(self) -> bool:
+        """Whether a word fits on the right of zero."""
+        return self._percent(0) < 80
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """The share of disagreements that the new version wins, as pages show it."""
+
+    estimate: str | None
+    low: str
+    high: str
+
+
+def describe_won(decision: SequentialDecision) -> Won:
+    """Return the share won in per cent; bounds are rounded outward, never onto half."""
+    low, high, places = _round_bounds(decision.low - 0.5, decision.high - 0.5)
+    decided = decision.won + decision.lost
+    shown = None
+    if decided:
+        exact = rounded(decision.won / decided, places, ROUND_HALF_EVEN)
+        shown = _percent(exact.scaleb(2))
+    return Won(shown, _percent(low + 50), _percent(high + 50))
+
+
+def _percent(value: Decimal) -> str:
+    # No bound is beyond the whole, however it was rounded.
+    kept = min(max(value, Decimal(0)), Decimal(100))
+    text = "100" if kept == 100 else "0" if kept == 0 else f"{kept:f}"
+    return f"{text}\N{NARROW NO-BREAK SPACE}%"
+
+
+def draw_change(change: Change, reading: Reading) -> Bar:
+    """Return *change* in points, named and coloured as the accuracy *reading* is."""
+    low, high, places = _round_bounds(change.low, change.high)
+    estimate = None
+    if change.difference is not None:
+        shown = rounded(change.difference, places, ROUND_HALF_EVEN)
+        estimate = signed(shown.scaleb(2))
+    return Bar(reading.name, reading.tone, estimate, low, high, change)
+
+
+def _round_bounds(low: float, high: float) -> tuple[Decimal, Decimal, int]:
+    """Return the bounds in points, rounded outward, and to how many places."""
+    width = high - low
+    places = 3 if width >= 0.01 else 4 if width >= 0.001 else 5
+    least, most = outward(low, high, places)
+    # A bound on one side of zero is what the verdict hangs on; it must not read 0.
+    while places < _MOST_PLACES and (low > 0 == least or high < 0 == most):
+        places += 1
+        least, most = outward(low, high, places)
+    return least.scaleb(2), most.scaleb(2), places
+
+
+def signed(points: Decimal) -> str:
+    """Return "+1.2", "0", or the like with a true minus."""
+    size = "100" if abs(points) == 100 else f"{abs(points):f}"
+    return "0" if points == 0 else f"{'+' if points > 0 else _MINUS}{size}"
+
+
+def dump_p_value(value: float) -> str:
+    """Return a P value to three decimals, such as "0.039" or "below 0.001"."""
+    if value < 0.001:
+        return "below 0.001"
+    return f"{rounded(value, 3, ROUND_HALF_EVEN).normalize():f}"
+
+
+def build_axis(bars: Sequence[Bar]) -> Axis:
+    """Return an axis that holds every bar and zero."""
+    low = min(0.0, *(bar.change.low for bar in bars))
+    high = max(0.0, *(bar.change.high for bar in bars))
+    step = next(step for step in _STEPS if high - low <= _MOST_STEPS * step)
+    # The bounds of a bar are rounded in places that no eye sees.
+    first = math.floor(low / step + 1e-9)
+    return Axis(first, max(math.ceil(high / step - 1e-9), first + 1), step)

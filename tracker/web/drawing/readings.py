@@ -1,0 +1,219 @@
+# ruff: noqa: RUF001, RUF002 - the dash between two bounds is an en dash.
+"""Accuracies as a page draws them: words, and places along an axis."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from tracker.charts import words as chart_words
+from tracker.charts.rounding import outward
+from tracker.charts.themes import COLOURS
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.intervals import score as score_all
+from tracker.shapes import Accuracy, Score
+from tracker.web.drawing.words import narrow
+
+MOST_ROWS = 20
+_TONES = len(COLOURS["light"].classes)
+# Of the classes without a label so many are named.
+_MOST_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A number on the axis."""
+
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The one axis of several bars, from *low* to 100 %."""
+
+    low: float
+
+    def place(self, share: float) -> str:
+        """Return where *share* lies, as an SVG length along the axis."""
+        return f"{self._percent(share):.2f}%"
+
+    def span(self, low: float, high: float) -> str:
+        """Return the distance from *low* to *high* as an SVG length."""
+        return f"{self._percent(high) - self._percent(low):.2f}%"
+
+    def _percent(self, share: float) -> float:
+        return 100 * min(1.0, max(0.0, (share - self.low) / (1 - self.low)))
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The numbers, every 10 % and every 20 % on an axis that begins low."""
+        first = round(self.low * 10)
+        step = 1 if first >= 4 else 2
+        return [
+            Tick(self.place(tenth / 10), narrow(f"{tenth * 10} %"))
+            for tenth in range(10, first - 1, -step)
+        ][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An accuracy as pages draw and say it: in percent, with bounds rounded outward."""
+
+    name: str
+    tone: int
+    score: Accuracy
+    # What it rests on, in a few words.
+    counts: str
+    # Why a mean of classes has no estimate yet, "" where it has one.
+    missing: str = ""
+    # How many classes it is the mean of; 0 for the accuracy of a class.
+    mean_of: int = 0
+    # The interval that the verdict goes by: the whisker.
+    deciding: Accuracy | None = None
+    # The interval by the published method, where the bar has another one.
+    published: Accuracy | None = None
+
+    @property
+    def estimate(self) -> str | None:
+        """The estimate, such as "82.1 %"."""
+        said = chart_words.accuracy(self.score)
+        return None if said is None else narrow(said)
+
+    @property
+    def low(self) -> str:
+        """The lower bound in percent."""
+        return chart_words.bounds(self.score)[0]
+
+    @property
+    def high(self) -> str:
+        """The upper bound in percent."""
+        return chart_words.bounds(self.score)[1]
+
+    @property
+    def basis(self) -> list[str]:
+        """What it rests on.
+
+        A mean of classes is no count divided by another; while one of them has no
+        label, it says which one it waits for.
+        """
+        if not self.mean_of:
+            return [self.counts]
+        correct = f"{self.counts} predictions correct"
+        return [self.missing, correct] if self.missing else [correct]
+
+    @property
+    def aloud(self) -> str:
+        """The text for screen readers; without an estimate, the basis comes first."""
+        said = list(self.basis)
+        if isinstance(self.score, Score) and self.score.labelled and not self.mean_of:
+            said = [f"{self.counts} correct"]
+        if self.mean_of and not self.missing:
+            said.insert(0, f"mean of {self.mean_of:,} classes")
+        first = [self.estimate] if self.estimate else [said.pop(0)]
+        return ", ".join(
+            [*first, narrow(f"between {self.low} and {self.high} %"), *said]
+        )
+
+    @property
+    def whisker(self) -> str | None:
+        """The interval that the verdict goes by, such as "88.9–98.7 %"."""
+        return None if self.deciding is None else _span(self.deciding)
+
+    @property
+    def published_span(self) -> str | None:
+        """The interval by the published method, such as "90.4–98.3 %"."""
+        return None if self.published is None else _span(self.published)
+
+    @property
+    def exact_bounds(self) -> tuple[str, str]:
+        """The bounds in percent to four places, still rounded outward."""
+        low, high = outward(self.score.low, self.score.high, 6)
+        return f"{low.scaleb(2):f}", f"{high.scaleb(2):f}"
+
+    @property
+    def points_wide(self) -> str:
+        """How many percentage points lie between the bounds as they are written."""
+        return str(Decimal(self.high) - Decimal(self.low))
+
+
+def _span(interval: Accuracy) -> str:
+    low, high = chart_words.bounds(interval)
+    return narrow(f"{low}–{high} %")
+
+
+def read(score: Score, *, name: str, tone: int) -> Reading:
+    """Return *score* as pages draw and say it."""
+    return Reading(name, tone, score, chart_words.counts(score) or "no labels yet")
+
+
+def read_mean(
+    score: Score, labelled: Mapping[str, int], *, name: str = "Balanced"
+) -> Reading:
+    """Return the *score* that is the mean of classes, so many *labelled* of each."""
+    return replace(
+        read(score, name=name, tone=0),
+        missing=_missing(labelled),
+        mean_of=len(labelled) if score.labelled else 0,
+    )
+
+
+def _missing(labelled: Mapping[str, int]) -> str:
+    names = [name for name, number in labelled.items() if not number]
+    if not names:
+        return ""
+    parts = [chart_words.shorten(name) for name in names[:_MOST_NAMED]]
+    if len(names) > _MOST_NAMED:
+        parts.append(f"{len(names) - _MOST_NAMED:,} more")
+    *others, last = parts
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"no estimate until {listed} {'have' if others else 'has'} a label"
+
+
+def read_balanced(estimate: Estimate) -> Reading:
+    """Return the balanced accuracy as pages draw and say it, with its whisker."""
+    found = estimate.decision
+    return replace(
+        read_mean(estimate.whole, count_classes(estimate)),
+        deciding=None
+        if found is None
+        else Accuracy(accuracy=None, low=found.low, high=found.high),
+    )
+
+
+def read_published(estimate: Estimate) -> Accuracy:
+    """Return the balanced accuracy by the published method."""
+    level = estimate.confidence_level
+    return score_all([estimate.correct], [estimate.labelled], "exact", level)[0][0]
+
+
+def count_classes(estimate: Estimate) -> dict[str, int]:
+    """Return how many scored labels each class has."""
+    return {one.name: one.labelled for one in estimate.classes}
+
+
+def read_classes(estimate: Estimate, *, limit: int | None = None) -> list[Reading]:
+    """Return every class, or those with the *limit* widest intervals."""
+    classes = estimate.classes
+    places: Iterable[int] = range(len(classes))
+    if limit is not None and len(classes) > limit:
+        widest = sorted(places, key=lambda place: (-classes[place].width, place))
+        places = sorted(widest[:limit])
+    return [
+        read(classes[place], name=classes[place].name, tone=tone_of(place))
+        for place in places
+    ]
+
+
+def tone_of(place: int) -> int:
+    """Return the colour of the class at *place*, which it has on every page."""
+    return place % _TONES + 1
+
+
+def build_axis(readings: Sequence[Reading], target: float | None = None) -> Axis:
+    """Return the axis from 50 %, or from lower where a bar or *target* is lower."""
+    lows = [reading.score.low for reading in readings]
+    lows += [reading.deciding.low for reading in readings if reading.deciding]
+    if target is not None:
+        lows.append(target)
+    return Axis(min(5, math.floor(10 * min(lows, default=0.5) + 1e-9)) / 10)

@@ -1,0 +1,28 @@
+"""The last labels of a detector beside all of them, in words."""
+
+from tracker.services.estimates.estimate import Estimate
+from tracker.web.drawing.readings import Reading, count_classes, read_mean
+from tracker.web.drawing.words import plural
+
+
+def read_window(estimate: Estimate) -> Reading:
+    """Return the balanced accuracy of a window as pages draw and say it."""
+    return read_mean(estimate.whole, count_classes(estimate), name="Lately")
+
+
+def describe_lately(
+    whole: Reading, estimate: Estimate, last: Reading, window: Estimate
+) -> str:
+    """Say whether the accuracy lately is another than that of all labels."""
+    if not window.labels:
+        return "No label is that new."
+    if window.labels >= estimate.labels:
+        return "All labels lie in this window."
+    of = f"the {plural(window.labels, 'label')} of this window"
+    if window.balanced.high < estimate.balanced.low:
+        return f"Lower lately: {of} lie below the average of all labels."
+    if window.balanced.low > estimate.balanced.high:
+        return f"Higher lately: {of} lie above the average of all labels."
+    if last.estimate is None or whole.estimate is None:
+        return "Too few labels to compare."
+    return f"No difference shown between {of} and all labels."

@@ -1,0 +1,130 @@
+"""Numbers and instants as pages show them."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from tracker.charts.words import chosen, shorten
+
+# Narrower than a space, and no line breaks there.
+_NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
+# Of more classes nobody reads how many labels each would get.
+_MOST_MIXED = 3
+_UNITS = (
+    (60, "second"),
+    (60, "minute"),
+    (24, "hour"),
+    (30, "day"),
+)
+
+
+def narrow(text: str) -> str:
+    """Keep each percent sign of *text* close to its number."""
+    return text.replace(" %", f"{_NARROW_SPACE}%")
+
+
+def share(value: float) -> str:
+    """Return a confidence level or target as it was chosen, such as "95 %"."""
+    return narrow(chosen(value))
+
+
+def about(value: float) -> str:
+    """Return a share to three digits, such as "2.5 %" or "about 0.833 %"."""
+    digits = Decimal(f"{100 * value:.3g}")
+    is_whole = math.isclose(float(digits), 100 * value, rel_tol=1e-9)
+    return narrow(f"{'' if is_whole else 'about '}{digits:f} %")
+
+
+def number(value: int) -> str:
+    """Return "1,797"."""
+    return f"{value:,}"
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """Return "1 label" or "1,797 labels"."""
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
+
+
+def sentence(text: str) -> str:
+    """Return *text*, the words of an error, as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+
+
+def roughly(labels: int) -> int:
+    """Return *labels* rounded up to two digits and zeros."""
+    unit: int = 10 ** max(len(str(labels)) - 2, 0)
+    return -(-labels // unit) * unit
+
+
+def describe_mix(labels: Mapping[str, int]) -> str:
+    """Return which classes so many *labels* of each are of, "" for many classes.
+
+    It is "mostly YES" where a class makes up two thirds of them or more.
+    """
+    most = max(labels, key=lambda name: labels[name])
+    if not labels[most]:
+        return ""
+    if 3 * labels[most] >= 2 * sum(labels.values()):
+        return f"mostly {shorten(most)}"
+    if len(labels) > _MOST_MIXED:
+        return ""
+    parts = (f"{roughly(n):,} {shorten(name)}" for name, n in labels.items() if n)
+    return f"some {', '.join(parts)}"
+
+
+def exactly(instant: datetime) -> str:
+    """Return "2026-01-31 12:00:05 UTC"."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(instant: datetime, present: datetime) -> str:
+    """Return how long ago *instant* was; ``static/times.js`` says the same."""
+    amount = int((present - instant).total_seconds())
+    if amount < 5:
+        return "just now"
+    for size, unit in _UNITS:
+        if amount < size:
+            return f"{plural(amount, unit)} ago"
+        amount //= size
+    return f"on {instant.astimezone(UTC):%Y-%m-%d}"
+
+
+def span(first: datetime, last: datetime) -> str:
+    """Return "from 1 October to 21 November 2026", or "on 1 October 2026"."""
+    begin, end = first.astimezone(UTC), last.astimezone(UTC)
+    ended = f"{end.day} {end:%B %Y}"
+    if begin.date() == end.date():
+        return f"on {ended}"
+    begun = f"{begin.day} {begin:%B}"
+    return (
+        f"from {begun}{f' {begin.year}' if begin.year != end.year else ''} to {ended}"
+    )
+
+
+def covers(value: float) -> str:
+    """Return how often something holds, such as "94.3 %", never rounded to all."""
+    tenths = int(1000 * value) / 10 if value < 1 else 100
+    return narrow(f"{tenths:g} %")
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something takes, such as "3 hours"."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return plural(round(seconds / length), unit)
+    return plural(round(seconds), "second")
+
+
+def share_of(value: float) -> str:
+    """Return a share to a hundredth of a percent, such as "86.33 %"."""
+    return narrow(f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %")
+
+
+def chance(value: float) -> str:
+    """Return a probability as a person says it, such as "24.8 %" or "1 in 40,000"."""
+    if value >= 0.9995:
+        return "nearly 1" if value < 1 else narrow("100 %")
+    if value >= 0.001:
+        return narrow(f"{100 * value:.3g} %")
+    return f"1 in {1 / value:,.0f}" if value > 1e-9 else "next to nothing"

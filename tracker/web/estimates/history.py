@@ -1,0 +1,338 @@
+"""The history of a detector: its chart, its table and its files."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import Response, jsonify, render_template, request
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.charts.render import render_png, render_svg
+from tracker.http import database, now, requires
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.charts import build_chart, list_alarms, list_states
+from tracker.services.estimates.cohorts import get_cohorts
+from tracker.services.estimates.drift import find_replay
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.history import (
+    HISTORY_COLUMNS,
+    LABEL_COLUMNS,
+    iter_history,
+    iter_labels,
+    list_rows,
+)
+from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.fields import parse_when
+from tracker.services.labelling.audits import AuditResult, find_result
+from tracker.services.telling.events import find_last_verdicts
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid
+from tracker.storage.base import dump_id, parse_whole
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.estimates.snapshots import (
+    Snapshot,
+    find_newest_snapshot,
+    list_snapshots,
+)
+from tracker.storage.labelling.audits import Audit, list_audits
+from tracker.web.blueprint import pages
+from tracker.web.downloads import download
+from tracker.web.drawing.readings import Reading, read, read_balanced
+from tracker.web.drawing.windows import describe_lately, read_window
+from tracker.words import BALANCED
+
+_PAGE = 50
+# The newest of them; who wants to see more goes on.
+_FIRST_PAGE = 6
+_COHORTS = 14
+_WINDOW = "500"
+_WINDOWS = [
+    ("200", "last 200 labels"),
+    ("500", "last 500 labels"),
+    ("2000", "last 2,000 labels"),
+    ("7d", "last 7 days"),
+    ("30d", "last 30 days"),
+]
+# Beyond so many classes the table shows one of them, which the visitor chooses.
+_MOST_COLUMNS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A snapshot with the accuracies that the table shows of it."""
+
+    snapshot: Snapshot
+    readings: Sequence[Reading]
+
+
+@pages.get("/detectors/<detector_id>/history")
+@requires("viewer")
+def show_history(detector_id: str) -> ResponseReturnValue:
+    """Show how the intervals of a version tightened, as a chart and a table."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        chosen = _choose_chart(detector, request.args)
+        check_method(chosen["method"])
+        versions = choose_versions(session, detector, chosen["version"])
+        version = versions[-1] if versions else None
+        if version is not None and "then" in request.args:
+            # The place of a slider: the snapshot of that number says when it was.
+            chosen["as_known_at"] = _find_instant(session, version)
+        return render_template(
+            "history/history.html",
+            detector=detector,
+            versions=list_versions(session, detector.id),
+            methods=stats.METHODS,
+            **chosen | {"version": version},
+            **_table(session, detector, version, chosen["method"]),
+            **_compare(session, detector, version, chosen["as_known_at"]),
+            **_told(session, detector, version),
+            closed_audits=_list_closed(session, detector),
+            cohorts=get_cohorts(
+                session,
+                detector,
+                version=chosen["version"],
+                computed_at=now(),
+                limit=_COHORTS,
+            ),
+        )
+
+
+def _list_closed(
+    session: Session, detector: Detector
+) -> list[tuple[Audit, AuditResult]]:
+    """Return the newest audits that are closed, with what they said then."""
+    audits = list_audits(session, detector.id, limit=_PAGE)
+    results = [(audit, find_result(audit)) for audit in audits]
+    return [(audit, result) for audit, result in results if result is not None]
+
+
+def _told(
+    session: Session, detector: Detector, version: Version | None
+) -> dict[str, Any]:
+    """Return the verdicts of a version, what events say of it, and its alarms."""
+    if version is None:
+        return {"states": [], "state": None, "alarms": [], "replay": None}
+    state = find_last_verdicts(session, [version.id]).get(version.id)
+    if state is not None and state.data["target"] != detector.target:
+        # It is about another target; the next label brings one about this.
+        state = None
+    return {
+        "states": list_states(session, detector, version),
+        "state": state,
+        "alarms": list_alarms(session, detector, version),
+        "replay": find_replay(session, version),
+    }
+
+
+def _compare(
+    session: Session,
+    detector: Detector,
+    version: Version | None,
+    known_at: datetime | None,
+) -> dict[str, Any]:
+    """Return the whole beside a window, now and as it was known at an instant."""
+    window = request.args.get("window", "") or _WINDOW
+    choices: dict[str, Any] = {
+        "version": None if version is None else version.name,
+        "computed_at": now(),
+    }
+    moments = []
+    for name, instant in (("As known now", None), ("As known then", known_at)):
+        if instant is None and name != "As known now":
+            continue
+        known: dict[str, Any] = {**choices, "as_known_at": instant}
+        whole = get_estimate(session, detector, method=detector.method, **known)
+        last = get_estimate(session, detector, window=window, **known)
+        moments.append((name, read_balanced(whole), whole, read_window(last), last))
+    first, newest = 1, 0 if version is None else version.sequence
+    return {
+        "window": window,
+        # One that was typed into the address stands beside the usual ones.
+        "windows": list(dict([(window, window), *_WINDOWS]).items()),
+        "moments": moments,
+        "lately": describe_lately(*moments[0][1:]),
+        "first": first,
+        "newest": newest,
+        "then": _find_then(session, version, known_at),
+    }
+
+
+def _find_instant(session: Session, version: Version) -> datetime | None:
+    number = parse_whole(request.args.get("then", "")) or 0
+    if number >= version.sequence:
+        return None
+    found = list_snapshots(
+        session, version.id, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
+    )
+    return found[0].computed_at if found else None
+
+
+def _find_then(
+    session: Session, version: Version | None, known_at: datetime | None
+) -> int | None:
+    if version is None or known_at is None:
+        return None
+    snapshot = find_newest_snapshot(session, version.id, by=known_at)
+    return None if snapshot is None else snapshot.sequence
+
+
+def _table(
+    session: Session, detector: Detector, version: Version | None, method: str
+) -> dict[str, Any]:
+    """Return a page of the table: the newest snapshots first, or in order."""
+    is_oldest_first = request.args.get("order") == "oldest"
+    beyond = parse_whole(request.args.get("beyond", ""))
+    scope = request.args.get("scope", "")
+    scopes = _choose_columns(detector, scope)
+    most = _FIRST_PAGE if beyond is None else _PAGE
+    page = max_snapshots(method, len(detector.classes), of=most)
+    snapshots: Sequence[Snapshot] = []
+    if version is not None:
+        snapshots = list_snapshots(
+            session,
+            version.id,
+            beyond=beyond,
+            is_oldest_first=is_oldest_first,
+            limit=page + 1,
+        )
+    shown = snapshots[:page]
+    return {
+        "columns": scopes[1:],
+        "scope": scope,
+        "lines": _read_lines(session, detector, version, shown, method, scopes),
+        "order": "oldest" if is_oldest_first else "newest",
+        "beyond": beyond,
+        "following": shown[-1].sequence if len(snapshots) > page else None,
+    }
+
+
+def _choose_columns(detector: Detector, scope: str) -> list[str]:
+    if len(detector.classes) <= _MOST_COLUMNS:
+        return [BALANCED, *detector.classes]
+    return [BALANCED, scope] if scope in detector.classes else [BALANCED]
+
+
+def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
+    session: Session,
+    detector: Detector,
+    version: Version | None,
+    snapshots: Sequence[Snapshot],
+    method: str,
+    scopes: list[str],
+) -> list[Line]:
+    found: dict[int, list[Reading]] = {snapshot.sequence: [] for snapshot in snapshots}
+    if version is None:
+        return []
+    ids = [snapshot.id for snapshot in snapshots]
+    rows = list_rows(session, detector, version.name, ids, method=method, scopes=scopes)
+    for (_, sequence), row in rows:
+        found[sequence].append(read(row, name=row.scope, tone=0))
+    return [Line(snapshot, found[snapshot.sequence]) for snapshot in snapshots]
+
+
+@pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
+@requires("viewer")
+def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Draw the tightening chart, or give its specification."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        chosen = _choose_chart(detector, request.args)
+        window = request.args.get("window") or None
+        chosen |= {"window": window, "then": _parse_instant("then_at")}
+        tag = _fingerprint_chart(session, detector, chosen, suffix)
+        if tag in request.if_none_match:
+            return Response(status=304)
+        spec = build_chart(session, detector, **chosen, computed_at=now())
+    answer = _render(spec, suffix)
+    answer.set_etag(tag)
+    return answer
+
+
+def _render(spec: dict[str, Any], suffix: str) -> Response:
+    if suffix == "svg":
+        return Response(render_svg(spec), mimetype="image/svg+xml")
+    if suffix == "png":
+        return Response(render_png(spec), mimetype="image/png")
+    return jsonify(spec)
+
+
+def _fingerprint_chart(
+    session: Session, detector: Detector, chosen: Mapping[str, Any], suffix: str
+) -> str:
+    """Return a text that changes whenever the chart changes, without drawing it.
+
+    Snapshots never change, so all of them are known by the number of the last one.
+    A window of days is another one each minute.
+    """
+    is_of_days = not (chosen["window"] or "0").isdigit()
+    versions = choose_versions(session, detector, chosen["version"])
+    seen = (
+        *(suffix, sorted(chosen.items(), key=str)),
+        *(detector.name, detector.target, detector.confidence_level),
+        [(version.id, version.name, version.sequence) for version in versions[-1:]],
+        f"{now():%d %H:%M}" if is_of_days else "",
+    )
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+
+
+def _parse_instant(field: str) -> datetime | None:
+    """Return the instant in the address under *field*, None where there is none."""
+    text = request.args.get(field, "")
+    try:
+        return parse_when(text, at=now()) if text else None
+    except ValueError as error:
+        raise invalid(field, text, str(error)) from error
+
+
+def _choose_chart(detector: Detector, asked: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "version": asked.get("version") or None,
+        "method": asked.get("method", detector.method),
+        "x": "time" if asked.get("x") == "time" else "labels",
+        "theme": "dark" if asked.get("theme") == "dark" else "light",
+        "layout": "narrow" if asked.get("layout") == "narrow" else "wide",
+        "is_whole": asked.get("axis") == "whole",
+        "as_known_at": _parse_instant("as_known_at"),
+    }
+
+
+@pages.get("/detectors/<detector_id>/history.<suffix>")
+@requires("viewer")
+def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download the history of a detector."""
+    version = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        choose_versions(session, detector, version)
+
+    method = request.args.get("method", "exact")
+    check_method(method, or_all=True)
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        for _, row in iter_history(session, detector, version=version, method=method):
+            yield row.dump()
+
+    return download(
+        dump_id("det", detector.id), "history", suffix, HISTORY_COLUMNS, rows
+    )
+
+
+@pages.get("/detectors/<detector_id>/labels.<suffix>")
+@requires("viewer")
+def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download every label ever given to a query of a detector."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+
+    return download(
+        dump_id("det", detector.id),
+        "labels",
+        suffix,
+        LABEL_COLUMNS,
+        lambda session: iter_labels(session, detector),
+    )

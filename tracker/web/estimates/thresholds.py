@@ -1,0 +1,68 @@
+"""What the confidences of a detector are worth: thresholds and calibration."""
+
+from flask import render_template, request
+from flask.typing import ResponseReturnValue
+
+from tracker.http import database, now, requires
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.thresholds import (
+    CalibrationBin,
+    ThresholdPoint,
+    get_calibration,
+    get_thresholds,
+)
+from tracker.shapes import Score
+from tracker.storage.detectors import list_versions
+from tracker.web.blueprint import pages
+from tracker.web.drawing.curves import draw_bins, draw_thresholds
+from tracker.web.drawing.readings import Reading, read
+
+
+@pages.get("/detectors/<detector_id>/thresholds")
+@requires("viewer")
+def show_thresholds(detector_id: str) -> ResponseReturnValue:
+    """Show how accurate answers above a confidence are, and what confidences mean."""
+    version = request.args.get("version") or None
+    target = _parse_target(request.args.get("target", ""))
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        choices = {
+            "version": None if version == "*" else version,
+            "computed_at": now(),
+        }
+        found = get_thresholds(session, detector, target=target, **choices)
+        calibration = get_calibration(session, detector, **choices)
+        has_curve = bool(found.points) and bool(found.labels)
+        return render_template(
+            "thresholds/thresholds.html",
+            detector=detector,
+            found=found,
+            calibration=calibration,
+            versions=list_versions(session, detector.id),
+            curve=draw_thresholds(found.points, found.target) if has_curve else None,
+            points=[(one, _read(one)) for one in found.points],
+            lowest=None if found.lowest is None else _read(found.lowest),
+            bins=[(one, _read(one)) for one in calibration.bins],
+            marks=draw_bins(calibration.bins),
+            typed=request.args.get("target", ""),
+        )
+
+
+def _parse_target(text: str) -> float | None:
+    """Return the target that was typed in percent, None where it is none."""
+    cleaned = text.replace("%", "").replace(",", ".").strip()
+    if not cleaned.replace(".", "", 1).isdecimal() or len(cleaned) > 10:
+        return None
+    share = float(cleaned) / 100
+    return share if 0 < share < 1 else None
+
+
+def _read(one: ThresholdPoint | CalibrationBin) -> Reading:
+    score = Score(
+        correct=one.correct,
+        labelled=one.labelled,
+        accuracy=one.accuracy,
+        low=one.low,
+        high=one.high,
+    )
+    return read(score, name="", tone=0)

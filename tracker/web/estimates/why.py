@@ -1,0 +1,119 @@
+"""Why the intervals are exact: the tail at a bound, and the effect of peeking."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flask import render_template, request
+from flask.typing import ResponseReturnValue
+
+from tracker import stats
+from tracker.charts.tails import TailPicture, draw_curve, draw_tail
+from tracker.http import database, now, requires
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.estimate import (
+    ClassEstimate,
+    Estimate,
+    get_estimate,
+)
+from tracker.services.versions import choose_versions
+from tracker.stats.coverage import chances_of_ever_missing
+from tracker.stats.tails import Side
+from tracker.web.blueprint import pages
+from tracker.web.drawing.readings import read
+
+# The example that explains exact intervals where they were first published for
+# detectors: 80 of 100 correct, and an error of 5 % above.
+PUBLISHED = (80, 100, (0.80, 0.83, float(stats.upper_bound(80, 100, 0.05))))
+
+LOOKS = 1_000
+_LOOKED_AT = (10, 100, LOOKS)
+_PEEKED_ACCURACY = 0.9
+_PEEKED_LEVEL = 0.95
+_CEILING = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Peeking:
+    """How likely a method has missed the truth at some look so far."""
+
+    method: str
+    points: str
+    missed: dict[int, float]
+
+
+@pages.get("/detectors/<detector_id>/why")
+@requires("viewer")
+def show_why(detector_id: str) -> ResponseReturnValue:
+    """Show the binomial tail behind the bounds of one class."""
+    asked = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        versions = choose_versions(session, detector, asked)
+        estimate = get_estimate(session, detector, version=asked, computed_at=now())
+        scope = _choose_class(estimate, request.args.get("scope"))
+        return render_template(
+            "methods/why.html",
+            detector=detector,
+            version=versions[0] if versions else None,
+            estimate=estimate,
+            scope=scope,
+            tail_share=(1 - estimate.confidence_level) / 2,
+            reading=None if scope is None else read(scope, name=scope.name, tone=0),
+            tail=None if scope is None else _draw_own(scope, _parse_supposed(scope)),
+            published=[
+                draw_tail(*PUBLISHED[:2], supposed, "fewer")
+                for supposed in PUBLISHED[2]
+            ],
+        )
+
+
+@pages.get("/detectors/<detector_id>/why/peeking")
+@requires("viewer")
+def show_peeking(detector_id: str) -> ResponseReturnValue:
+    """Show what looking after every label does to an interval for one look."""
+    with database().read() as session:
+        return render_template(
+            "methods/peeking.html",
+            detector=get_detector(session, detector_id),
+            curves=[_peek("exact"), _peek("anytime")],
+            looked_at=_LOOKED_AT,
+            accuracy=_PEEKED_ACCURACY,
+            level=_PEEKED_LEVEL,
+            ceiling=_CEILING,
+        )
+
+
+def _choose_class(estimate: Estimate, asked: str | None) -> ClassEstimate | None:
+    known = [scope for scope in estimate.classes if scope.labelled]
+    return next(
+        (scope for scope in known if scope.name == asked), known[0] if known else None
+    )
+
+
+def _parse_supposed(scope: ClassEstimate) -> float:
+    percent = request.args.get("supposed", type=float)
+    if percent is not None and 0 <= percent <= 100:
+        return percent / 100
+    # Begin where one may see something: at the bound that is further away.
+    seen = scope.correct / scope.labelled
+    low_is_further = seen - scope.low > scope.high - seen
+    return round(scope.low if low_is_further else scope.high, 3)
+
+
+def _draw_own(scope: ClassEstimate, supposed: float) -> TailPicture:
+    is_high = supposed * scope.labelled >= scope.correct
+    side: Side = "fewer" if is_high else "more"
+    return draw_tail(scope.correct, scope.labelled, supposed, side)
+
+
+@lru_cache(maxsize=2)
+def _peek(method: str) -> Peeking:
+    # It takes a second or two, is the same for every detector, and never changes.
+    chances = chances_of_ever_missing(
+        stats.get_method(method).class_interval, LOOKS, _PEEKED_ACCURACY, _PEEKED_LEVEL
+    ).tolist()
+    return Peeking(
+        method=method,
+        points=draw_curve(chances, ceiling=_CEILING),
+        missed={number: chances[number - 1] for number in _LOOKED_AT},
+    )

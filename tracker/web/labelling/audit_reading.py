@@ -1,0 +1,133 @@
+"""An audit as its page and its report say it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.auditing.audit_estimates import (
+    AuditEstimate,
+    AuditPoint,
+    aimed_at,
+    build_audit_estimate,
+    build_history,
+    expected_left,
+)
+from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
+from tracker.services.labelling.audits import goal_of
+from tracker.stats.active import Step, labels_needed
+from tracker.storage.labelling.audit_draws import count_labelers
+from tracker.storage.labelling.audits import Audit
+from tracker.web.drawing.closing import Closing, draw_closing
+from tracker.web.drawing.comparisons import find_comparison
+from tracker.web.drawing.readings import (
+    Axis,
+    Reading,
+    build_axis,
+    read_balanced,
+    read_classes,
+)
+
+# A difference of fewer of the labels is within the luck of a simulation.
+_LEAST_GAIN = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReading:
+    """What an audit says, how it got there, and what random labels would have said."""
+
+    found: AuditEstimate
+    aimed: Reading
+    readings: Sequence[Reading]
+    axis: Axis
+    history: Sequence[AuditPoint]
+    closing: Closing
+    labels_left: int
+    # How many more random labels would reach the goal.
+    left_at_random: int
+    half_width_at_random: float
+    # What the choice is expected to have saved; None until there are enough labels.
+    labels_saved: int | None
+    # How many random labels would be expected to give as narrow an interval.
+    worth: int
+    reason: Reason | None
+    labelers: Mapping[str, int]
+
+    @property
+    def is_choice_idle(self) -> bool:
+        """Whether the choice tells hardly more than chance would."""
+        saved, used = self.labels_saved, self.found.labels_used
+        most = used * (1.0 + _LEAST_GAIN)
+        return saved is not None and used + saved < most and self.worth < most
+
+    @property
+    def is_choice_seen(self) -> bool:
+        """Whether the interval is narrower than as many random labels would give."""
+        used = self.found.labels_used
+        return self.labels_saved is not None and self.worth >= used * (1 + _LEAST_GAIN)
+
+    @property
+    def forecasts(self) -> list[AuditPoint]:
+        """What was foreseen at the beginning, on the way, and now."""
+        if len(self.history) < 3:
+            return list(self.history)
+        return [self.history[0], self.history[len(self.history) // 2], self.history[-1]]
+
+
+def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
+    """Return all that the page of an audit shows."""
+    record = load_record(session, audit)
+    look = look_at(audit, record)
+    found = build_audit_estimate(session, audit, record, look, at)
+    history = build_history(audit, record, look, computed_at=at)
+    balanced, classes = read_balanced(found.estimate), read_classes(found.estimate)
+    comparison = find_comparison(audit, record)
+    used, left = found.labels_used, expected_left(audit, found)
+    at_random = comparison.half_width_at_random(used)
+    needed = _needed_at_random(audit, record, found, at_random)
+    is_open = audit.closed_at is None and not found.is_reached
+    aimed = balanced
+    if audit.aim is not None:
+        aimed = classes[audit.classes.index(audit.aim)]
+    return AuditReading(
+        found=found,
+        aimed=aimed,
+        readings=[balanced, *classes],
+        axis=build_axis([balanced, *classes]),
+        history=history,
+        closing=draw_closing(
+            _steps(audit, history),
+            comparison.even,
+            half_width=audit.half_width,
+            expected=used + left if is_open else None,
+            at_random=needed if is_open else None,
+        ),
+        labels_left=left,
+        left_at_random=max(0, needed - used),
+        half_width_at_random=at_random,
+        labels_saved=comparison.labels_saved(used),
+        worth=round(used * (at_random / max(found.half_width, 1e-9)) ** 2),
+        reason=find_last_reason(record),
+        labelers=count_labelers(session, audit),
+    )
+
+
+def _steps(audit: Audit, history: Sequence[AuditPoint]) -> list[Step]:
+    found: dict[int, Step] = {}
+    for point in history:
+        score = aimed_at(audit, point.classes, point.balanced)
+        # The last of those after as many draws is the narrowest.
+        found[point.draws] = Step(point.draws, score.low, score.high)
+    return list(found.values())
+
+
+def _needed_at_random(
+    audit: Audit, record: Record, found: AuditEstimate, half_width: float
+) -> int:
+    if not found.labels_used:
+        return audit.labels_at_random
+    middle = (found.aimed.low + found.aimed.high) / 2.0
+    step = Step(found.labels_used, middle - half_width, middle + half_width)
+    return labels_needed(step, goal_of(audit), record.drawable)

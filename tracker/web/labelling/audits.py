@@ -1,0 +1,255 @@
+"""Audits: the list of them, the form to begin one, and one of them."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import by, database, now, requires
+from tracker.services.by import By
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import parse_input
+from tracker.services.labelling.auditing.audit_lifecycle import (
+    AuditChange,
+    close_audit,
+    extend_audit,
+    pause_audit,
+    resume_audit,
+)
+from tracker.services.labelling.auditing.audit_reasons import (
+    DRAW_COLUMNS,
+    list_draw_rows,
+)
+from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.audits import (
+    AuditPlan,
+    create_audit,
+    find_result,
+    get_audit,
+    plan_audit,
+)
+from tracker.services.wording import invalid
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audit_draws import count_draws
+from tracker.storage.labelling.audits import Audit
+from tracker.web.blueprint import cut_page, pages
+from tracker.web.downloads import download
+from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.labelling.audit_reading import read_audit
+from tracker.words import BALANCED
+
+_PAGE = 24
+_TEXTS = ("name", "version", "aim", "since", "until")
+_BLANK = {"aim": BALANCED, "points": "3"}
+
+
+@pages.app_template_global()
+def audit_ref(audit: Audit) -> str:
+    """Return the public id of *audit*."""
+    return dump_id("aud", audit.id)
+
+
+@pages.app_template_global()
+def points(share: float) -> str:
+    """Return a half-width in points as it was chosen, such as "2.5"."""
+    return f"{100 * share:.6g}"
+
+
+@pages.get("/detectors/<detector_id>/audits")
+@requires("viewer")
+def show_audits(detector_id: str) -> ResponseReturnValue:
+    """Show the audits of a detector, and the form to begin one."""
+    with database().read() as session:
+        return _render_list(session, detector_id, Form(_BLANK))
+
+
+@pages.post("/detectors/<detector_id>/audits")
+@requires("editor")
+def begin_audit(detector_id: str) -> ResponseReturnValue:
+    """Begin an audit of the set that was described, or say what it would take."""
+    try:
+        new = _read_form(request.form)
+        if "plan" in request.form:
+            with database().read() as session:
+                detector = get_open_detector(session, detector_id)
+                plan = plan_audit(session, detector, new, at=now())
+                return _render_list(session, detector_id, Form(request.form), plan)
+
+        def begin(session: Session) -> str:
+            detector = get_open_detector(session, detector_id)
+            return dump_id("aud", create_audit(session, detector, new, by()).id)
+
+        audit_id = database().run(begin)
+    except (InvalidInputError, ConflictError) as error:
+        with database().read() as session:
+            form = failed_form(request.form, error)
+            return _render_list(session, detector_id, form), 422
+    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+
+
+def _read_form(typed: Mapping[str, str]) -> NewAudit:
+    values: dict[str, Any] = filled_in(typed, *_TEXTS)
+    # What it takes can be seen before there is a name.
+    if "plan" in typed:
+        values.setdefault("name", "audit")
+    for name in ("since", "until"):
+        if name in values:
+            values[name] = f"{values[name]}T00:00:00Z"
+    values["half_width"] = _read_points(typed)
+    conditions = typed.get("where", "").splitlines()
+    values["where"] = [line.strip() for line in conditions if line.strip()]
+    return parse_input(NewAudit, values)
+
+
+def _read_points(typed: Mapping[str, str]) -> float:
+    points = typed.get("points", "").strip().replace(",", ".")
+    try:
+        return float(points) / 100.0
+    except ValueError:
+        raise invalid(
+            "points", points, "it must be a number of points, such as 3"
+        ) from None
+
+
+def _render_list(
+    session: Session, detector_id: str, form: Form, plan: AuditPlan | None = None
+) -> str:
+    detector = get_detector(session, detector_id)
+    before = parse_id("aud", request.args.get("before", ""))
+    found = storage.list_audits(session, detector.id, before=before, limit=_PAGE + 1)
+    audits, last = cut_page(found, _PAGE)
+    counts = count_draws(session, [audit.id for audit in audits])
+    return render_template(
+        "audits/list.html",
+        detector=detector,
+        audits=audits,
+        results={audit.id: find_result(audit) for audit in audits},
+        counts=counts,
+        last=last,
+        is_first=before is None,
+        form=form,
+        plan=plan,
+    )
+
+
+@pages.get("/audits/<audit_id>")
+@requires("viewer")
+def look_at_audit(audit_id: str) -> ResponseReturnValue:
+    """Show what an audit says of its set, and how far it is."""
+    with database().read() as session:
+        return _render_audit(session, audit_id, Form({}))
+
+
+def _render_audit(session: Session, audit_id: str, form: Form) -> str:
+    audit = get_audit(session, audit_id)
+    return render_template(
+        "audits/audit.html",
+        detector=session.get_one(Detector, audit.detector_id),
+        audit=audit,
+        read=read_audit(session, audit, at=now()),
+        result=find_result(audit),
+        extensions=storage.list_extensions(session, audit.id),
+        form=form,
+    )
+
+
+@pages.get("/audits/<audit_id>/report")
+@requires("viewer")
+def show_audit_report(audit_id: str) -> ResponseReturnValue:
+    """Show all that is to be known of an audit on a page to print or to keep."""
+    style = render_template("audits/_report_style.html")
+    with database().read() as session:
+        audit = get_audit(session, audit_id)
+        page = render_template(
+            "audits/report.html",
+            detector=session.get_one(Detector, audit.detector_id),
+            audit=audit,
+            read=read_audit(session, audit, at=now()),
+            result=find_result(audit),
+            extensions=storage.list_extensions(session, audit.id),
+            style=style,
+            at=now(),
+        )
+    answer = Response(page.lstrip())
+    # The page carries its style, so that it is whole where it is kept.
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    answer.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return answer
+
+
+@pages.get("/audits/<audit_id>/draws.<suffix>")
+@requires("viewer")
+def download_audit_draws(audit_id: str, suffix: str) -> Response:
+    """Give the draws of an audit with their chances as a file."""
+    with database().read() as session:
+        get_audit(session, audit_id)
+    return download(
+        audit_id,
+        "draws",
+        suffix,
+        DRAW_COLUMNS,
+        lambda session: list_draw_rows(session, get_audit(session, audit_id))[1],
+    )
+
+
+@pages.post("/audits/<audit_id>/extend")
+@requires("editor")
+def narrow_audit(audit_id: str) -> ResponseReturnValue:
+    """Give an audit a narrower aim."""
+    try:
+        width = _read_points(request.form)
+        change = parse_input(AuditChange, {"half_width": width})
+        database().run(
+            lambda session: extend_audit(
+                session, get_audit(session, audit_id), change, by()
+            )
+        )
+    except InvalidInputError as error:
+        messages = [wrong.message for wrong in error.errors]
+        with database().read() as session:
+            form = Form(request.form, {"points": messages})
+            return _render_audit(session, audit_id, form), 422
+    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+
+
+@pages.post("/audits/<audit_id>/pause")
+@requires("editor")
+def hold_audit(audit_id: str) -> ResponseReturnValue:
+    """Draw nothing more from an audit for a while."""
+    return _change(audit_id, pause_audit)
+
+
+@pages.post("/audits/<audit_id>/resume")
+@requires("editor")
+def go_on_with_audit(audit_id: str) -> ResponseReturnValue:
+    """Go on with an audit that was paused."""
+    return _change(audit_id, resume_audit)
+
+
+@pages.post("/audits/<audit_id>/close")
+@requires("editor")
+def finish_audit(audit_id: str) -> ResponseReturnValue:
+    """Close an audit before or after its goal is reached."""
+    return _change(audit_id, close_audit)
+
+
+def _change(
+    audit_id: str, change: Callable[[Session, Audit, By], Audit]
+) -> ResponseReturnValue:
+    try:
+        database().run(
+            lambda session: change(session, get_audit(session, audit_id), by())
+        )
+    except ConflictError as error:
+        flash(f"Nothing was changed: {error}.")
+    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)

@@ -1,0 +1,186 @@
+"""The panel beside a query to label: how far labelling has come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flask import request
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import account, database, now, requires
+from tracker.services.deciding.planning import choose_next, labels_for_class
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.labelling.auditing.audit_estimates import (
+    expected_left,
+    get_audit_estimate,
+)
+from tracker.services.labelling.labels import Today, count_today
+from tracker.services.labelling.reservations import (
+    MOST_COUNTED,
+    count_for_others,
+    count_waiting,
+)
+from tracker.services.versions import choose_versions
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.labelling.assignments import Assignment, find_assignment
+from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.queues import AuditQueue, RandomQueue
+from tracker.web.blueprint import answer_live, pages
+from tracker.web.deciding.planning import CHOICES
+from tracker.web.drawing.readings import (
+    Axis,
+    Reading,
+    build_axis,
+    read_balanced,
+    read_classes,
+)
+from tracker.web.drawing.sparklines import draw_sparkline
+from tracker.web.drawing.words import describe_mix
+from tracker.web.labelling.label_queues import Chosen, choose_queue
+
+# More of them would push the page down on a phone.
+_MOST_CLASSES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far labelling has come."""
+
+    estimate: Estimate
+    reading: Reading
+    axis: Axis
+    labels: int
+    waiting: int
+    # Whether all of that waits for other people, because this one has answered it.
+    is_for_others: bool
+    today: Today
+    classes: Sequence[Reading]
+    next_class: str
+    needed: int | None
+    versions: int
+    sparkline: str
+    # What this person is asked for; None for nothing.
+    assignment: Assignment | None
+    # Whether live numbers are left out: they would tell which answers are no labels.
+    is_blind: bool = False
+    # How many more labels the goal of an audit takes; None where none is labelled.
+    audit_left: int | None = None
+
+    @property
+    def mix(self) -> str:
+        """Which labels the verdict waits for, by class."""
+        found = self.estimate.decision
+        more = found.labels_to_decide if found else None
+        return describe_mix(self.estimate.expect(more)) if more else ""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more wait than were counted."""
+        return self.waiting == MOST_COUNTED
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a shown number changes."""
+        asked = self.assignment and f"{self.assignment.done}-{self.assignment.labels}"
+        if self.is_blind:
+            return f"{self.today.by_labeler}-{self.today.by_all}-{asked}"
+        parts = (
+            asked,
+            self.labels,
+            self.waiting,
+            self.today.by_all,
+            self.reading.low,
+            self.reading.high,
+        )
+        return "-".join(map(str, parts))
+
+
+@pages.get("/detectors/<detector_id>/label/progress")
+@requires("labeler")
+def show_progress(detector_id: str) -> ResponseReturnValue:
+    """Show how far labelling has come."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        chosen = choose_queue(session, detector, request.args)
+        progress = build_progress(session, detector, chosen)
+        return answer_live(
+            "labels/_progress.html",
+            seen=request.args.get("seen", ""),
+            fingerprint=progress.fingerprint,
+            progress=progress,
+            detector=detector,
+            chosen=chosen,
+            choices=CHOICES,
+        )
+
+
+def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Progress:
+    """Return how far labelling has come: of all versions, and of the one labelled."""
+    if isinstance(chosen.queue, AuditQueue):
+        return _audit_progress(session, detector, chosen, chosen.queue)
+    version = chosen.address.get("version")
+    estimate = get_estimate(
+        session, detector, version=version, method=detector.method, computed_at=now()
+    )
+    shown = [] if version == "*" else choose_versions(session, detector, version)
+    versions = list_versions(session, detector.id)
+    pooled = estimate
+    if len(versions) > 1:
+        pooled = get_estimate(session, detector, version="*", computed_at=now())
+    labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
+    reading = read_balanced(estimate)
+    classes = read_classes(estimate, limit=_MOST_CLASSES)
+    following = choose_next(estimate).name
+    counts = next(one for one in estimate.classes if one.name == following)
+    width = 2 * float(chosen.points) / 100
+    waiting = count_waiting(session, chosen.queue)
+    for_others = 0 if waiting else count_for_others(session, chosen.queue)
+    return Progress(
+        estimate=estimate,
+        reading=reading,
+        axis=build_axis([reading, *classes], detector.target),
+        labels=labels,
+        today=count_today(session, detector, labeler=account().name, at=now()),
+        classes=classes,
+        next_class=following,
+        needed=labels_for_class(
+            counts.correct, counts.labelled, width, estimate.confidence_level
+        ),
+        waiting=waiting or for_others,
+        is_for_others=for_others > 0,
+        versions=len(versions),
+        assignment=find_assignment(session, detector.id, account().name),
+        is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
+        sparkline=draw_sparkline(session, shown[0] if shown else None, detector.method),
+    )
+
+
+def _audit_progress(
+    session: Session, detector: Detector, chosen: Chosen, queue: AuditQueue
+) -> Progress:
+    """Return the progress of an audit, which ignores other queries."""
+    audit = session.get_one(Audit, queue.audit_id)
+    found = get_audit_estimate(session, audit, computed_at=now())
+    estimate = found.estimate
+    balanced, classes = read_balanced(estimate), read_classes(estimate)
+    reading = balanced
+    if audit.aim is not None:
+        reading = classes[audit.classes.index(audit.aim)]
+    few = read_classes(estimate, limit=_MOST_CLASSES)
+    return Progress(
+        estimate=estimate,
+        reading=reading,
+        axis=build_axis([reading, *few], audit.target),
+        labels=estimate.labels + estimate.unclear,
+        today=count_today(session, detector, labeler=account().name, at=now()),
+        classes=few,
+        next_class=detector.classes[0],
+        needed=None,
+        waiting=count_waiting(session, chosen.queue),
+        is_for_others=False,
+        versions=1,
+        assignment=find_assignment(session, detector.id, account().name),
+        sparkline="",
+        audit_left=expected_left(audit, found),
+    )

@@ -1,0 +1,287 @@
+"""Labelling by hand: one query after the other, blind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.http import account, by, database, requires
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import parse_input
+from tracker.services.labelling.agreement import SettledError, is_closed
+from tracker.services.labelling.golds import see_as
+from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
+from tracker.services.labelling.rechecks import NewRecheck, add_recheck
+from tracker.services.labelling.reservations import has_unlabelled, reserve, skip
+from tracker.services.queries import get_query_by_number
+from tracker.services.wording import invalid
+from tracker.storage import queries as storage
+from tracker.storage.base import parse_id
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.labelling.queues import RecheckQueue
+from tracker.storage.queries import Query
+from tracker.web.blueprint import pages
+from tracker.web.deciding.planning import CHOICES
+from tracker.web.drawing.pictures import build_picture
+from tracker.web.drawing.words import number
+from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.labelling.label_progress import build_progress
+from tracker.web.labelling.label_queues import (
+    Chosen,
+    by_browser,
+    choose_queue,
+    failed_filter,
+    without_bounds,
+)
+from tracker.web.labelling.rechecks import find_answer
+from tracker.words import UNCLEAR
+
+MOST_BUTTONS = 10
+# If the typed text fits more than one class, this many of them are named.
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last answer of this visitor, and the detector's prediction."""
+
+    query: Query
+    label: str
+    note: str | None = None
+    # Given a second time: nothing is told of the first label or of the detector.
+    is_blind: bool = False
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether there is nothing to agree about."""
+        return self.label == UNCLEAR
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the detector had said the same."""
+        return self.label == self.query.predicted
+
+
+@pages.get("/detectors/<detector_id>/label")
+@requires("labeler")
+def show_next(detector_id: str) -> ResponseReturnValue:
+    """Show the next query without its prediction, to be labelled."""
+    try:
+        return _show(detector_id, asked=request.args, form=Form({}))
+    except InvalidInputError as error:
+        form = failed_filter(request.args, error)
+        return _ask_again(detector_id, form=form), 400
+
+
+@pages.post("/detectors/<detector_id>/label")
+@requires("labeler")
+def label_next(detector_id: str) -> ResponseReturnValue:
+    """Store the label that was given, or skip, and go on to the next query."""
+    typed, last = request.form, request.form.get("query")
+    if "skip" in typed:
+        _skip(detector_id, typed)
+        last = typed.get("last")
+    else:
+        try:
+            _store(detector_id, typed)
+        except InvalidInputError as error:
+            form = failed_form(typed, error)
+            return _show(detector_id, asked=typed, form=form), 422
+        except SettledError:
+            return _send_to_settled(str(last))
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        address = choose_queue(session, detector, typed).address
+    following = dict[str, Any](address, detector_id=detector_id, last=last)
+    return redirect(url_for("pages.show_next", **following), 303)
+
+
+def _send_to_settled(query_id: str) -> ResponseReturnValue:
+    """Lead to the page of a query that was settled while it was looked at here."""
+    flash("Your answer was not saved, for an editor has settled this query meanwhile.")
+    address = url_for("pages.show_query", query_id=query_id)
+    if "HX-Request" in request.headers:
+        # What takes the place of the form comes from this page, not from that one.
+        return Response(status=409, headers={"HX-Redirect": address})
+    return redirect(address, 303)
+
+
+def _store(detector_id: str, typed: Mapping[str, str]) -> None:
+    given = filled_in(typed, "label", "note")
+    if "unclear" in typed:
+        given["label"] = UNCLEAR
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        query = find_query_of(session, detector, typed.get("query"))
+        if query is None:
+            raise NotFoundError("this query belongs to no detector of that name")
+        queue = choose_queue(session, detector, typed).queue
+        if not choose_keys(detector.classes) and "label" in given:
+            given["label"] = find_class(detector.classes, given["label"])
+        if isinstance(queue, RecheckQueue):
+            second = parse_input(NewRecheck, given)
+            try:
+                add_recheck(session, detector, query, second, by())
+            except ConflictError as error:
+                flash(f"Your answer was not saved: {error}.")
+            return
+        # A changed answer, or one after somebody else's, is about a query that was
+        # chosen as its label says.
+        if "again" not in typed and queue.holds(query):
+            given["sampling"] = queue.sampling
+        add_label(session, detector, query, parse_input(NewLabel, given), by())
+
+
+def find_class(classes: list[str], typed: str) -> str:
+    """Return the class that *typed* stands for: its name, or a part of one only.
+
+    Raises InvalidInputError that names a few where it fits several.
+    """
+    if typed in {*classes, UNCLEAR}:
+        return typed
+    part = typed.casefold()
+    fits = [name for name in classes if part in name.casefold()]
+    same = [name for name in fits if part == name.casefold()]
+    found = same or fits
+    if len(found) != 1:
+        named = ", ".join(fits[:_MOST_NAMED])
+        more = ", …" if len(fits) > _MOST_NAMED else ""
+        fitting = f"{number(len(fits))} classes have that in their name: {named}{more}"
+        raise invalid(
+            "label", typed, fitting if fits else "no class has that in its name"
+        )
+    return found[0]
+
+
+def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
+    def work(session: Session) -> None:
+        detector = get_open_detector(session, detector_id)
+        query = find_query_of(session, detector, typed.get("query"))
+        if query is not None:
+            skip(session, query, by_browser())
+
+    # The worker may delete the query just now: the second try does not find it.
+    database().run(work)
+
+
+def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
+    """Reserve the next query, and show it in a transaction of its own.
+
+    A page takes longer than a reservation, and a write keeps other writers out.
+    """
+
+    def work(session: Session) -> list[int]:
+        detector = get_open_detector(session, detector_id)
+        queries = reserve(
+            session,
+            choose_queue(session, detector, asked).queue,
+            by_browser(),
+            ahead=1,
+        )
+        return [query.id for query in queries]
+
+    reserved = database().run(work)
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        found = [get_query_by_number(session, detector.id, n) for n in reserved]
+        chosen = choose_queue(session, detector, asked)
+        # Somebody who knew its id may have labelled one meanwhile.
+        queries = [query for query in found if chosen.queue.holds(query)]
+        return _render(session, detector, chosen, queries, asked=asked, form=form)
+
+
+def _ask_again(detector_id: str, *, form: Form) -> str:
+    """Show the errors of the filter, and no query."""
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        chosen = choose_queue(session, detector, without_bounds(form.values))
+        return _render(session, detector, chosen, [], asked=form.values, form=form)
+
+
+def find_query_of(
+    session: Session, detector: Detector, query_id: str | None
+) -> Query | None:
+    """Return the query of *detector* with that public id."""
+    number = parse_id("iq", query_id or "")
+    if number is None:
+        return None
+    return storage.find_query_of(session, detector.id, number)
+
+
+def _find_answered(
+    session: Session, detector: Detector, chosen: Chosen, query_id: str | None
+) -> Answered | None:
+    # A query without a label would tell its prediction before it is answered, and
+    # may be reserved for somebody else.
+    query = find_query_of(session, detector, query_id)
+    if query is not None:
+        query = see_as(session, query, account().name)
+    if query is None or query.label is None:
+        return None
+    if chosen.is_recheck:
+        second = find_answer(session, query)
+        if second is None:
+            return None
+        return Answered(query, str(second.answer), second.note, is_blind=True)
+    # What cannot be changed is not offered to be.
+    if is_closed(query, account()):
+        return None
+    return Answered(query, query.label, _note_of(session, query))
+
+
+def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
+    session: Session,
+    detector: Detector,
+    chosen: Chosen,
+    queries: list[Query],
+    *,
+    asked: Mapping[str, str],
+    form: Form,
+) -> str:
+    again = _find_answered(session, detector, chosen, asked.get("again"))
+    if again is not None:
+        queries = [again.query, *queries]
+        form = form if form.values else Form({"note": again.note or ""})
+    query, following = [*queries, None, None][:2]
+    last = again or _find_answered(session, detector, chosen, asked.get("last"))
+    return render_template(
+        "labels/label.html",
+        detector=detector,
+        form=form,
+        query=query,
+        again=again,
+        picture=build_picture(query) if query else None,
+        following=following,
+        next_picture=build_picture(following) if following else None,
+        last=last,
+        keys=choose_keys(detector.classes),
+        has_unlabelled=has_unlabelled(session, detector),
+        progress=build_progress(session, detector, chosen),
+        chosen=chosen,
+        asked=asked,
+        choices=CHOICES,
+        versions=list_versions(session, detector.id),
+    )
+
+
+def _note_of(session: Session, query: Query) -> str | None:
+    """Return the note that was given with the current label by this visitor."""
+    current = list_label_history(session, query, account().name)[0]
+    return current.note if current.labeler == account().name else None
+
+
+def choose_keys(classes: list[str]) -> dict[str, str]:
+    """Return the key that stands for each class; none where there are too many.
+
+    A class that is called by a digit has that digit, or a person who sees an 8
+    and presses 8 would answer something else.
+    """
+    if len(classes) > MOST_BUTTONS:
+        return {}
+    if all(len(name) == 1 and name in "0123456789" for name in classes):
+        return {name: name for name in classes}
+    return dict(zip(classes, "1234567890", strict=False))

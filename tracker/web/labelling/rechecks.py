@@ -1,0 +1,111 @@
+"""Labels that are given a second time: drawing them, answering, what they tell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flask import flash, redirect, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.charts.rounding import outward
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import account, by, database, now, requires
+from tracker.services.detectors import get_open_detector
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.fields import parse_input
+from tracker.services.labelling.label_errors import LabelErrors, find_label_errors
+from tracker.services.labelling.rechecks import (
+    NewRechecks,
+    choose_rechecks,
+    choose_version,
+    draw_rechecks,
+    may_answer_again,
+)
+from tracker.shapes import Accuracy
+from tracker.storage.base import parse_whole
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling.rechecks import Recheck, find_recheck
+from tracker.storage.queries import Query
+from tracker.web.blueprint import pages
+from tracker.web.drawing.readings import Reading
+from tracker.web.drawing.words import narrow, plural, sentence
+from tracker.web.forms import filled_in
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What a page says of label errors, in percent rounded outward."""
+
+    errors: LabelErrors
+    most: str
+    balanced: Reading
+    # Each class with the most of its labels that are wrong.
+    classes: Sequence[tuple[Reading, str]]
+
+    @property
+    def fingerprint(self) -> tuple[int, int, int]:
+        """Changes with what is said."""
+        return self.errors.answered, self.errors.drawn, self.errors.different
+
+
+def read_errors(
+    session: Session, detector: Detector, estimate: Estimate
+) -> Reread | None:
+    """Return what there is to say of label errors, None before the first answer."""
+    found = find_label_errors(session, detector, estimate)
+    if found is None:
+        return None
+    counts = f"{found.counted:,} labels given again"
+    return Reread(
+        errors=found,
+        most=_most(found.error_high),
+        balanced=_read("balanced", 0, found.balanced.low, found.balanced.high, counts),
+        classes=[
+            (
+                _read(one.name, place, one.low, one.high, f"{one.drawn:,}"),
+                _most(one.error_high),
+            )
+            for place, one in enumerate(found.classes, start=1)
+        ],
+    )
+
+
+def _read(name: str, tone: int, low: float, high: float, counts: str) -> Reading:
+    score = Accuracy(accuracy=None, low=low, high=high)
+    return Reading(name=name, tone=tone, score=score, counts=counts)
+
+
+def _most(share: float) -> str:
+    return narrow(f"{outward(0.0, share, 3)[1].scaleb(2):f} %")
+
+
+def find_answer(session: Session, query: Query) -> Recheck | None:
+    """Return what this visitor said of *query* the second time and may still change."""
+    found = find_recheck(session, query.id)
+    return found if may_answer_again(found, account().name, now()) else None
+
+
+@pages.post("/detectors/<detector_id>/rechecks")
+@requires("editor")
+def draw_more_rechecks(detector_id: str) -> ResponseReturnValue:
+    """Draw labels at random that are to be given a second time."""
+    asked = filled_in(request.form, "version")
+    count = parse_whole(request.form.get("count", ""))
+    address = url_for(
+        "pages.show_next", detector_id=detector_id, queue="recheck", **asked
+    )
+    try:
+        new = parse_input(NewRechecks, {"count": count, **asked})
+        with database().read() as session:
+            detector = get_open_detector(session, detector_id)
+            version = choose_version(session, detector, new.version)
+            chosen = choose_rechecks(session, detector, version, new.count)
+        with database().write() as session:
+            detector = get_open_detector(session, detector_id)
+            version = choose_version(session, detector, version.name)
+            drawn = draw_rechecks(session, version, chosen, by())
+    except (InvalidInputError, ConflictError) as error:
+        flash(sentence(str(error)))
+    else:
+        flash(f"{plural(drawn, 'label')} drawn to be given again.")
+    return redirect(address, 303)

@@ -1,0 +1,268 @@
+"""Accounts: one's own, and for admins those of everybody."""
+
+from typing import Any
+
+from flask import flash, redirect, render_template, request, url_for
+from flask import session as cookie
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import SIGN_IN, account, by, database, requires
+from tracker.services.people import accounts as services
+from tracker.services.people.passwords import is_right
+from tracker.services.people.second_factors import (
+    reset_second_factor as services_reset,
+)
+from tracker.services.people.sign_ins import (
+    INVITATION_LASTS,
+    TooManyTriesError,
+    begin_try,
+    create_link,
+    digest_of,
+    invite,
+    sign_out_of,
+)
+from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.people import accounts as storage
+from tracker.storage.people import sign_ins
+from tracker.storage.people.accounts import Account
+from tracker.storage.people.second_factors import has_second_factor
+from tracker.web.blueprint import pages
+from tracker.web.forms import Form, failed_form
+from tracker.web.people.sign_in import forget
+from tracker.words import ADMIN, ROLES
+
+
+@pages.get("/account")
+@requires("viewer", is_for_setup=True)
+def show_account() -> ResponseReturnValue:
+    """Show who one is here, where one is signed in, and how to change the password."""
+    return _render_own(Form({}))
+
+
+@pages.post("/account/password")
+@requires("viewer", is_for_setup=True)
+def change_password() -> ResponseReturnValue:
+    """Change one's own password, and sign out everywhere else."""
+    try:
+        before = _check_old_password()
+        if request.form.get("password") != request.form.get("again"):
+            raise InvalidInputError.of("again", "is not what stands above")
+        with database().write() as session:
+            own = services.get_account(session, account().name)
+            if own.password_hash != before:
+                raise InvalidInputError.of("old", "is not the password you have now")
+            services.set_password(
+                session,
+                own,
+                request.form.get("password", ""),
+                by(),
+                excluding=digest_of(cookie[SIGN_IN]),
+            )
+    except InvalidInputError as error:
+        # What was typed is not sent back, for it is a secret.
+        return _render_own(failed_form({}, error)), 422
+    flash("The new password holds. Other browsers are signed out.")
+    return redirect(url_for("pages.show_account"), 303)
+
+
+def _check_old_password() -> str | None:
+    """Return the hash of the password that was typed, None where there is none yet."""
+    with database().read() as session:
+        stored = services.get_account(session, account().name).password_hash
+    if stored is None:
+        return None
+    try:
+        with database().write() as session:
+            begin_try(session, account().name, by())
+    except TooManyTriesError as error:
+        raise InvalidInputError.of("old", str(error)) from error
+    if not is_right(request.form.get("old", ""), stored):
+        raise InvalidInputError.of("old", "is not the password you have now")
+    with database().write() as session:
+        sign_ins.delete_tries_of(session, digest_of(account().name))
+    return stored
+
+
+@pages.post("/account/sign-out-everywhere")
+@requires("viewer", is_for_setup=True)
+def sign_out_everywhere() -> ResponseReturnValue:
+    """Sign every browser out, this one too."""
+    with database().write() as session:
+        own = services.get_account(session, account().name)
+        services_sign_out(session, own, by())
+    return forget()
+
+
+@pages.post("/account/browsers/<int:sign_in_id>/sign-out")
+@requires("viewer", is_for_setup=True)
+def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
+    """Sign one browser out."""
+    with database().write() as session:
+        own = services.get_account(session, account().name)
+        sign_out_of(session, own, sign_in_id, by())
+    flash("That browser is signed out.")
+    return redirect(url_for("pages.show_account"), 303)
+
+
+def _render_own(form: Form) -> str:
+    with database().read() as session:
+        own = services.get_account(session, account().name)
+        return render_template(
+            "accounts/own.html",
+            own=own,
+            form=form,
+            browsers=sign_ins.list_sign_ins(session, own.id),
+            here=digest_of(cookie[SIGN_IN]),
+            has_second_factor=has_second_factor(session, own.id),
+            detectors=_seen(session, own),
+        )
+
+
+def _seen(session: Session, shown: Account) -> list[Detector] | None:
+    """Return the detectors that an account was given, None for all there are."""
+    if shown.role == ADMIN or shown.has_all_detectors:
+        return None
+    ids = storage.list_detector_ids(session, shown.id)
+    return list(list_detectors(session, among=ids, has_archived=True))
+
+
+@pages.get("/settings/accounts")
+@requires("admin")
+def show_accounts() -> ResponseReturnValue:
+    """Show every account."""
+    return _render_list(Form({"role": "labeler"}))
+
+
+@pages.post("/settings/accounts")
+@requires("admin")
+def make_account() -> ResponseReturnValue:
+    """Make an account, and show the link to sign in by, this once."""
+    typed = request.form
+    name = typed.get("name", "").strip()
+    try:
+        with database().write() as session:
+            made = services.create_account(
+                session, name, typed.get("role", ""), by(), **_parse_sight()
+            )
+            token = create_link(session, made, by(), lasts=INVITATION_LASTS)
+    except (InvalidInputError, ConflictError) as error:
+        return _render_list(failed_form(typed, error)), 422
+    # Not a redirect: the link would have to be kept somewhere on the way.
+    return _render_list(Form({"role": "labeler"}), link=_address_of(token), name=name)
+
+
+def _parse_sight() -> dict[str, Any]:
+    """Return which detectors the account is to see."""
+    return {
+        "detectors": request.form.getlist("detectors"),
+        "has_all_detectors": request.form.get("sees") == "all",
+    }
+
+
+def _address_of(token: str) -> str:
+    return url_for("pages.show_sign_in", token=token, _external=True)
+
+
+def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
+    with database().read() as session:
+        accounts = storage.list_accounts(session)
+        return render_template(
+            "accounts/list.html",
+            accounts=accounts,
+            seen={row.id: _seen(session, row) for row in accounts},
+            browsers=sign_ins.count_sign_ins(session),
+            detectors=list_detectors(session),
+            chosen=request.form.getlist("detectors"),
+            roles=ROLES,
+            form=form,
+            new_link=link,
+            new_name=name,
+        )
+
+
+@pages.get("/settings/accounts/<int:account_id>")
+@requires("admin")
+def edit_account(account_id: int) -> ResponseReturnValue:
+    """Show the settings of an account."""
+    return _render_one(account_id, Form({}))
+
+
+@pages.post("/settings/accounts/<int:account_id>")
+@requires("admin")
+def change_account(account_id: int) -> ResponseReturnValue:
+    """Change the role of an account and the detectors that it sees."""
+    try:
+        with database().write() as session:
+            changed = services.get_account_by_id(session, account_id)
+            role = request.form.get("role", "")
+            services.change_account(session, changed, by(), role=role, **_parse_sight())
+    except (InvalidInputError, ConflictError) as error:
+        form = failed_form(request.form, error, conflict_field="role")
+        return _render_one(account_id, form), 422
+    flash("Saved.")
+    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+
+
+@pages.post("/settings/accounts/<int:account_id>/link")
+@requires("admin")
+def make_link(account_id: int) -> ResponseReturnValue:
+    """Make a link by which the owner of an account signs in once."""
+    with database().write() as session:
+        invited = services.get_account_by_id(session, account_id)
+        token = invite(session, invited, by())
+    return _render_one(account_id, Form({}), link=_address_of(token))
+
+
+@pages.post("/settings/accounts/<int:account_id>/second-step/reset")
+@requires("admin")
+def reset_second_factor(account_id: int) -> ResponseReturnValue:
+    """Let an account in without a second step, until it sets up a new one."""
+    with database().write() as session:
+        shown = services.get_account_by_id(session, account_id)
+        services_reset(session, shown, by())
+    flash("The second step is reset.")
+    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+
+
+@pages.post("/settings/accounts/<int:account_id>/disable")
+@requires("admin")
+def disable(account_id: int) -> ResponseReturnValue:
+    """Let nobody in by an account, from now on."""
+    with database().write() as session:
+        disabled = services.get_account_by_id(session, account_id)
+        services.disable_account(session, disabled, by())
+    flash("The account is disabled, and signed out everywhere.")
+    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+
+
+@pages.post("/settings/accounts/<int:account_id>/enable")
+@requires("admin")
+def enable(account_id: int) -> ResponseReturnValue:
+    """Let an account in again."""
+    with database().write() as session:
+        enabled = services.get_account_by_id(session, account_id)
+        services.enable_account(session, enabled, by())
+    flash("The account is enabled.")
+    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+
+
+def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
+    with database().read() as session:
+        shown = services.get_account_by_id(session, account_id)
+        given = storage.list_detector_ids(session, shown.id)
+        return render_template(
+            "accounts/account.html",
+            shown=shown,
+            form=form if form.values else Form({"role": shown.role}),
+            sees_all=shown.has_all_detectors,
+            detectors=list_detectors(session),
+            chosen=[dump_id("det", number) for number in given],
+            browsers=sign_ins.list_sign_ins(session, shown.id),
+            roles=ROLES,
+            new_link=link,
+            has_second_factor=has_second_factor(session, shown.id),
+        )

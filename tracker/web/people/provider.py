@@ -1,0 +1,133 @@
+"""Signing in at a provider (OpenID Connect), where the settings name one."""
+
+from importlib.util import find_spec
+from typing import Any
+
+from flask import Flask, current_app, redirect, request, url_for
+from flask import session as cookie
+from flask.typing import ResponseReturnValue
+
+from tracker.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    NotFoundError,
+    UnavailableError,
+)
+from tracker.http import (
+    PUBLIC,
+    browser,
+    by,
+    context,
+    database,
+    requires,
+)
+from tracker.services.people.providers import admit, choose_role, end_role
+from tracker.services.people.sign_ins import sign_in
+from tracker.settings import Settings
+from tracker.web.blueprint import pages
+from tracker.web.people.sign_in import keep, own_path
+
+_EXTENSION = "tracker-provider"
+_NEXT = "next"
+_SECONDS = 10
+
+
+def add_provider(app: Flask, settings: Settings) -> None:
+    """Let people sign in at the provider of *settings*, if there is one.
+
+    Raises ConfigurationError where the package for it is missing.
+    """
+    if not settings.oidc_issuer:
+        return
+    check_provider(settings)
+    # Optional: only those who have a provider install it.
+    from authlib.integrations.flask_client import OAuth  # noqa: PLC0415
+
+    issuer = settings.oidc_issuer.rstrip("/")
+    app.extensions[_EXTENSION] = OAuth(app).register(
+        "provider",
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        server_metadata_url=f"{issuer}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": "openid profile email",
+            "code_challenge_method": "S256",
+            "default_timeout": _SECONDS,
+        },
+    )
+
+
+def check_provider(settings: Settings) -> None:
+    """Raise ConfigurationError for a provider that cannot be used."""
+    if not settings.oidc_issuer:
+        return
+    if not (settings.oidc_client_id and settings.oidc_client_secret):
+        raise ConfigurationError(
+            "TRACKER_OIDC_ISSUER needs TRACKER_OIDC_CLIENT_ID and "
+            "TRACKER_OIDC_CLIENT_SECRET, which the provider gives"
+        )
+    if not (find_spec("authlib") and find_spec("requests")):
+        raise ConfigurationError(
+            "TRACKER_OIDC_ISSUER needs the extra oidc: "
+            "pip install 'tracker-server[oidc]'"
+        )
+
+
+@pages.get("/sign-in/provider")
+@requires(PUBLIC)
+def go_to_provider() -> ResponseReturnValue:
+    """Send the visitor to the provider, who sends them back."""
+    client = _client()
+    cookie[_NEXT] = own_path(request.args.get("next"))
+    back = url_for("pages.come_from_provider", _external=True)
+    answer: ResponseReturnValue = _ask(client.authorize_redirect, back)
+    return answer
+
+
+@pages.get("/sign-in/provider/back")
+@requires(PUBLIC)
+def come_from_provider() -> ResponseReturnValue:
+    """Sign in the person that the provider names, with the role it gives."""
+    client, settings = _client(), context().settings
+    onward = own_path(cookie.get(_NEXT))
+    claims = _ask(client.authorize_access_token).get("userinfo")
+    if not claims:
+        raise ForbiddenError("the provider did not say who you are")
+    role = choose_role(claims, settings.oidc_role_claim, settings.oidc_role_values)
+    if role is None:
+        with database().write() as session:
+            end_role(session, claims, by())
+        raise ForbiddenError(
+            "the provider gives you no role here; ask the operator of this server"
+        )
+    with database().write() as session:
+        account = admit(session, claims, role, by())
+        if account.disabled_at is not None:
+            raise ForbiddenError("your account is disabled; ask an admin")
+        how = "signed in at the provider"
+        token = sign_in(session, account, by(), browser=browser(), how=how)
+    keep(token)
+    return redirect(onward, 303)
+
+
+def _client() -> Any:
+    client = current_app.extensions.get(_EXTENSION)
+    if client is None:
+        raise NotFoundError("people do not sign in at a provider here")
+    return client
+
+
+def _ask(call: Any, *given: Any) -> Any:
+    # Optional, as above.
+    from authlib.integrations.base_client import OAuthError  # noqa: PLC0415
+    from joserfc.errors import JoseError  # noqa: PLC0415
+    from requests import RequestException  # noqa: PLC0415
+
+    try:
+        return call(*given)
+    except (OAuthError, JoseError) as error:
+        raise ForbiddenError(
+            "the provider did not let you in, or this took too long; try again"
+        ) from error
+    except RequestException as error:
+        raise UnavailableError("the provider did not respond; try again") from error

@@ -1,0 +1,300 @@
+"""The second step to sign in: setting it up, removing it and asking for it."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import segno
+from flask import Response, flash, jsonify, redirect, render_template, request, url_for
+from flask import session as cookie
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import (
+    PUBLIC,
+    SIGN_IN,
+    UnauthorizedError,
+    account,
+    browser,
+    by,
+    context,
+    database,
+    now,
+    problem,
+    requires,
+)
+from tracker.services.people import accounts, passkeys
+from tracker.services.people import second_factors as services
+from tracker.services.people.passkeys import Site
+from tracker.services.people.sign_ins import (
+    TooManyTriesError,
+    begin_try,
+    end_sign_in,
+    fail_try,
+    find_signed_in,
+    forget_tries,
+    sign_in,
+)
+from tracker.storage.people import second_factors as storage
+from tracker.storage.people.accounts import Account
+from tracker.web.blueprint import pages
+from tracker.web.forms import Form, failed_form
+from tracker.web.people.sign_in import STEP, keep, own_path
+
+_CHALLENGE = "challenge"
+_CHALLENGE_SECONDS = 300
+
+
+@pages.get("/account/second-step")
+@requires("viewer", is_for_setup=True)
+def show_second_factor() -> ResponseReturnValue:
+    """Show the second step of the visitor's own account."""
+    return _render(Form({}))
+
+
+@pages.post("/account/second-step/app")
+@requires("viewer", is_for_setup=True)
+def begin_app() -> ResponseReturnValue:
+    """Show the secret that an app makes codes of, and ask for the first one."""
+    with database().write() as session:
+        own = _own_fresh(session)
+        secret = services.begin_totp(session, own)
+    return _render(Form({}), secret=secret)
+
+
+@pages.post("/account/second-step/app/confirm")
+@requires("viewer", is_for_setup=True)
+def confirm_app() -> ResponseReturnValue:
+    """Ask for codes of the app from now on, and show recovery codes, this once."""
+    try:
+        with database().write() as session:
+            begin_try(session, account().name, by())
+        with database().write() as session:
+            own = _own_fresh(session)
+            services.confirm_totp(session, own, request.form.get("code", ""), by())
+            codes = services.make_recovery_codes(session, own, by())
+            forget_tries(session, own.name)
+    except TooManyTriesError as error:
+        form = Form({}, {"code": [str(error)]})
+        return _render(form, secret=_find_secret()), 429
+    except InvalidInputError as error:
+        return _render(failed_form({}, error), secret=_find_secret()), 422
+    return _render(Form({}), codes=codes)
+
+
+def _find_secret() -> str:
+    with database().write() as session:
+        return services.begin_totp(session, _own_fresh(session))
+
+
+@pages.post("/account/second-step/app/remove")
+@requires("viewer", is_for_setup=True)
+def remove_app() -> ResponseReturnValue:
+    """Ask for no codes of the app any more."""
+    with database().write() as session:
+        services.remove_totp(session, _own_fresh(session), by())
+    flash("The app is removed.")
+    return redirect(url_for("pages.show_second_factor"), 303)
+
+
+@pages.post("/account/second-step/codes")
+@requires("viewer", is_for_setup=True)
+def make_codes() -> ResponseReturnValue:
+    """Make recovery codes and show them, this once."""
+    with database().write() as session:
+        codes = services.make_recovery_codes(session, _own_fresh(session), by())
+    return _render(Form({}), codes=codes)
+
+
+@pages.post("/account/second-step/passkeys/options")
+@requires("viewer", is_for_setup=True)
+def offer_passkey() -> ResponseReturnValue:
+    """Return what the browser needs to create a passkey."""
+    with database().read() as session:
+        own = _own_fresh(session)
+        options, challenge = passkeys.offer_passkey(session, own, _site())
+    return _challenge(options, challenge)
+
+
+@pages.post("/account/second-step/passkeys")
+@requires("viewer", is_for_setup=True)
+def add_passkey() -> ResponseReturnValue:
+    """Add the passkey that the browser made."""
+    said = _read_json()
+    try:
+        with database().write() as session:
+            own = _own_fresh(session)
+            name = str(said.get("name") or "Passkey").strip()
+            credential, challenge = said.get("credential"), _take_challenge()
+            passkeys.add_passkey(
+                session, own, _site(), credential, challenge, name, by()
+            )
+    except (InvalidInputError, ConflictError) as error:
+        return problem(422, "The passkey was not added", str(error))
+    flash("The passkey is added.")
+    return jsonify(next=url_for("pages.show_second_factor"))
+
+
+@pages.post("/account/second-step/passkeys/<int:passkey_id>/remove")
+@requires("viewer", is_for_setup=True)
+def remove_passkey(passkey_id: int) -> ResponseReturnValue:
+    """Take a passkey away."""
+    with database().write() as session:
+        passkeys.remove_passkey(session, _own_fresh(session), passkey_id, by())
+    flash("The passkey is removed.")
+    return redirect(url_for("pages.show_second_factor"), 303)
+
+
+@pages.get("/sign-in/code")
+@requires(PUBLIC)
+def show_code() -> ResponseReturnValue:
+    """Ask for the second step."""
+    return _render_code(wrong=None)
+
+
+@pages.post("/sign-in/code")
+@requires(PUBLIC)
+def sign_in_by_code() -> ResponseReturnValue:
+    """Sign in by a code of the app or a recovery code, after the first step."""
+    with database().read() as session:
+        found = services.find_step(session, cookie.get(STEP), at=now())
+        if found is None:
+            return _begin_again()
+        name = found[1].name
+    try:
+        with database().write() as session:
+            begin_try(session, name, by())
+    except TooManyTriesError as error:
+        answer = _render_code(wrong=f"{str(error).capitalize()}.", status=429)
+        answer.headers["Retry-After"] = str(error.seconds)
+        return answer
+    with database().write() as session:
+        found = services.find_step(session, cookie.get(STEP), at=now())
+        if found is None:
+            return _begin_again()
+        step, person = found
+        code = request.form.get("code", "").strip()
+        what = services.take_code(session, person, code, at=now())
+        if what is None:
+            fail_try(session, person.name, by(), is_known=True)
+        else:
+            how = f"{step.how} and {what}"
+            session.delete(step)
+            end_sign_in(session, cookie.get(SIGN_IN, ""))
+            token = sign_in(session, person, by(), browser=browser(), how=how)
+    if what is None:
+        wrong = "The code is wrong, or was used already."
+        return _render_code(wrong=wrong, status=401)
+    keep(token)
+    return redirect(own_path(request.form.get("next")), 303)
+
+
+@pages.post("/sign-in/passkey/options")
+@requires(PUBLIC)
+def ask_for_passkey() -> ResponseReturnValue:
+    """Return what the browser needs to use a passkey."""
+    return _challenge(*passkeys.ask_for_passkey(_site()))
+
+
+@pages.post("/sign-in/passkey")
+@requires(PUBLIC)
+def sign_in_by_passkey() -> ResponseReturnValue:
+    """Sign in by a passkey, whose device checks who holds it."""
+    said, challenge = _read_json(), _take_challenge()
+    credential = said.get("credential")
+    shown = credential.get("id") if isinstance(credential, dict) else ""
+    try:
+        with database().write() as session:
+            begin_try(session, f"passkey {shown}", by())
+    except TooManyTriesError as error:
+        wait = {"Retry-After": str(error.seconds)}
+        return problem(429, "Too many tries", str(error), headers=wait)
+    with database().write() as session:
+        found = passkeys.take_passkey(session, _site(), credential, challenge, by())
+        if found is None:
+            fail_try(session, "", by(), is_known=False)
+        else:
+            end_sign_in(session, cookie.get(SIGN_IN, ""))
+            how = "signed in with a passkey"
+            token = sign_in(session, found, by(), browser=browser(), how=how)
+    if found is None:
+        return problem(401, "Not signed in", "this passkey is not known here")
+    keep(token)
+    return jsonify(next=own_path(str(said.get("next") or "")))
+
+
+def _own_fresh(session: Session) -> Account:
+    """Return one's own account; raises UnauthorizedError long after signing in."""
+    found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
+    if found is None or now() - found[0].created_at > services.FRESH:
+        raise UnauthorizedError("sign in again to change how you sign in")
+    return found[1]
+
+
+def _challenge(options: dict[str, Any], challenge: str) -> ResponseReturnValue:
+    cookie[_CHALLENGE] = [challenge, int(now().timestamp()) + _CHALLENGE_SECONDS]
+    return jsonify(options)
+
+
+def _take_challenge() -> str:
+    text, until = cookie.pop(_CHALLENGE, None) or ("", 0)
+    return text if now().timestamp() <= until else ""
+
+
+def _read_json() -> dict[str, Any]:
+    said = request.get_json(silent=True)
+    return said if isinstance(said, dict) else {}
+
+
+def _site() -> Site:
+    public = context().settings.public_url
+    origin = public.rstrip("/") or request.host_url.rstrip("/")
+    return Site(urlsplit(origin).hostname or "", origin)
+
+
+def _begin_again() -> Response:
+    cookie.pop(STEP, None)
+    flash("That took too long. Sign in again.")
+    address = url_for("pages.show_sign_in", next=request.values.get("next"))
+    return Response(status=303, headers={"Location": address})
+
+
+def _render_code(*, wrong: str | None, status: int = 200) -> Response:
+    with database().read() as session:
+        found = services.find_step(session, cookie.get(STEP), at=now())
+        if found is None:
+            return _begin_again()
+        page = render_template(
+            "accounts/code.html",
+            wrong=wrong,
+            name=found[1].name,
+            has_passkey=bool(storage.list_passkeys(session, found[1].id)),
+            next_path=request.values.get("next", ""),
+        )
+    return Response(page, status)
+
+
+def _render(
+    form: Form, *, secret: str | None = None, codes: list[str] | None = None
+) -> str:
+    with database().read() as session:
+        own = accounts.get_account(session, account().name)
+        totp = storage.find_totp(session, own.id)
+        address = None if secret is None else services.describe_totp(own, secret)
+        found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
+        is_fresh = found is not None and now() - found[0].created_at <= services.FRESH
+        return render_template(
+            "accounts/second_factor.html",
+            own=own,
+            form=form,
+            secret=secret,
+            picture=None
+            if address is None
+            else segno.make(address).svg_data_uri(scale=4, light="white"),
+            codes=codes,
+            app_since=None if totp is None else totp.confirmed_at,
+            passkeys=storage.list_passkeys(session, own.id),
+            codes_left=storage.count_recovery_codes(session, own.id),
+            is_required=own.role in context().settings.second_factor_roles,
+            is_fresh=is_fresh,
+        )

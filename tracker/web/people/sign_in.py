@@ -1,0 +1,197 @@
+"""Signing in by a password or a link, and out."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlsplit
+
+from flask import flash, redirect, render_template, request, url_for
+from flask import session as cookie
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import NotFoundError
+from tracker.http import (
+    PUBLIC,
+    SIGN_IN,
+    browser,
+    by,
+    context,
+    database,
+    now,
+    requires,
+)
+from tracker.services.fields import is_storable
+from tracker.services.people.passwords import is_right
+from tracker.services.people.second_factors import begin_step
+from tracker.services.people.sign_ins import (
+    TooManyTriesError,
+    begin_try,
+    end_sign_in,
+    fail_try,
+    find_link,
+    find_signed_in,
+    sign_in,
+    sign_out,
+    use_link,
+)
+from tracker.storage.people.accounts import Account, find_account
+from tracker.storage.people.second_factors import has_second_factor
+from tracker.web.blueprint import pages
+
+# A path on this server.  Two slashes or a backslash would name another one, and
+# browsers drop control characters before they look.
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+_MOST_CHARACTERS = 2_000
+# Where the cookie keeps what shows that its browser has done the first step.
+STEP = "step"
+_NO_LINK = "this link was used already, or it is too old; ask for a new one"
+
+
+@pages.get("/sign-in")
+@requires(PUBLIC)
+def show_sign_in() -> ResponseReturnValue:
+    """Ask for name and password, or whether to sign in by the link that was opened.
+
+    Opening a link changes nothing: mail scanners open links, and one from somebody
+    else would change who is signed in here.
+    """
+    token = request.args.get("token")
+    if token is None:
+        return _render(wrong=None)
+    with database().read() as session:
+        account = find_link(session, token, at=now())
+        if account is None:
+            raise NotFoundError(_NO_LINK)
+        before = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
+        return render_template(
+            "accounts/link.html",
+            token=token,
+            name=account.name,
+            before=None if before is None else before[1].name,
+            next_path=request.args.get("next", ""),
+        )
+
+
+@pages.post("/sign-in")
+@requires(PUBLIC)
+def sign_in_by_password() -> ResponseReturnValue:
+    """Sign in, unless the password is wrong or was tried too often."""
+    name = request.form.get("name", "").strip()
+    try:
+        with database().write() as session:
+            begin_try(session, name, by())
+    except TooManyTriesError as error:
+        answer = _render(wrong=f"{str(error).capitalize()}.")
+        return answer, 429, {"Retry-After": str(error.seconds)}
+    with database().read() as session:
+        found = find_account(session, name) if is_storable(name) else None
+        stored = found.password_hash if found and found.disabled_at is None else None
+    # Between the two transactions, because it takes long on purpose.
+    if not is_right(request.form.get("password", ""), stored):
+        with database().write() as session:
+            fail_try(session, name, by(), is_known=found is not None)
+        return _render(wrong="Name or password is wrong."), 401
+    with database().write() as session:
+        person = find_account(session, name)
+        # The hash takes long: meanwhile the account may have been disabled, or its
+        # password changed.
+        is_same = person is not None and person.password_hash == stored
+        if person is None or person.disabled_at is not None or not is_same:
+            fail_try(session, name, by(), is_known=True)
+            person = None
+        else:
+            enter = _enter(session, person, how="signed in")
+    if person is None:
+        return _render(wrong="Name or password is wrong."), 401
+    return enter()
+
+
+def _enter(
+    session: Session, person: Account, *, how: str
+) -> Callable[[], ResponseReturnValue]:
+    """Sign *person* in, or ask for the second step where the account has one.
+
+    Returns what answers the request once that is committed.
+    """
+    onward = own_path(request.form.get("next"))
+    if has_second_factor(session, person.id):
+        step = begin_step(session, person, by(), how=how)
+        return partial(_ask_for_code, step, onward)
+    token = sign_in(session, person, by(), browser=browser(), how=how)
+    return partial(_go_on, token, onward)
+
+
+def _ask_for_code(step: str, onward: str) -> ResponseReturnValue:
+    cookie.clear()
+    cookie[STEP] = step
+    return redirect(url_for("pages.show_code", next=onward), 303)
+
+
+def _go_on(token: str, onward: str) -> ResponseReturnValue:
+    keep(token)
+    return redirect(onward, 303)
+
+
+@pages.post("/sign-in/link")
+@requires(PUBLIC)
+def sign_in_by_link() -> ResponseReturnValue:
+    """Sign in by a link, which works once, and end the session that was here."""
+    with database().write() as session:
+        found = use_link(session, request.form.get("token", ""), used_at=now())
+        if found is None:
+            raise NotFoundError(_NO_LINK)
+        end_sign_in(session, cookie.get(SIGN_IN, ""))
+        enter = _enter(session, found, how="signed in by a link")
+        name, has_password = found.name, found.password_hash is not None
+    answer = enter()
+    if not has_password and SIGN_IN in cookie:
+        flash(
+            f"You are signed in as {name}. The link works only once: choose a "
+            "password under your name above to sign in again later."
+        )
+    return answer
+
+
+@pages.post("/sign-out")
+@requires("viewer", is_for_setup=True)
+def sign_out_here() -> ResponseReturnValue:
+    """Sign this browser out; its cookie is worthless from now on."""
+    with database().write() as session:
+        sign_out(session, cookie[SIGN_IN], by())
+    return forget()
+
+
+def forget() -> ResponseReturnValue:
+    """Make the signed-out browser forget what it has cached."""
+    cookie.clear()
+    # Cached images, which the next person at this browser has no right to see.
+    # Not "cookies": those of every other program on this machine would go too.
+    headers = {"Clear-Site-Data": '"cache"'}
+    return redirect(url_for("pages.show_sign_in")), 303, headers
+
+
+def keep(token: str) -> None:
+    """Let the browser show *token* from now on."""
+    # Nothing of the previous person stays, including the token of the forms.
+    cookie.clear()
+    cookie[SIGN_IN] = token
+    cookie.permanent = True
+
+
+def own_path(path: str | None) -> str:
+    """Return *path* if it is one of this server, and that of the first page if not."""
+    is_own = path and len(path) <= _MOST_CHARACTERS and _OWN_PATH.fullmatch(path)
+    return path if path and is_own else url_for("pages.show_detectors")
+
+
+def _render(*, wrong: str | None) -> str:
+    typed = request.values
+    return render_template(
+        "accounts/sign_in.html",
+        wrong=wrong,
+        name=typed.get("name", ""),
+        next_path=typed.get("next", ""),
+        lost=typed.get("lost", ""),
+        provider=urlsplit(context().settings.oidc_issuer).hostname,
+    )

@@ -1,0 +1,148 @@
+"""What everybody sees who knows the address of a badge."""
+
+import base64
+import json
+from functools import lru_cache
+from typing import Literal
+
+from flask import (
+    Response,
+    flash,
+    jsonify,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
+from flask.typing import ResponseReturnValue
+
+from tracker.charts.render import render_svg
+from tracker.errors import NotFoundError
+from tracker.http import PUBLIC, by, database, requires
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.charts import build_chart
+from tracker.services.telling import badges as services
+from tracker.services.telling.badges import (
+    BadgeFace,
+    MadeBadge,
+    draw_face,
+    get_shown_detector,
+)
+from tracker.storage.telling.badges import list_badges
+from tracker.web.blueprint import pages
+from tracker.words import DECIDING_METHOD
+
+# Dark enough for white letters.
+_FILLS = {
+    "brightgreen": "#1a7f37",
+    "red": "#b3261e",
+    "yellow": "#8a6100",
+    "blue": "#0b5cad",
+    "lightgrey": "#666666",
+}
+# Of a digit in the font of badges; others are stretched to it.
+_LETTER = 7
+_MOST_SHOWN = 1_000
+_FRAMED = "default-src 'none'; img-src data:; frame-ancestors *"
+
+
+@pages.get("/detectors/<detector_id>/badges")
+@requires("editor")
+def show_badges(detector_id: str) -> ResponseReturnValue:
+    """Show the badges of a detector, without their addresses."""
+    return _render(detector_id)
+
+
+def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        found = list_badges(session, detector.id, limit=_MOST_SHOWN)
+        path = (
+            None
+            if made is None
+            else url_for("pages.show_badge", token=made.token, suffix="svg")
+        )
+        return render_template(
+            "badges/list.html",
+            detector=detector,
+            badges=[services.describe_badge(badge) for badge in found],
+            made=made,
+            preview=path,
+        )
+
+
+@pages.post("/detectors/<detector_id>/badges")
+@requires("editor")
+def make_badge(detector_id: str) -> ResponseReturnValue:
+    """Make a badge and show its addresses, this once."""
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        badge, token = services.create_badge(session, detector, by())
+        made = services.describe_made(badge, token, request.url_root.rstrip("/"))
+    # Not a redirect: the addresses would have to be kept somewhere on the way.
+    return _render(detector_id, made=made)
+
+
+@pages.post("/detectors/<detector_id>/badges/revoke")
+@requires("editor")
+def revoke_badge(detector_id: str) -> ResponseReturnValue:
+    """Revoke a badge of a detector."""
+    name = request.form.get("badge", "")
+    with database().write() as session:
+        badge = services.get_badge(session, name)
+        if badge.detector_id != get_detector(session, detector_id).id:
+            raise NotFoundError("the badge is of another detector")
+        services.revoke_badge(session, badge, by())
+    flash("The badge is revoked.")
+    return redirect(url_for("pages.show_badges", detector_id=detector_id), 303)
+
+
+@pages.get("/badge/<token>.<any(svg,json):suffix>")
+@requires(PUBLIC)
+def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
+    """Give a badge as a picture, or as shields.io reads it."""
+    with database().read() as session:
+        face = draw_face(session, get_shown_detector(session, token))
+    if suffix == "json":
+        return _cached(jsonify(face.dump()))
+    answer = make_response(
+        render_template("badges/badge.svg", **_measure(face), face=face)
+    )
+    answer.mimetype = "image/svg+xml"
+    return _cached(answer)
+
+
+@pages.get("/embed/<token>")
+@requires(PUBLIC)
+def show_embed(token: str) -> ResponseReturnValue:
+    """Show how the interval tightened, for a frame in any page."""
+    with database().read() as session:
+        detector = get_shown_detector(session, token)
+        face = draw_face(session, detector)
+        spec = build_chart(session, detector, method=DECIDING_METHOD, is_nameless=True)
+        level = detector.confidence_level
+    picture = _draw(json.dumps(spec))
+    answer = make_response(
+        render_template("badges/embed.html", face=face, level=level, picture=picture)
+    )
+    answer.headers["Content-Security-Policy"] = _FRAMED
+    return _cached(answer)
+
+
+def _measure(face: BadgeFace) -> dict[str, int | str]:
+    left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
+    return {"left": left, "right": right, "fill": _FILLS[face.color]}
+
+
+# Everybody may ask, and to draw takes a while.
+@lru_cache(maxsize=64)
+def _draw(spec: str) -> str:
+    return base64.b64encode(render_svg(json.loads(spec)).encode()).decode()
+
+
+def _cached(answer: Response) -> Response:
+    answer.headers["Cache-Control"] = "public, max-age=60"
+    # It is there to be shown in the pages of others.
+    answer.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    return answer

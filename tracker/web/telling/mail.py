@@ -1,0 +1,155 @@
+"""Mail: what a person is told of, and the link in each mail that ends it."""
+
+from typing import Any
+
+from flask import flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError, NotFoundError
+from tracker.http import PUBLIC, account, by, context, database, now, requires
+from tracker.services.fields import parse_input
+from tracker.services.people.accounts import get_account
+from tracker.services.telling import addresses
+from tracker.services.telling import mail as services
+from tracker.services.telling.mail import MailChoice
+from tracker.storage.detectors import list_detectors
+from tracker.storage.people.accounts import Account
+from tracker.storage.telling.addresses import find_address_check
+from tracker.storage.telling.mail import list_muted_ids
+from tracker.web.blueprint import pages
+from tracker.web.forms import Form, failed_form
+from tracker.words import EVENTS
+
+
+@pages.get("/account/mail")
+@requires("viewer")
+def show_mail() -> ResponseReturnValue:
+    """Show where one gets mail, and of what."""
+    with database().read() as session:
+        own = get_account(session, account().name)
+        chosen = list(EVENTS) if own.mail_events is None else own.mail_events
+        asked = find_address_check(session, own.id)
+        email = own.email if asked is None else asked.email
+        return _render(session, own, Form({"email": email or ""}), chosen)
+
+
+def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> str:
+    muted = list_muted_ids(session, own.id)
+    asked = find_address_check(session, own.id)
+    return render_template(
+        "mail/choice.html",
+        own=own,
+        form=form,
+        asked=asked,
+        events=list(EVENTS),
+        chosen=chosen,
+        muted=list_detectors(session, among=muted),
+        is_sent=bool(context().settings.smtp_host),
+    )
+
+
+@pages.post("/account/mail")
+@requires("viewer")
+def choose_mail() -> ResponseReturnValue:
+    """Choose where one gets mail, and of what."""
+    chosen = request.form.getlist("events")
+    given: dict[str, Any] = {"events": chosen}
+    email = request.form.get("email", "").strip()
+    if email:
+        given["email"] = email
+    try:
+        choice = parse_input(MailChoice, given)
+    except InvalidInputError as error:
+        with database().read() as session:
+            own = get_account(session, account().name)
+            form = failed_form(request.form, error)
+            return _render(session, own, form, chosen), 422
+    with database().write() as session:
+        own = get_account(session, account().name)
+        services.choose_mail(session, own, choice, by())
+        asked = find_address_check(session, own.id)
+    is_asked = asked is not None and asked.is_waiting
+    flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
+    return redirect(url_for("pages.show_mail"), 303)
+
+
+@pages.post("/account/mail/ask")
+@requires("viewer")
+def ask_address_again() -> ResponseReturnValue:
+    """Send the mail that asks to confirm an address once more."""
+    with database().write() as session:
+        addresses.ask_again(session, get_account(session, account().name), by())
+    flash("Another mail will be sent within ten minutes.")
+    return redirect(url_for("pages.show_mail"), 303)
+
+
+@pages.get("/account/mail/confirm/<token>")
+@requires("viewer")
+def show_confirm(token: str) -> ResponseReturnValue:
+    """Ask whether mail is to come to an address; opening the link confirms nothing."""
+    key = context().settings.load_secret_key()
+    with database().read() as session:
+        own = get_account(session, account().name)
+        email = addresses.find_asked_address(session, own, key, token, now())
+    return render_template("mail/confirm.html", email=email, token=token)
+
+
+@pages.post("/account/mail/confirm/<token>")
+@requires("viewer")
+def confirm_address(token: str) -> ResponseReturnValue:
+    """Let mail come to the address of the link."""
+    key = context().settings.load_secret_key()
+    with database().write() as session:
+        own = get_account(session, account().name)
+        addresses.confirm_address(session, own, key, token, by())
+    flash("The address is confirmed.")
+    return redirect(url_for("pages.show_mail"), 303)
+
+
+@pages.post("/account/mail/again")
+@requires("viewer")
+def want_mail_again() -> ResponseReturnValue:
+    """Let mail about a detector come again."""
+    number = request.form.get("detector", "")
+    with database().write() as session:
+        own = get_account(session, account().name)
+        muted = list_detectors(session, among=list_muted_ids(session, own.id))
+        found = [one for one in muted if str(one.id) == number]
+        if not found:
+            raise NotFoundError("mail about this detector is not turned off")
+        services.mute(session, own, found[0], by(), is_muted=False)
+    flash("Mail about this detector is turned on again.")
+    return redirect(url_for("pages.show_mail"), 303)
+
+
+@pages.get("/mail/unsubscribe/<token>")
+@requires(PUBLIC)
+def show_unsubscribe(token: str) -> ResponseReturnValue:
+    """Ask whether mail about a detector is to end; opening the link ends nothing."""
+    return _render_unsubscribe(token, has_ended=False)
+
+
+# Mail programs post to it by themselves (RFC 8058), without a page or a cookie; what
+# they show is the token.  So it is exempt from the token of forms: see web/__init__.py.
+@pages.post("/mail/unsubscribe/<token>")
+@requires(PUBLIC)
+def unsubscribe(token: str) -> ResponseReturnValue:
+    """End the mail about a detector to the person who got the link."""
+    key = context().settings.load_secret_key()
+    with database().write() as session:
+        own, detector = services.read_unsubscribe(session, key, token)
+        services.mute(session, own, detector, by(), is_muted=True)
+    return _render_unsubscribe(token, has_ended=True)
+
+
+def _render_unsubscribe(token: str, *, has_ended: bool) -> str:
+    key = context().settings.load_secret_key()
+    with database().read() as session:
+        _, detector = services.read_unsubscribe(session, key, token)
+        return render_template(
+            "mail/unsubscribe.html",
+            detector=detector,
+            token=token,
+            has_ended=has_ended,
+        )

@@ -1,0 +1,145 @@
+"""Webhooks: the list of them, the form to add one, and one with its deliveries."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.http import account, by, context, database, requires
+from tracker.services.fields import parse_input
+from tracker.services.telling import webhooks as services
+from tracker.services.telling.deliveries import describe_delivery
+from tracker.services.telling.webhooks import NewWebhook, WebhookChange
+from tracker.storage.detectors import list_detectors
+from tracker.storage.telling.deliveries import list_deliveries
+from tracker.storage.telling.webhooks import Webhook
+from tracker.web.blueprint import pages
+from tracker.web.forms import Form, failed_form, filled_in
+from tracker.words import EVENTS, FORMATS, STANDARD
+
+_SHOWN = 50
+_BLANK = Form({"format": STANDARD})
+
+
+@pages.get("/webhooks")
+@requires("editor")
+def show_webhooks() -> ResponseReturnValue:
+    """Show the webhooks, and the form to add one."""
+    with database().read() as session:
+        return _render_list(session, _BLANK)
+
+
+@pages.post("/webhooks")
+@requires("editor")
+def make_webhook() -> ResponseReturnValue:
+    """Add a webhook and show its secret, this once."""
+    typed = request.form
+    given: dict[str, Any] = filled_in(typed, "url", "format")
+    given["events"] = typed.getlist("events")
+    if typed.get("sees", "all") != "all":
+        given["detectors"] = typed.getlist("detectors")
+    try:
+        new = parse_input(NewWebhook, given)
+        hosts = context().settings.webhook_hosts
+        with database().write() as session:
+            made = services.create_webhook(session, new, by(), allowed_hosts=hosts)
+    except (InvalidInputError, ConflictError) as error:
+        with database().read() as session:
+            form = failed_form(typed, error, conflict_field="url")
+            return _render_list(session, form), 422
+    # Not a redirect: the secret would have to be kept somewhere on the way.
+    with database().read() as session:
+        return _render_list(session, _BLANK, made=made)
+
+
+def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -> str:
+    typed = request.form
+    found = services.list_seen_webhooks(session, account())
+    return render_template(
+        "webhooks/list.html",
+        webhooks=[services.describe_webhook(session, one) for one in found],
+        form=form,
+        made=made,
+        formats=FORMATS,
+        events=list(EVENTS),
+        chosen_events=typed.getlist("events") if form.errors else list(EVENTS),
+        detectors=list_detectors(session, among=account().detectors),
+        chosen=typed.getlist("detectors") if form.errors else [],
+        sees_all=not form.errors or typed.get("sees", "all") == "all",
+    )
+
+
+@pages.get("/webhooks/<webhook_id>")
+@requires("editor")
+def show_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Show a webhook and what it was told."""
+    return _render_one(webhook_id)
+
+
+def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
+    with database().read() as session:
+        webhook = services.get_webhook(session, webhook_id, account())
+        found = list_deliveries(session, webhook.id, limit=_SHOWN)
+        return render_template(
+            "webhooks/webhook.html",
+            webhook=services.describe_webhook(session, webhook),
+            deliveries=[describe_delivery(delivery) for delivery in found],
+            secret=secret,
+        )
+
+
+@pages.post("/webhooks/<webhook_id>/test")
+@requires("editor")
+def test_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Send a message that only tries the webhook."""
+    _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
+    flash("A test message is on its way; look again in a moment.")
+    return _back(webhook_id)
+
+
+@pages.post("/webhooks/<webhook_id>/enabled")
+@requires("editor")
+def enable_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Enable or disable a webhook."""
+    change = WebhookChange(is_enabled=request.form.get("enabled") == "yes")
+    hosts = context().settings.webhook_hosts
+    _change(
+        webhook_id,
+        lambda session, one: services.change_webhook(
+            session, one, change, by(), allowed_hosts=hosts
+        ),
+    )
+    return _back(webhook_id)
+
+
+@pages.post("/webhooks/<webhook_id>/secret")
+@requires("editor")
+def replace_secret(webhook_id: str) -> ResponseReturnValue:
+    """Replace the secret of a webhook and show the new one, this once."""
+    made = _change(
+        webhook_id, lambda session, one: services.rotate_secret(session, one, by())
+    )
+    return _render_one(webhook_id, secret=made.secret)
+
+
+@pages.post("/webhooks/<webhook_id>/delete")
+@requires("editor")
+def remove_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Delete a webhook."""
+    _change(
+        webhook_id, lambda session, one: services.delete_webhook(session, one, by())
+    )
+    flash("The webhook is deleted.")
+    return redirect(url_for("pages.show_webhooks"), 303)
+
+
+def _change(webhook_id: str, work: Callable[[Session, Webhook], Any]) -> Any:
+    with database().write() as session:
+        return work(session, services.get_webhook(session, webhook_id, account()))
+
+
+def _back(webhook_id: str) -> ResponseReturnValue:
+    return redirect(url_for("pages.show_webhook", webhook_id=webhook_id), 303)

@@ -1,0 +1,89 @@
+"""The vocabulary of the whole program: the words that are stored, sent and compared."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import WithJsonSchema
+
+from tracker import stats
+
+# A label that says that the question cannot be answered; it is never scored.
+UNCLEAR = "UNCLEAR"
+# The mean of the class accuracies, where a class could be named.
+BALANCED = "balanced"
+
+# Why a query was chosen for labelling.
+SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
+# What came of a query that several people labelled.
+AGREEMENTS = AGREED, DISPUTED, SETTLED = ("agreed", "disputed", "settled")
+# What happens to the bad rows of an import.
+ON_ERROR = REJECT, SKIP = ("reject", "skip")
+
+# The weakest first; each may do what those before it may.
+ROLES = VIEWER, LABELER, EDITOR, ADMIN = ("viewer", "labeler", "editor", "admin")
+ActorKind = Literal["account", "key", "command", "nobody"]
+
+# Methods that intervals are stored by, and the one that a verdict goes by.
+STORED_METHODS = EXACT, JOINT, ANYTIME = ("exact", "joint", "anytime")
+DECIDING_METHOD = ANYTIME
+Verdict = Literal["met", "missed", "undecided"]
+
+# What may be told, each with a sentence that its data fills in.
+EVENTS = {
+    "verdict.changed": "{name}, version {version}: {verdict} after {labels:,} labels, "
+    "{before} before.",
+    "drift.detected": "{name}, version {version}: the accuracy ({scope}) has fallen, "
+    "most likely since label {since_label:,}; noticed after {labels:,} labels.",
+    "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
+    "labels.stalled": "{name}: no label for {hours} hours.",
+    "detector.failing": "{name}: its intervals cannot be recomputed.",
+    "audit.finished": "{name}: the audit {audit} is finished.",
+    "version.first_seen": "{name}: version {version} was seen for the first time.",
+}
+# The figures behind what was told, where there are some.
+EVENT_FIGURES = {
+    "verdict.changed": "With {confidence_level} % confidence the balanced accuracy "
+    "lies between {low} % and {high} %; the target is {target} %.",
+    "drift.detected": "By {reference_labels:,} earlier labels it was above "
+    "{reference} %.",
+    "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
+    "correct.",
+    "audit.finished": "With {labels:,} labels the balanced accuracy lies between "
+    "{low} % and {high} %.",
+}
+# Who judges without authority; what they say is never the truth.
+JudgeKind = Literal["human", "model", "code"]
+HUMAN: Final = "human"
+MODEL: Final = "model"
+CODE: Final = "code"
+JUDGE_KINDS = HUMAN, MODEL, CODE
+
+TEST_EVENT = "webhook.test"
+# How the body of a webhook looks.
+FORMATS = STANDARD, SLACK, TEAMS = ("standard", "slack", "teams")
+
+
+def one_of(words: Iterable[str]) -> WithJsonSchema:
+    """Return the schema of a text that is one of *words*, as OpenAPI shows it."""
+    return WithJsonSchema({"type": "string", "enum": list(words)})
+
+
+# Of answers, whose values come from the database or from this program.
+SamplingWord = Annotated[str, one_of(SAMPLINGS)]
+AgreementWord = Annotated[str, one_of(AGREEMENTS)]
+OnErrorWord = Annotated[str, one_of(ON_ERROR)]
+MethodWord = Annotated[str, one_of(stats.METHODS)]
+EventWord = Annotated[str, one_of(EVENTS)]
+
+
+def is_scored(label: Any, sampling: Any) -> Any:
+    """Return whether a label counts for accuracy; of columns, that condition.
+
+    A targeted query was picked for what it is, and would bend the sample.
+    """
+    return (label != UNCLEAR) & (sampling != TARGETED)
+
+
+def has_role(role: str | None, wanted: str) -> bool:
+    """Return whether *role* is *wanted* or a stronger one; None is no role."""
+    return role is not None and ROLES.index(role) >= ROLES.index(wanted)
