@@ -120,9 +120,11 @@ class Service:
     def kill(self, name: str) -> None:
         """SIGKILL, and restart it as any supervisor would."""
         if name == ANSWERING:
-            # The web server itself restarts this one.
+            # The web server itself restarts this one. With what checks, before there is
+            # one, that serving is possible, it would end.
             for child in psutil.Process(self.running[WEB].popen.pid).children():
-                child.kill()
+                if "prepare" not in child.cmdline():
+                    child.kill()
             return
         self.running[name].kill()
         self.start(name)

@@ -312,3 +312,26 @@ def test_a_port_that_is_taken_ends_the_command_with_the_reason(
 
     assert done.returncode == 1
     assert f"--port {port} cannot be had" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "web"])
+def test_a_kill_before_there_is_a_server_ends_the_command_with_the_reason(
+    command: str, tmp_path: Path
+) -> None:
+    settings = clean_environ(
+        TRACKER_DATABASE_URL=f"sqlite:///{tmp_path / 'none.db'}",
+        TRACKER_DATA_DIR=str(tmp_path),
+    )
+    log = tmp_path / "log"
+    process = Process(
+        [*TRACKER, command, "--port", str(free_port())], settings, log=log
+    )
+    started = psutil.Process(process.popen.pid)
+    wait_until(lambda: started.children() != [])
+    [checks] = started.children()
+
+    checks.kill()
+
+    assert process.popen.wait(SECONDS) == 1
+    process.kill()
+    assert "signal 9" in log.read_text()

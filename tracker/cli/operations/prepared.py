@@ -58,6 +58,13 @@ def prepare(
             click.echo(line, err=True, nl=False)
         # One line, which fits into the pipe.
         told = process.stdout.read()
+    if process.returncode < 0:
+        click.echo(
+            f"Ended, because signal {-process.returncode} ended what checks that "
+            "serving is possible.",
+            err=True,
+        )
+        sys.exit(1)
     if process.returncode:
         sys.exit(process.returncode)
     return load(told)
