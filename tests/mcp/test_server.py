@@ -198,6 +198,8 @@ def test_a_key_sees_what_it_was_given_and_nothing_once_it_is_revoked(
         ("estimate", {"since": "yesterday"}, "since: 'yesterday' is not right"),
         ("history", {"snapshots": 0}, "snapshots: 0 is not right"),
         ("plan", {"width": 2}, "width: 2"),
+        ("plan", {"half_width": 0.02}, "half_width\n  Extra inputs are not permitted"),
+        ("slices", {}, "by\n  Field required"),
         ("mistakes", {"label": "MAYBE"}, "label: 'MAYBE' is not right"),
         ("mistakes", {"limit": 101}, "limit: 101 is not right"),
     ],

@@ -22,6 +22,11 @@ _MEMBERS = {
 }
 
 
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """Return "1 label" or "1,797 labels"."""
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
+
+
 def plain(text: str, *, limit: int = 80) -> str:
     """Return *text* from a user as one line that JSON, XML and an eye can bear.
 

@@ -1,6 +1,6 @@
 """Estimates in plain sentences, with their counts and intervals."""
 
-from tracker.charts.words import aloud, bounds, chosen, class_reading, plain
+from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, plural
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
 from tracker.services.estimates.decision import Decision
@@ -29,8 +29,9 @@ def say_estimate(estimate: Estimate) -> str:
     return (
         f"With {chosen(estimate.confidence_level)} confidence the balanced accuracy of "
         f"{name}, version {version}, lies between {between}: the mean of "
-        f"{len(estimate.classes):,} classes, with {sum(estimate.correct):,} of "
-        f"{estimate.labels:,} predictions correct."
+        f"{plural(len(estimate.classes), 'class', 'classes')}, with "
+        f"{sum(estimate.correct):,} of "
+        f"{plural(estimate.labels, 'prediction')} correct."
     )
 
 
@@ -43,8 +44,8 @@ def explain(estimate: Estimate, plan: LabelPlan) -> str:
     said.append(_say_decision(estimate.decision, estimate.no_decision_because))
     if estimate.unclear or estimate.targeted_left_out:
         said.append(
-            f"Left out: {estimate.unclear:,} unclear and "
-            f"{estimate.targeted_left_out:,} targeted labels."
+            f"Left out: {plural(estimate.unclear, 'unclear label')} and "
+            f"{plural(estimate.targeted_left_out, 'targeted label')}."
         )
     return " ".join([*said, say_plan(plan)])
 
@@ -58,7 +59,8 @@ def _say_decision(decision: Decision | None, because: str | None) -> str:
         f"{_bounds(decision.low, decision.high)}."
     )
     if decision.verdict == "undecided" and decision.labels_to_decide is not None:
-        said += f" About {decision.labels_to_decide:,} more labels would decide it."
+        more = plural(decision.labels_to_decide, "more label")
+        said += f" About {more} would decide it."
     return said
 
 
@@ -67,11 +69,11 @@ def say_plan(plan: LabelPlan) -> str:
     width = f"{100 * plan.width:g} points"
     if plan.for_balanced_width is None:
         said = f"No number of labels can be foreseen for an interval of {width}."
+    elif plan.for_balanced_width == 0:
+        said = f"The balanced interval is not wider than {width} now."
     else:
-        said = (
-            f"{plan.for_balanced_width:,} more labels bring the balanced interval to "
-            f"{width}."
-        )
+        more = plural(plan.for_balanced_width, "more label")
+        said = f"With {more} the balanced interval is {width} wide."
     return f"{said} The next label is worth most of class {plain(plan.next.name)}."
 
 
@@ -83,19 +85,20 @@ def say_comparison(found: Comparison) -> str:
     overall, decision = found.paired.overall, found.paired.decision
     outcome = _OUTCOMES[decision.verdict].format_map(names)
     return (
-        f"On {overall.pairs:,} inputs that both answered, {outcome}: where they differ "
-        f"{names['new']} wins {decision.won:,} and loses {decision.lost:,}, a share "
-        f"between {_bounds(decision.low, decision.high)}."
+        f"On {plural(overall.pairs, 'input')} that both answered, {outcome}: where "
+        f"they differ {names['new']} wins {decision.won:,} and loses "
+        f"{decision.lost:,}, a share between {_bounds(decision.low, decision.high)}."
     )
 
 
 def say_slices(found: Slices) -> str:
     """Return on how many slices it is worse, and how good it is on all together."""
     worse = len(found.find("worse"))
+    are = "is" if worse == 1 else "are"
     reading, basis = class_reading(found.overall)
     return (
-        f"Of {len(found.items):,} slices by {plain(found.by)}, {worse:,} are worse "
-        f"than the rest; all together: {aloud(reading)}, {basis}."
+        f"Of {plural(len(found.items), 'slice')} by {plain(found.by)}, {worse:,} {are} "
+        f"worse than the rest; all together: {aloud(reading)}, {basis}."
     )
 
 

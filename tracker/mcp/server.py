@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import plural
 from tracker.errors import TrackerError
 from tracker.mcp.sentences import (
     explain,
@@ -97,7 +100,9 @@ class Desk:
         with self.open() as (session, actor):
             found = list_detectors(session, among=actor.detectors)
             items = [describe_detector(session, one).dump() for one in found]
-        return _answer(f"There are {len(items):,} detectors.", {"items": items})
+        return _answer(
+            f"This key sees {plural(len(items), 'detector')}.", {"items": items}
+        )
 
     def estimate(  # noqa: PLR0913, PLR0917 - every choice of a tool.
         self,
@@ -145,7 +150,7 @@ class Desk:
                 maxlen=size * _limit("snapshots", snapshots, _MOST_ROWS),
             )
         items = [row.dump() for _, row in rows]
-        sentence = f"These are the last {len(items) // size:,} snapshots."
+        sentence = f"The oldest first: {plural(len(items) // size, 'snapshot')}."
         return _answer(sentence, {"items": items})
 
     def compare(
@@ -190,7 +195,7 @@ class Desk:
         """Tell how judges, whose word is never the truth, agree with the labels."""
         with self.at(detector) as (session, found):
             report = build_report(session, found, version=version)
-        sentence = f"{len(report.items):,} judges are compared with the labels."
+        sentence = f"Compared with the labels: {plural(len(report.items), 'judge')}."
         return _answer(sentence, report.dump())
 
     def mistakes(
@@ -226,7 +231,8 @@ class Desk:
             )
             items = [describe_query(session, row, image=None).dump() for row in rows]
             total = count_queries(session, conditions)
-        sentence = f"Here are {len(items):,} of {total:,} queries answered wrongly."
+        wrong = plural(total, "wrong prediction")
+        sentence = f"Here are {len(items):,} of {wrong}."
         return _answer(sentence, {"items": items, "total": total})
 
     def events(self, detector: str, limit: int = 20) -> Answer:
@@ -236,7 +242,8 @@ class Desk:
                 session, found.id, limit=_limit("limit", limit, _MOST_SHOWN)
             )
             items = [describe_event(row).dump() for row in rows]
-        return _answer(f"These are the last {len(items):,} events.", {"items": items})
+        sentence = f"The newest first: {plural(len(items), 'event')}."
+        return _answer(sentence, {"items": items})
 
     def explain(self, detector: str, version: str | None = None) -> Answer:
         """Explain in plain words what is known, what is decided, what to label next."""
@@ -285,9 +292,7 @@ def build_server(database: Database, key: str, clock: Callable[[], datetime]) ->
             raise UnknownKeyError(
                 "the API key in TRACKER_KEY is unknown, revoked or expired"
             )
-    server = MCPServer("tracker", instructions=_INSTRUCTIONS, log_level="WARNING")
-    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool in (
+    tools = (
         desk.list_detectors,
         desk.estimate,
         desk.history,
@@ -298,6 +303,22 @@ def build_server(database: Database, key: str, clock: Callable[[], datetime]) ->
         desk.mistakes,
         desk.events,
         desk.explain,
-    ):
-        server.add_tool(tool, annotations=reads)
-    return server
+    )
+    return MCPServer(
+        "tracker",
+        version=version("tracker-server"),
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        tools=[_make_tool(one) for one in tools],
+    )
+
+
+def _make_tool(function: Callable[..., Answer]) -> Tool:
+    """Return the tool, which refuses arguments that *function* does not know."""
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tool = Tool.from_function(function, annotations=reads)
+    takes = tool.fn_metadata.arg_model
+    takes.model_config["extra"] = "forbid"
+    takes.model_rebuild(force=True)
+    tool.parameters = takes.model_json_schema(by_alias=True)
+    return tool

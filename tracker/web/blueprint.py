@@ -14,7 +14,7 @@ from flask import (
 )
 from werkzeug.routing import BaseConverter, ValidationError
 
-from tracker.charts.words import shorten
+from tracker.charts.words import plural, shorten
 from tracker.http import context, find_visitor, now, required_role
 from tracker.services.by import Actor
 from tracker.storage.base import dump_id, parse_whole
@@ -59,7 +59,7 @@ for _word in (
     words.exactly,
     words.lasting,
     words.number,
-    words.plural,
+    plural,
     words.roughly,
     words.sentence,
     words.share,

@@ -3,6 +3,7 @@
 import click
 from rich.table import Table
 
+from tracker.charts.words import plural
 from tracker.cli.options import format_option, print_json, version_option
 from tracker.cli.people.shares import Share
 from tracker.cli.printing import print_table
@@ -116,10 +117,12 @@ def _print_plan(found: LabelPlan, *, labels: int) -> None:
         ]
         table.add_row(*row)
     print_table(table)
-    if found.for_balanced_width is not None:
+    if found.for_balanced_width == 0:
+        click.echo(f"The balanced interval is not wider than {found.width:g} now.")
+    elif found.for_balanced_width is not None:
+        more = plural(found.for_balanced_width, "more label")
         click.echo(
-            f"{found.for_balanced_width:,} more labels in all bring the balanced "
-            f"interval to a width of {found.width:g}."
+            f"{more} in all bring the balanced interval to a width of {found.width:g}."
         )
     click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
 

@@ -1,8 +1,8 @@
 """The last labels of a detector beside all of them, in words."""
 
+from tracker.charts.words import plural
 from tracker.services.estimates.estimate import Estimate
 from tracker.web.drawing.readings import Reading, count_classes, read_mean
-from tracker.web.drawing.words import plural
 
 
 def read_window(estimate: Estimate) -> Reading:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from tracker.charts.words import chosen, shorten
+from tracker.charts.words import chosen, plural, shorten
 
 # Narrower than a space, and no line breaks there.
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
@@ -39,11 +39,6 @@ def about(value: float) -> str:
 def number(value: int) -> str:
     """Return "1,797"."""
     return f"{value:,}"
-
-
-def plural(value: int, noun: str, nouns: str | None = None) -> str:
-    """Return "1 label" or "1,797 labels"."""
-    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
 
 
 def sentence(text: str) -> str:

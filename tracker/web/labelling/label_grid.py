@@ -12,6 +12,7 @@ from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import check_class, get_open_detector
@@ -26,7 +27,6 @@ from tracker.storage.labelling.queues import RecheckQueue
 from tracker.web.blueprint import pages
 from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.pictures import Picture, build_picture
-from tracker.web.drawing.words import plural
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import build_progress
 from tracker.web.labelling.label_queues import by_browser, choose_queue

@@ -8,6 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.charts.rounding import outward
+from tracker.charts.words import plural
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.detectors import get_open_detector
@@ -28,7 +29,7 @@ from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries import Query
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading
-from tracker.web.drawing.words import narrow, plural, sentence
+from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import filled_in
 
 

@@ -14,6 +14,7 @@ from werkzeug.datastructures import FileStorage
 
 from tracker.charts import words as chart_words
 from tracker.charts.histogram import Column, build_histogram
+from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
@@ -38,7 +39,7 @@ from tracker.storage.labelling.studies import Study, list_studies
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.readings import Axis, Reading
-from tracker.web.drawing.words import narrow, plural
+from tracker.web.drawing.words import narrow
 from tracker.web.forms import Form, failed_form, filled_in
 
 _PAGE = 24
