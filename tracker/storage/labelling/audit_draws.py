@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, UniqueConstraint, func, select, update
+from sqlalchemy import ForeignKey, Select, UniqueConstraint, func, select, update
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows
@@ -37,6 +37,17 @@ def add_draws(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, AuditDraw, rows)
 
 
+_ANSWER = (
+    AuditDraw.number,
+    AuditDraw.query_id,
+    AuditDraw.stratum,
+    Query.key,
+    Query.predicted,
+    Query.confidence,
+    Query.label,
+)
+
+
 def list_draws(
     session: Session, audit: Audit, *, numbers: Sequence[int] | None = None
 ) -> Sequence[Any]:
@@ -44,32 +55,34 @@ def list_draws(
 
     All of them, or those *numbers*.
 
-    Rows have ``number``, ``query_id``, ``stratum``, ``rank``, ``labeler``,
-    ``drawn_at``, ``until``, and of the query ``key``, ``predicted``, ``confidence``
-    and ``label``.
+    Rows have what those of ``list_answers`` have, and ``rank``, ``labeler``,
+    ``drawn_at`` and ``until``.
     """
+    more = (AuditDraw.rank, AuditDraw.labeler, AuditDraw.drawn_at, AuditDraw.until)
+    statement = _select_draws(audit, *_ANSWER, *more)
+    if numbers is not None:
+        statement = statement.where(AuditDraw.number.in_(numbers))
+    return session.execute(statement).all()
+
+
+def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
+    """Return what intervals go by, of all draws in their order.
+
+    Rows have ``number``, ``query_id``, ``stratum``, and of the query ``key``,
+    ``predicted``, ``confidence`` and ``label``.  Instants would take longer to read
+    than all of these.
+    """
+    return session.execute(_select_draws(audit, *_ANSWER)).all()
+
+
+def _select_draws(audit: Audit, *columns: Any) -> Select[Any]:
     near = for_partitions(Query.detector_id == audit.detector_id)
-    statement = (
-        select(
-            AuditDraw.number,
-            AuditDraw.query_id,
-            AuditDraw.stratum,
-            AuditDraw.rank,
-            AuditDraw.labeler,
-            AuditDraw.drawn_at,
-            AuditDraw.until,
-            Query.key,
-            Query.predicted,
-            Query.confidence,
-            Query.label,
-        )
+    return (
+        select(*columns)
         .join(Query, (Query.id == AuditDraw.query_id) & near)
         .where(AuditDraw.audit_id == audit.id)
         .order_by(AuditDraw.number)
     )
-    if numbers is not None:
-        statement = statement.where(AuditDraw.number.in_(numbers))
-    return session.execute(statement).all()
 
 
 def list_offered(
@@ -79,19 +92,12 @@ def list_offered(
 
     Rows have ``number`` and ``query_id``.
     """
-    near = for_partitions(Query.detector_id == audit.detector_id)
-    statement = (
-        select(AuditDraw.number, AuditDraw.query_id)
-        .join(Query, (Query.id == AuditDraw.query_id) & near)
-        .where(
-            AuditDraw.audit_id == audit.id,
-            Query.label.is_(None),
-            (AuditDraw.labeler == labeler) | (AuditDraw.until <= at),
-        )
-        .order_by(AuditDraw.number)
-        .limit(limit)
+    statement = _select_draws(audit, AuditDraw.number, AuditDraw.query_id).where(
+        AuditDraw.number >= audit.answered,
+        Query.label.is_(None),
+        (AuditDraw.labeler == labeler) | (AuditDraw.until <= at),
     )
-    return session.execute(statement).all()
+    return session.execute(statement.limit(limit)).all()
 
 
 def count_drawn(session: Session, audit_id: int) -> Sequence[Any]:

@@ -68,6 +68,9 @@ class Audit(Base):
     queries: Mapped[int] = mapped_column(BigId)
     labels_expected: Mapped[int] = mapped_column(BigId)
     labels_at_random: Mapped[int] = mapped_column(BigId)
+    # So many of its first draws have an answer, which is never taken back; counted at
+    # the start of each round, so that none has to be looked at again.
+    answered: Mapped[int] = mapped_column(BigId, server_default="0")
     created_by: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
     # Nothing is drawn from then on, until it is resumed.

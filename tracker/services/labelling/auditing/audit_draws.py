@@ -54,11 +54,15 @@ class Record:
         return int(self.ledger.strata.sizes.sum()) - known
 
 
-def load_record(session: Session, audit: Audit) -> Record:
-    """Return all that the intervals of an audit follow from, with current labels."""
+def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Record:
+    """Return all that the intervals of an audit follow from, with current labels.
+
+    *in_full*, its draws say who was to answer them, and when.
+    """
     strata = strata_of(audit)
     rounds = storage.list_rounds(session, audit.id)
-    draws = drawn.list_draws(session, audit)
+    read = drawn.list_draws if in_full else drawn.list_answers
+    draws = read(session, audit)
     known = np.zeros(
         (len(rounds), len(strata.sizes), strata.classes + 1), dtype=np.int64
     )
@@ -124,7 +128,8 @@ def draw_next(
     until = by.at + RESERVED_FOR
     offered = drawn.list_offered(session, audit, labeler=by.name, at=by.at, limit=count)
     kept = [one.number for one in offered if one.query_id not in aside]
-    drawn.reserve_draws(session, audit.id, kept, labeler=by.name, until=until)
+    if kept:
+        drawn.reserve_draws(session, audit.id, kept, labeler=by.name, until=until)
     numbers = [one.number for one in offered]
     if len(numbers) < count:
         common = {"labeler": by.name, "drawn_at": by.at, "until": until}
@@ -207,8 +212,10 @@ def _draw_new(
 
 def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     """Write down the next round, and what stands by now, before anything is drawn."""
-    ledger = load_record(session, audit).ledger
-    number = len(ledger.rounds)
+    record = load_record(session, audit)
+    ledger, number = record.ledger, len(record.rounds)
+    waiting = (one.number for one in record.draws if one.label is None)
+    audit.answered = next(waiting, record.draws[-1].number + 1 if record.draws else 0)
     drawn.mark_known(session, audit, number)
     known = np.zeros_like(ledger.known[-1])
     for _, stratum, label, many in drawn.count_known(session, audit):

@@ -87,7 +87,7 @@ def list_draw_rows(
             "labeler": one.draw.labeler,
             "drawn_at": dump_instant(one.draw.drawn_at),
         }
-        for one in iter_reasons(load_record(session, audit))
+        for one in iter_reasons(load_record(session, audit, in_full=True))
     ]
     return DRAW_COLUMNS, rows
 
