@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -13,10 +13,10 @@ from tracker.stats.monitoring.slices import Evidence, SliceWatch, judge
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.counts import Cell, read_change
 from tracker.storage.estimates.slices import (
-    find_slice,
     find_slice_key,
     list_slice_values,
     list_slices,
+    load_slices,
     store_slices,
 )
 
@@ -26,6 +26,8 @@ OTHER = "(other)"
 NONE = "(none)"
 _LONGEST_VALUE = 200
 _SPECIAL = frozenset({OTHER, NONE})
+# So many labels are held back, so that the slices they touch are read at once.
+_AT_ONCE = 1_000
 
 
 def read_value(details: Mapping[str, Any], name: str) -> str:
@@ -61,6 +63,14 @@ class WorseSlice:
     data: dict[str, Any]
 
 
+class _Change(NamedTuple):
+    """What a label does to a slice; with neither label it is a new query."""
+
+    value: str
+    new: Cell | None
+    old: Cell | None
+
+
 class SliceTally:
     """The slices of a detector by the keys *names*, while labels are folded in.
 
@@ -77,23 +87,36 @@ class SliceTally:
         self.names = list(names)
         self._is_new = is_new
         self._keys: dict[tuple[int, str], _KeyTally] = {}
+        self._held: dict[tuple[int, str], list[_Change]] = {}
+        self._holds = 0
 
     def add_query(self, version_id: int, metadata: str | None) -> None:
         """Count a query with these metadata."""
-        details = parse_details(metadata)
-        for name in self.names:
-            key = self._find(version_id, name)
-            key.add_query(read_value(details, name))
+        self._hold(version_id, metadata, None, None)
 
     def fold(self, row: Any) -> None:
         """Count a label in, and the one that it replaces out."""
         new, old = read_change(row)
         if new == old or not any(cell and cell.is_scored for cell in (new, old)):
             return
-        details = parse_details(row.metadata)
+        self._hold(row.version_id, row.metadata, new, old)
+
+    def _hold(
+        self, version_id: int, metadata: str | None, new: Cell | None, old: Cell | None
+    ) -> None:
+        details = parse_details(metadata)
         for name in self.names:
-            key = self._find(row.version_id, name)
-            key.change(read_value(details, name), new, old)
+            change = _Change(read_value(details, name), new, old)
+            self._held.setdefault((version_id, name), []).append(change)
+        self._holds += 1
+        if self._holds == _AT_ONCE:
+            self._release()
+
+    def _release(self) -> None:
+        for (version_id, name), changes in self._held.items():
+            self._find(version_id, name).take(changes)
+        self._held.clear()
+        self._holds = 0
 
     def _find(self, version_id: int, name: str) -> "_KeyTally":
         found = self._keys.get((version_id, name))
@@ -104,6 +127,7 @@ class SliceTally:
 
     def finish(self, level: float) -> "SliceChanges":
         """Return the rows to store and the events to send."""
+        self._release()
         changes = SliceChanges(self.names, [], [], [])
         for key in self._keys.values():
             key.finish(level, changes)
@@ -150,11 +174,17 @@ class _KeyTally:
             rows = list_slices(session, version_id, name)
             self._told = {row.value for row in rows if row.is_told}
 
-    def add_query(self, value: str) -> None:
-        self._touch(value)["queries"] += 1
+    def take(self, changes: Sequence[_Change]) -> None:
+        """Take changes in their order, after reading what they touch in one go."""
+        self._load({change.value for change in changes})
+        for value, new, old in changes:
+            row = self._touch(value)
+            if new is None and old is None:
+                row["queries"] += 1
+            else:
+                self._change(row, new, old)
 
-    def change(self, value: str, new: Cell | None, old: Cell | None) -> None:
-        row = self._touch(value)
+    def _change(self, row: dict[str, Any], new: Cell | None, old: Cell | None) -> None:
         if old is not None and old.is_scored:
             _count(row["counts"], old, -1)
         if new is None:
@@ -170,33 +200,34 @@ class _KeyTally:
         found = self._rows.get(value)
         if found is not None:
             return found
-        is_known = value in self._values
         # Two are no values of the metadata, and do not count among them.
-        if not (is_known or value in _SPECIAL) and (
-            len(self._values - _SPECIAL) >= MOST_VALUES
-        ):
+        if value not in _SPECIAL and len(self._values - _SPECIAL) >= MOST_VALUES:
+            self._load({OTHER})
             return self._touch(OTHER)
-        row = self._load(value) if is_known else self._begin(value)
+        row = {
+            "value": value,
+            "queries": 0,
+            "counts": {},
+            "is_told": value in self._told,
+        }
         self._rows[value] = row
         self._values.add(value)
         return row
 
-    def _begin(self, value: str) -> dict[str, Any]:
-        is_told = value in self._told
-        return {"value": value, "queries": 0, "counts": {}, "is_told": is_told}
-
-    def _load(self, value: str) -> dict[str, Any]:
-        row = find_slice(self._session, self._version_id, self._name, value)
-        assert row is not None
-        parts = json.loads(row.state)
-        if parts:
-            self._watch.restore(value, parts)
-        return {
-            "value": value,
-            "queries": row.queries,
-            "counts": {name: list(pair) for name, pair in row.counts.items()},
-            "is_told": row.is_told,
-        }
+    def _load(self, values: set[str]) -> None:
+        wanted = (values & self._values) - self._rows.keys()
+        if not wanted:
+            return
+        for row in load_slices(self._session, self._version_id, self._name, wanted):
+            parts = json.loads(row.state)
+            if parts:
+                self._watch.restore(row.value, parts)
+            self._rows[row.value] = {
+                "value": row.value,
+                "queries": row.queries,
+                "counts": {name: list(pair) for name, pair in row.counts.items()},
+                "is_told": row.is_told,
+            }
 
     def finish(self, level: float, changes: SliceChanges) -> None:
         place = {"version_id": self._version_id, "name": self._name}

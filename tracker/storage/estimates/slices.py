@@ -1,6 +1,6 @@
 """Running counts of slices: the queries that share a value of their metadata."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -90,11 +90,17 @@ def list_slice_values(session: Session, version_id: int, name: str) -> set[str]:
     return set(session.scalars(statement))
 
 
-def find_slice(
-    session: Session, version_id: int, name: str, value: str
-) -> Slice | None:
-    """Return a slice as it is stored."""
-    return session.get(Slice, (version_id, name, value))
+def load_slices(
+    session: Session, version_id: int, name: str, values: Collection[str]
+) -> Sequence[Any]:
+    """Return those slices of a version by a key that have one of *values*.
+
+    Rows have ``value``, ``queries``, ``counts``, ``is_told`` and ``state``.
+    """
+    statement = select(
+        Slice.value, Slice.queries, Slice.counts, Slice.is_told, Slice.state
+    ).where(Slice.version_id == version_id, Slice.name == name, Slice.value.in_(values))
+    return session.execute(statement).all()
 
 
 def store_slices(
