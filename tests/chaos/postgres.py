@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 from sqlalchemy import create_engine, make_url
 
+from tests.processes import wait_until
 from tracker.storage.database import open_database
 from tracker.storage.operations import schema
-
-_TRIES = 6
 
 
 class Postgres:
@@ -43,13 +41,15 @@ class Postgres:
         postmaster.wait(30)
 
     def start(self) -> None:
-        # It reads its log first.  The library waits for ten seconds only, and says of a
-        # server that is still starting then that it is not there.
-        for _ in range(_TRIES):
-            with suppress(subprocess.TimeoutExpired, AssertionError):
-                self._server.ensure_postgres_running()
-                return
-        pytest.fail("PostgreSQL does not start any more")
+        # It reads its log first.  The library waits for ten seconds only, and then says
+        # at once of a server that is still starting that it is not there.
+        wait_until(self._has_started)
+
+    def _has_started(self) -> bool:
+        with suppress(subprocess.TimeoutExpired, AssertionError):
+            self._server.ensure_postgres_running()
+            return True
+        return False
 
     def stop(self) -> None:
         # Killed, because nobody needs what is in it; a failed test may have done so.

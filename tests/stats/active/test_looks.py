@@ -366,3 +366,19 @@ def test_a_look_at_one_measure_finds_what_a_look_at_all_finds():
     mean = look(LEDGER, 0.95, wanted=())
     assert mean.balanced == LOOK.balanced
     assert mean.measures.high.tolist() == [1, 1, 1]
+
+
+# In each of these a bound had been refuted beyond what is true before the last label.
+@pytest.mark.parametrize("seed", [49, 116, 188, 345])
+def test_once_all_is_labelled_the_intervals_are_what_is_true(seed):
+    pool = confident(60, 0.4, seed, sharpness=1.0)
+    found = look(carry_out(pool, Plan(60), seed), 0.95)
+
+    truths = np.array(pool.truths())
+    for interval, truth in (
+        (found.measures, truths),
+        (found.balanced, truths[:2].mean()),
+    ):
+        assert (interval.low <= truth).all()
+        assert (interval.high >= truth).all()
+        assert (interval.high - interval.low <= 1 / GRID + 1e-15).all()

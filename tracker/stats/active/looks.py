@@ -211,16 +211,28 @@ class _Course:
                 _narrow(bets, measures[measure], certain[measure], self._tail)
             if in_box:
                 _narrow(bets, box[measure], certain[measure], self._box_tail)
+        _uncross(measures, certain)
+        _uncross(box, certain[:-1])
         balanced = before[0].balanced.copy()
-        # With a chance within the error the sides may cross: nothing is then known.
-        if self._is_balanced and (box[:, 0] <= box[:, 1]).all():
+        if self._is_balanced:
             shape = (len(self.standings), self._classes, 2)
             boxes = np.reshape([one.box for one in self.standings], shape)
             ends = np.reshape(self._ends, (len(self.standings), 2))
             for side, sign in ((0, 1), (1, -1)):
                 bet = BalancedBets(rows, boxes[rows.which], ends[rows.which], sign)
                 balanced[side] = bet.refuted(box, int(balanced[side]), self._side)
+            _uncross(balanced, certain[:-1].sum(axis=0))
         return Standing(measures, box, balanced)
+
+
+def _uncross(bounds: Ints, certain: Ints) -> None:
+    """Put what is *certain* where the bounds of an interval have crossed.
+
+    They do with a chance within the error: bets have then refuted what is true, and
+    the labels show it.  Once all are there, what is certain is the accuracy itself.
+    """
+    crossed = bounds[..., 0] > bounds[..., 1]
+    bounds[crossed] = certain[crossed]
 
 
 def _narrow(
