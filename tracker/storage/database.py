@@ -13,12 +13,13 @@ from contextlib import (
 )
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, create_engine, event, make_url, text
+from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError, UnavailableError
+from tracker.storage.dialect import gather_statistics
 from tracker.storage.hiding import SEES_STAGED
 from tracker.storage.sqlite import BUSY_SECONDS, NO_PARAMETERS, open_sqlite
 
@@ -213,7 +214,7 @@ class Database:
             return
         # The write is done, whatever becomes of this.
         with suppress(UnavailableError), self.write() as session:
-            session.execute(text("ANALYZE queries, labels"))
+            gather_statistics(session, ("queries", "labels"))
 
     def close(self) -> None:
         """Close every connection."""

@@ -1,6 +1,6 @@
 """What differs between the two databases, and so is asked in one place."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,6 +99,16 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
     if is_sqlite(session):
         return func.substr(instant, 1, 10, type_=String())
     return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())
+
+
+def gather_statistics(session: Session, tables: Iterable[str]) -> None:
+    """Tell PostgreSQL at once how much there is in *tables*, after a large write.
+
+    It would look by itself within minutes, into a partitioned table as a whole never,
+    and until then it plans as for the tables that it has looked at, maybe empty ones.
+    """
+    if not is_sqlite(session):
+        session.execute(text(f"ANALYZE {', '.join(tables)}"))
 
 
 def forget_plans(session: Session) -> None:

@@ -36,6 +36,7 @@ from tracker.stats.active import (
 from tracker.stats.active.strata import Ints
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import mark_known
 from tracker.storage.labelling.audits import Audit, AuditRound
@@ -281,3 +282,4 @@ def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
                 "known_from": [None] * len(part),
             },
         )
+    gather_statistics(session, ["audit_items"])

@@ -34,6 +34,7 @@ from tracker.services.operations.backup import (
 from tracker.services.strict_json import load_json
 from tracker.services.wording import show
 from tracker.storage.base import UtcDateTime
+from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
 from tracker.storage.operations import backup as storage
 from tracker.storage.operations.schema import head_revision
@@ -90,7 +91,7 @@ class BackupReader:
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
-        storage.gather_statistics(session)
+        gather_statistics(session, [table.name for table in storage.list_tables()])
 
     def _iter_chunks(self, table: Table) -> Iterator[list[Sequence[Any]]]:
         instants = [

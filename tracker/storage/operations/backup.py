@@ -100,17 +100,6 @@ def lock_tables(session: Session) -> None:
         session.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
-def gather_statistics(session: Session) -> None:
-    """Tell PostgreSQL at once how much there is in every table.
-
-    It would look by itself within minutes, into a partitioned table as a whole never,
-    and until then it plans as for the empty tables that it has looked at.
-    """
-    if not is_sqlite(session):
-        names = ", ".join(table.name for table in list_tables())
-        session.execute(text(f"ANALYZE {names}"))
-
-
 def find_filled_table(session: Session) -> str | None:
     """Return the name of a table that holds a row, None if all are empty."""
     for table in list_tables():
