@@ -269,7 +269,7 @@ def registries_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize("host", _REGISTRIES)
 def test_the_name_of_a_registry_is_noticed(host: str) -> None:
-    assert registries_in(f"see https://files.{host}/simple/x") == [host]
+    assert registries_in(f"see https://{host}/x") == [host]
 
 
 def test_no_file_names_a_package_registry() -> None:

@@ -155,6 +155,12 @@ def test_sentences_have_counts_and_intervals(ask: Callable[..., Any]) -> None:
         "worth most",
     ):
         assert part in whole
+    narrow, wide = (
+        ask("plan", detector="door", width=w)["sentence"] for w in (0.1, 0.9)
+    )
+    assert "more labels the balanced interval is 10 points wide" in narrow
+    assert "already at most 90 points wide" in wide
+    assert ask("list_detectors")["sentence"] == "This key sees 1 detector."
     compared = ask("compare", detector="door")["sentence"]
     assert "On 40 inputs" in compared
     assert "nothing shows yet" in compared

@@ -70,7 +70,7 @@ def say_plan(plan: LabelPlan) -> str:
     if plan.for_balanced_width is None:
         said = f"No number of labels can be foreseen for an interval of {width}."
     elif plan.for_balanced_width == 0:
-        said = f"The balanced interval is not wider than {width} now."
+        said = f"The balanced interval is already at most {width} wide."
     else:
         more = plural(plan.for_balanced_width, "more label")
         said = f"With {more} the balanced interval is {width} wide."

@@ -150,7 +150,7 @@ class Desk:
                 maxlen=size * _limit("snapshots", snapshots, _MOST_ROWS),
             )
         items = [row.dump() for _, row in rows]
-        sentence = f"The oldest first: {plural(len(items) // size, 'snapshot')}."
+        sentence = f"{plural(len(items) // size, 'snapshot')}, oldest first."
         return _answer(sentence, {"items": items})
 
     def compare(
@@ -195,7 +195,7 @@ class Desk:
         """Tell how judges, whose word is never the truth, agree with the labels."""
         with self.at(detector) as (session, found):
             report = build_report(session, found, version=version)
-        sentence = f"Compared with the labels: {plural(len(report.items), 'judge')}."
+        sentence = f"{plural(len(report.items), 'judge')} compared with the labels."
         return _answer(sentence, report.dump())
 
     def mistakes(
@@ -242,7 +242,7 @@ class Desk:
                 session, found.id, limit=_limit("limit", limit, _MOST_SHOWN)
             )
             items = [describe_event(row).dump() for row in rows]
-        sentence = f"The newest first: {plural(len(items), 'event')}."
+        sentence = f"{plural(len(items), 'event')}, newest first."
         return _answer(sentence, {"items": items})
 
     def explain(self, detector: str, version: str | None = None) -> Answer:

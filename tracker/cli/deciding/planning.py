@@ -118,7 +118,7 @@ def _print_plan(found: LabelPlan, *, labels: int) -> None:
         table.add_row(*row)
     print_table(table)
     if found.for_balanced_width == 0:
-        click.echo(f"The balanced interval is not wider than {found.width:g} now.")
+        click.echo(f"The balanced interval is already at most {found.width:g} wide.")
     elif found.for_balanced_width is not None:
         more = plural(found.for_balanced_width, "more label")
         click.echo(

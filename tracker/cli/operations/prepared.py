@@ -59,11 +59,8 @@ def prepare(
         # One line, which fits into the pipe.
         told = process.stdout.read()
     if process.returncode < 0:
-        click.echo(
-            f"Ended, because signal {-process.returncode} ended what checks that "
-            "serving is possible.",
-            err=True,
-        )
+        signal = -process.returncode
+        click.echo(f"Stopped: signal {signal} killed the check at startup.", err=True)
         sys.exit(1)
     if process.returncode:
         sys.exit(process.returncode)
