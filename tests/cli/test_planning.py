@@ -107,6 +107,7 @@ def test_a_plan_says_how_many_labels_and_of_which_class(door):
     assert [row[-1].strip() for row in rows] == ["unreachable", str(certify)]
     wide = json.loads(door("plan", "door", "--width", "0.5", "--format", "json").stdout)
     assert wide["for_balanced_width"] == 0
+    assert "already at most 0.5 wide" in door("plan", "door", "--width", "0.5").stdout
     assert wide["next"]["class"] == "YES"
 
 
