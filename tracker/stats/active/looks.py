@@ -89,8 +89,8 @@ def look(
     class without a query in the set is not defined, and any value is then right.
     The balanced accuracy is the mean over all classes.
 
-    Bounds are the narrowest that were reached at the start of a round or now; they
-    depend on the record alone.  *standings* of an earlier look at the same record,
+    Bounds are the narrowest that were reached at the start of a round or now, unless
+    they have crossed; they depend on the record alone.  *standings* of an earlier look at the same record,
     corrected in nothing, save their computation.  Where only the *wanted* measures
     are of interest, or not the balanced accuracy, the others stay as they were.
 
