@@ -90,9 +90,10 @@ def look(
     The balanced accuracy is the mean over all classes.
 
     Bounds are the narrowest that were reached at the start of a round or now, unless
-    they have crossed; they depend on the record alone.  *standings* of an earlier look at the same record,
-    corrected in nothing, save their computation.  Where only the *wanted* measures
-    are of interest, or not the balanced accuracy, the others stay as they were.
+    they have crossed; they depend on the record alone.  *standings* of an earlier look
+    at the same record, corrected in nothing, save their computation.  Where only the
+    *wanted* measures are of interest, or not the balanced accuracy, the others stay as
+    they were.
 
     Raises ValueError unless 0 < confidence_level < 1 and there is a round.
     """
