@@ -39,6 +39,8 @@ ROWS = (
     "INSERT INTO snapshot_intervals (snapshot_id, method, position, correct,"
     " labelled, accuracy, low, high)"
     " VALUES (1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
+    "INSERT INTO snapshot_measures (snapshot_id, measure, position, correct,"
+    " labelled, accuracy, low, high) VALUES (1, 'overall', 0, 1, 1, 1.0, 0.1, 1.0)",
     "INSERT INTO studies (id, detector_id, name, kind, rounds, added_by, created_at)"
     f" VALUES (1, 1, 'tree', 'seeds', 2, 'carol', '{NOW}')",
     "INSERT INTO study_rounds (study_id, number, accuracy)"
@@ -280,6 +282,7 @@ COLUMNS = {
     "labels": "label",
     "snapshots": "labels",
     "snapshot_intervals": "low",
+    "snapshot_measures": "low",
     "studies": "note",
     "study_rounds": "accuracy",
     "audit_events": "subject",

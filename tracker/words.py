@@ -26,6 +26,13 @@ ActorKind = Literal["account", "key", "command", "nobody"]
 # Methods that intervals are stored by, and the one that a verdict goes by.
 STORED_METHODS = EXACT, JOINT, ANYTIME = ("exact", "joint", "anytime")
 DECIDING_METHOD = ANYTIME
+
+# What is said of a class: how many of its queries are recognised, how many of its
+# predictions are right, both in one number; and how many of all labels are right.
+MEASURES = RECALL, PRECISION, OVERALL, F1 = ("recall", "precision", "overall", "f1")
+# The mean of another measure than recall over the classes, where one could be named.
+MACRO = "macro"
+
 Verdict = Literal["met", "missed", "undecided"]
 
 # What may be told, each with a sentence that its data fills in.
@@ -73,6 +80,7 @@ SamplingWord = Annotated[str, one_of(SAMPLINGS)]
 AgreementWord = Annotated[str, one_of(AGREEMENTS)]
 OnErrorWord = Annotated[str, one_of(ON_ERROR)]
 MethodWord = Annotated[str, one_of(stats.METHODS)]
+MeasureWord = Annotated[str, one_of(MEASURES)]
 EventWord = Annotated[str, one_of(EVENTS)]
 
 

@@ -26,7 +26,8 @@ def test_the_last_snapshot_is_the_published_check(history):
     assert len(history) == 72 * 3
     assert [row["labels"] for row in history[::3]] == list(range(1, 73))
     for row in history[-3:]:
-        assert list(row) == [*HISTORY_COLUMNS, "formula"]
+        assert list(row) == [*HISTORY_COLUMNS, "formula", "measure"]
+        assert row["measure"] == "recall"
         assert row["formula"] == 1
         correct, labelled, *bounds = INTERVALS[row["scope"]]
         assert (row["correct"], row["labelled"]) == (correct, labelled)
@@ -117,8 +118,8 @@ def test_a_window_is_of_the_instants_of_computing(api, history, clock, recompute
 
 
 def in_columns(rows):
-    """What tables have of rows: the formula is told in JSON alone."""
-    assert set(rows[0]) - set(HISTORY_COLUMNS) == {"formula"}
+    """What tables have of rows: formula and measure are told in JSON alone."""
+    assert set(rows[0]) - set(HISTORY_COLUMNS) == {"formula", "measure"}
     return [{name: row[name] for name in HISTORY_COLUMNS} for row in rows]
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.services.conftest import PUBLISHED
 from tracker.cli import main
+from tracker.stats import class_intervals
 
 
 class Shell:
@@ -62,6 +63,22 @@ def published_csv() -> str:
         for number in range(count)
     ]
     return "\n".join(["key,predicted,label", *lines]) + "\n"
+
+
+def test_the_history_of_another_measure_is_exported(door: Shell) -> None:
+    door("import", "door", door.file("labels.csv", published_csv()))
+    door("recompute", "--all")
+
+    overall = door("export", "door", "--measure", "overall").stdout
+    last = list(csv.DictReader(io.StringIO(overall)))[-1]
+
+    assert overall.splitlines()[0].endswith(",method,measure")
+    assert (last["scope"], last["measure"]) == ("overall", "overall")
+    assert (last["correct"], last["labelled"]) == ("64", "72")
+    low, high = class_intervals("exact", 64, 72, 0.95)
+    assert (float(last["low"]), float(last["high"])) == (low, high)
+    wrong = door("export", "door", "--measure", "kappa", status=2)
+    assert "kappa" in wrong.stderr
 
 
 def test_the_published_example_comes_back_from_the_exported_csv(door: Shell) -> None:

@@ -130,6 +130,8 @@ def test_answers_are_the_very_numbers_of_the_api(
         ) == get(path)
     history = ask("history", detector="door", snapshots=3)["answer"]["items"]
     assert history == get("history")["items"][-9:]
+    overall = ask("history", detector="door", snapshots=3, measure="overall")["answer"]
+    assert overall["items"] == get("history?measure=overall")["items"][-3:]
     events = ask("events", detector="door")["answer"]["items"]
     assert events == get("events")["items"] != []
     listed = ask("list_detectors")["answer"]["items"]

@@ -12,6 +12,7 @@ from tests.services.conftest import Bench
 from tracker import stats
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.intervals import STORED_METHODS
+from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -40,6 +41,19 @@ def history(
             )
             for row in iter_intervals(session, versions)
             if row.kind in kinds
+        ]
+
+
+def measures(bench: Bench) -> list[tuple[Any, ...]]:
+    """Return the other measures of all checkpoints, to the last bit."""
+    with bench.database.read() as session:
+        versions = [version.id for version in list_versions(session, bench.detector.id)]
+        return [
+            (measure, row.labels, row.position, row.correct, row.labelled, *bounds)
+            for measure in KEPT_MEASURES
+            for row in iter_intervals(session, versions, measure=measure)
+            for bounds in [(str(row.accuracy), row.low.hex(), row.high.hex())]
+            if row.kind == "checkpoint"
         ]
 
 
@@ -165,6 +179,9 @@ def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
     theirs = [row[2:] for row in history(other, kinds=("checkpoint",))]
     assert len(mine) > 100
     assert mine == theirs
+    # Overall, and macro and two classes of precision and of F1.
+    assert len(measures(bench)) == 7 * len(checkpoints(bench))
+    assert measures(bench) == measures(other)
 
 
 def _second_detector(session: Any) -> Any:

@@ -9,9 +9,11 @@ from tracker.stats import clopper_pearson
 from tracker.stats.anytime import anytime
 from tracker.stats.arguments import shared_level
 from tracker.stats.measures import (
+    WINDOW,
     f1_intervals,
     f1_scores,
     macro_f1_interval,
+    macro_precision_interval,
     overall_interval,
     precision_intervals,
 )
@@ -95,6 +97,8 @@ def test_every_measure_covers_as_promised_summed_over_all_samples(world, labels)
             assert (chances @ missed <= 0.1 + 1e-12).all()
 
     assert_covers(precision_intervals(correct, predicted, 0.8), precision)
+    macro = macro_precision_interval(correct, predicted, 0.8)
+    assert_covers(macro, precision.mean())
     assert_covers(overall_interval(correct, labelled, 0.8), tp + tn)
     assert_covers(f1_intervals(correct, labelled, predicted, 0.8), f1)
     assert_covers(macro_f1_interval(correct, labelled, predicted, 0.8), f1.mean())
@@ -125,6 +129,36 @@ def test_overall_accuracy_pools_the_classes():
     assert overall_interval([23, 41], [28, 44], 0.95) == clopper_pearson(64, 72, 0.95)
     looked = overall_interval([23, 41], [28, 44], 0.95, method="anytime")
     assert looked == anytime(64, 72, 0.95)
+
+
+def test_overall_accuracy_of_a_window_holds_where_the_accuracy_changes():
+    # Nine labels, each with its own chance of being right, summed over all outcomes.
+    chances = [0.99, 0.98, 0.97, 0.9, 0.85, 0.8, 0.7, 0.5, 0.3]
+    average, level = sum(chances) / 9, 0.8
+    missed = [0.0, 0.0]
+    for outcome in product([0, 1], repeat=9):
+        pairs = zip(outcome, chances, strict=True)
+        weight = prod(p if right else 1 - p for right, p in pairs)
+        interval = overall_interval([sum(outcome), 0], [9, 0], level, method=WINDOW)
+        missed[0] += weight * bool(interval.low > average)
+        missed[1] += weight * bool(interval.high < average)
+    assert max(missed) <= (1 - level) / 2
+    # A single wrong label: the exact bound alone would not hold.
+    plain = overall_interval([0, 0], [1, 0], 0.05)
+    window = overall_interval([0, 0], [1, 0], 0.05, method=WINDOW)
+    assert plain.high < 1 == window.high
+
+
+def test_macro_precision_is_the_mean_of_bounds_at_a_share_of_the_error():
+    low, high = macro_precision_interval([23, 41], [26, 46], 0.95)
+    parts = clopper_pearson([23, 41], [26, 46], 0.975)
+    assert low == pytest.approx(parts.low.mean())
+    assert high == pytest.approx(parts.high.mean())
+    assert macro_precision_interval([0, 0], [0, 0], 0.95) == (0, 1)
+    backwards = macro_precision_interval([41, 23], [46, 26], 0.95)
+    assert backwards == (low, high)
+    with pytest.raises(ValueError, match="classes"):
+        macro_precision_interval([3], [4], 0.95)
 
 
 def test_intervals_that_hold_at_every_look_are_wider():

@@ -20,7 +20,9 @@ def labelled(
     return database
 
 
-@pytest.mark.parametrize("table", ["labels", "snapshots", "snapshot_intervals"])
+@pytest.mark.parametrize(
+    "table", ["labels", "snapshots", "snapshot_intervals", "snapshot_measures"]
+)
 def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
     labelled: Database, table: str
 ) -> None:

@@ -14,13 +14,14 @@ from sqlalchemy.orm import Session
 from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
-    HISTORY_COLUMNS,
     LABEL_COLUMNS,
+    history_columns,
     iter_history,
     iter_labels,
 )
 from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.stats import METHODS
+from tracker.words import MEASURES, RECALL
 
 
 def file_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,6 +61,13 @@ def write_file(
     help="For the history: the version; by default the one that pages show; * for all.",
 )
 @click.option(
+    "--measure",
+    type=click.Choice(MEASURES),
+    default=RECALL,
+    show_default=True,
+    help="For the history: recall is the accuracy of each class.",
+)
+@click.option(
     "--method",
     type=click.Choice([*METHODS, "*"]),
     default="exact",
@@ -72,11 +80,12 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
     output: Path | None,
     what: str,
     version: str | None,
+    measure: str,
     method: str,
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
-        columns = HISTORY_COLUMNS if what == "history" else LABEL_COLUMNS
+        columns = history_columns(measure) if what == "history" else LABEL_COLUMNS
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.completed:,} rows"),
@@ -85,22 +94,18 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
         )
         with progress:
             task = progress.add_task("", total=None)
-            rows = _counted(
-                _rows(session, detector, what, version, method), progress, task
-            )
-            write_file(format_name, columns, rows, output)
+            choices = {"version": version, "measure": measure, "method": method}
+            rows = _rows(session, detector, what, choices)
+            write_file(format_name, columns, _counted(rows, progress, task), output)
 
 
 def _rows(
-    session: Session, name: str, what: str, version: str | None, method: str
+    session: Session, name: str, what: str, choices: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     detector = get_detector(session, name)
     if what == "labels":
         return iter_labels(session, detector)
-    return (
-        row.dump()
-        for _, row in iter_history(session, detector, version=version, method=method)
-    )
+    return (row.dump() for _, row in iter_history(session, detector, **choices))
 
 
 def _counted(

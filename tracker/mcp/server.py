@@ -33,8 +33,8 @@ from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.planning import USUAL_WIDTH, Goal, build_plan
 from tracker.services.detectors import check_class, describe_detector, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.estimates.history import iter_history
-from tracker.services.estimates.measures import add_measure
+from tracker.services.estimates.history import iter_history, list_scopes
+from tracker.services.estimates.measures import Measure, add_measure
 from tracker.services.estimates.slices import get_slices
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report
@@ -141,12 +141,21 @@ class Desk:
         version: str | None = None,
         method: str = "exact",
         snapshots: int = 20,
+        measure: Measure = "recall",
     ) -> Answer:
-        """Show how the estimate became what it is: its last snapshots, oldest first."""
+        """Show how the estimate became what it is: its last snapshots, oldest first.
+
+        By *measure* recall it is the accuracy of each class, and the balanced one.
+        """
         with self.at(detector) as (session, found):
-            size = 1 + len(found.classes)
+            size = len(list_scopes(found, measure))
+            choices: dict[str, Any] = {
+                "version": version,
+                "measure": measure,
+                "method": method,
+            }
             rows = deque(
-                iter_history(session, found, version=version, method=method),
+                iter_history(session, found, **choices),
                 maxlen=size * _limit("snapshots", snapshots, _MOST_ROWS),
             )
         items = [row.dump() for _, row in rows]

@@ -5,6 +5,9 @@ detector sees without regard to class, prediction or truth.  Unlike the accuracy
 class they depend on how frequent the classes are, so labels that were drawn class by
 class, or picked on purpose, say nothing about them.
 
+The *method* is any of the methods of a class, or `WINDOW`, the exact one for a span of
+labels within which the accuracy may have changed.
+
 Counts are those of classes: *correct* holds how many queries of a class were
 predicted as it, *labelled* how many have it as their label, and *predicted* how many
 labelled queries have it as their prediction.
@@ -22,6 +25,9 @@ from tracker.stats.arguments import (
 from tracker.stats.balanced import mean_of_bounds
 from tracker.stats.binomial import Interval
 from tracker.stats.methods import class_intervals
+from tracker.stats.monitoring.windows import window_intervals
+
+WINDOW = "window"
 
 # Twice the share is exact, one more than it and the quotient are rounded; this is
 # four times as much as both.
@@ -45,7 +51,30 @@ def precision_intervals(
 
     Raises ValueError as `class_intervals` does.
     """
-    return class_intervals(method, correct, predicted, confidence_level)
+    return _intervals(method, correct, predicted, confidence_level)
+
+
+def macro_precision_interval(
+    correct: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    confidence_level: float,
+    *,
+    method: str = "exact",
+) -> Interval:
+    """Return the interval of the mean of the precisions of all classes.
+
+    The last axis of *correct* and *predicted* runs over the K classes; both bounds
+    have the shape that remains, in [0, 1].  Each class has its interval at a K-th of
+    the error, and the bounds are averaged, so the union bound keeps the promise of
+    *method* for all of them.  The order of the classes makes no difference, to the
+    last bit.
+
+    Raises ValueError unless there are 2 to 4096 classes, and as `class_intervals`
+    does.
+    """
+    classes = checked_class_counts(correct, predicted)[0].shape[-1]
+    level = shared_level(confidence_level, classes)
+    return mean_of_bounds(precision_intervals(correct, predicted, level, method=method))
 
 
 def overall_interval(
@@ -57,16 +86,17 @@ def overall_interval(
 ) -> Interval:
     """Return the interval of how often the detector is right, whatever the class.
 
-    The last axis of *correct* and *labelled* runs over the classes; both bounds have
-    the shape that remains.  The right ones of all labelled queries are binomial, so
-    the interval promises what *method* does for one class.  It is also that of the
-    micro-averaged precision, recall and F1, which are the same number.
+    The last axis of *correct* and *labelled* runs over the classes, or over any parts
+    of the labels; both bounds have the shape that remains.  The right ones of all
+    labelled queries are binomial, so the interval promises what *method* does for one
+    class.  It is also that of the micro-averaged precision, recall and F1, which are
+    the same number.
 
     Raises ValueError as `class_intervals` does.
     """
-    ks, ns = checked_class_counts(correct, labelled)
+    ks, ns = checked_counts(correct, labelled)
     right, total = ks.sum(axis=-1), ns.sum(axis=-1)
-    return class_intervals(
+    return _intervals(
         method, right.astype(np.int64), total.astype(np.int64), confidence_level
     )
 
@@ -105,7 +135,7 @@ def f1_intervals(
     Raises ValueError as `f1_scores` and `class_intervals` do.
     """
     tp, either = _hits(correct, labelled, predicted)
-    low, high = class_intervals(
+    low, high = _intervals(
         method, tp.astype(np.int64), either.astype(np.int64), confidence_level
     )
     low = np.nextafter(2.0 * low / (1.0 + low) * (1.0 - _FEW_UNITS), 0.0)
@@ -136,6 +166,14 @@ def macro_f1_interval(
     return mean_of_bounds(
         f1_intervals(correct, labelled, predicted, level, method=method)
     )
+
+
+def _intervals(
+    method: str, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
+) -> Interval:
+    if method == WINDOW:
+        return window_intervals(k, n, confidence_level)
+    return class_intervals(method, k, n, confidence_level)
 
 
 def _hits(

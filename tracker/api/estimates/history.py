@@ -25,11 +25,12 @@ from tracker.http import database, requires
 from tracker.sending import name_file, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
-    HISTORY_COLUMNS,
     PlacedRow,
+    history_columns,
     iter_history,
 )
 from tracker.services.estimates.intervals import max_snapshots
+from tracker.services.estimates.measures import Measure
 from tracker.services.exports import FILE_TYPES
 from tracker.storage.detectors import Detector
 
@@ -47,6 +48,11 @@ class HistoryChoice(Window):
         default=None,
         description="The version; by default the one that is shown; * for every "
         "version.",
+    )
+    measure: Measure = Field(
+        default="recall",
+        description="What it is the history of; with another measure than recall, "
+        "which is the accuracy of each class, files have a column measure at the end.",
     )
     method: StoredMethod = Field(
         default="exact",
@@ -88,6 +94,7 @@ def _open_rows(
         session,
         detector,
         version=query.version,
+        measure=query.measure,
         method=query.method,
         since=query.since,
         until=_end(query),
@@ -126,4 +133,4 @@ def _export(id_or_name: str, query: HistoryChoice) -> Response:
         return (row.dump() for _, row in _open_rows(session, detector, query))
 
     file_name = name_file(detector, "history", query.format)
-    return send_rows(query.format, HISTORY_COLUMNS, rows, file_name)
+    return send_rows(query.format, history_columns(query.measure), rows, file_name)

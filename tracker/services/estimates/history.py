@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from functools import partial
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from pydantic import Field
@@ -15,18 +18,33 @@ from tracker.services.estimates.intervals import (
     ClassCounts,
     check_method,
     max_snapshots,
+    score,
     score_moments,
 )
+from tracker.services.estimates.measures import score_measure
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import dump_instant
-from tracker.shapes import Moment, Shape
+from tracker.shapes import Moment, Score, Shape
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.snapshots import iter_intervals, list_intervals_of
+from tracker.storage.estimates.snapshots import (
+    iter_intervals,
+    list_intervals_of,
+    list_measures_of,
+)
 from tracker.storage.labelling.labels import iter_label_rows
 from tracker.storage.labelling.tags import load_tags
 from tracker.storage.where import Condition
-from tracker.words import BALANCED, MethodWord, SamplingWord
+from tracker.words import (
+    BALANCED,
+    EXACT,
+    MACRO,
+    OVERALL,
+    RECALL,
+    MeasureWord,
+    MethodWord,
+    SamplingWord,
+)
 
 
 class _Place(Shape):
@@ -34,11 +52,18 @@ class _Place(Shape):
     detector: str = Field(description="The name of the detector.")
     version: str
     labels: int
-    scope: str = Field(description="A class, or balanced.")
+    scope: str = Field(
+        description="A class, or balanced; of another measure than recall a class, or "
+        "overall or macro."
+    )
 
 
 class HistoryRow(Moment, _Place):
-    """One row of a snapshot: a class, or the balanced accuracy."""
+    """One row of a snapshot: a class, or all of them together.
+
+    Of precision the correct ones are counted among those predicted as the class, of F1
+    among those with it as label or prediction; `accuracy` is the measure itself.
+    """
 
     computed_at: Instant
     confidence_level: float
@@ -47,10 +72,17 @@ class HistoryRow(Moment, _Place):
         description="By which formula of the method it was computed; anytime has had "
         "a second one since it was made narrower for unequal classes."
     )
+    measure: MeasureWord = RECALL
 
 
-# The columns of files are fixed; the formula is told in JSON alone.
-HISTORY_COLUMNS = tuple(one for one in HistoryRow.model_fields if one != "formula")
+# The columns of files are fixed; the rest is told in JSON alone.
+_ONLY_JSON = {"formula", "measure"}
+HISTORY_COLUMNS = tuple(one for one in HistoryRow.model_fields if one not in _ONLY_JSON)
+
+
+def history_columns(measure: str = RECALL) -> tuple[str, ...]:
+    """Return the columns of a file with the history of *measure*."""
+    return HISTORY_COLUMNS if measure == RECALL else (*HISTORY_COLUMNS, "measure")
 
 
 class LabelRow(Shape):
@@ -89,6 +121,7 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     detector: Detector,
     *,
     version: str | None = None,
+    measure: str = RECALL,
     method: str = "exact",
     since: datetime | None = None,
     until: datetime | None = None,
@@ -99,20 +132,22 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     A place is (version, sequence); *after* one, the history goes on behind it.
     Version ``*`` gives the history of every version, one after the other; they
     are not pooled.  Method ``*`` gives every one that was stored, and one that was
-    not is computed from the stored counts.
+    not is computed from the stored counts; of another *measure* than recall that is
+    every method but exact.
     """
     check_method(method, or_all=True)
-    is_stored = method in (*STORED_METHODS, ALL)
+    is_stored = method in (ALL, *_stored_methods(measure))
     rows = _iter_stored(
         session,
         detector,
         version=version,
-        method=None if method == ALL else method if is_stored else "exact",
+        measure=measure,
+        method=None if method == ALL else method if is_stored else EXACT,
         since=since,
         until=until,
         after=after,
     )
-    return rows if is_stored else _recomputed(rows, detector, method)
+    return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
 def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
@@ -120,6 +155,7 @@ def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
     detector: Detector,
     *,
     version: str | None,
+    measure: str,
     method: str | None,
     since: datetime | None,
     until: datetime | None,
@@ -128,52 +164,83 @@ def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
     versions = choose_versions(session, detector, version)
     names = {chosen.id: chosen.name for chosen in versions}
     rows = iter_intervals(
-        session, list(names), method=method, since=since, until=until, after=after
+        session,
+        list(names),
+        measure=measure,
+        method=method,
+        since=since,
+        until=until,
+        after=after,
     )
-    return (_place(row, detector, names[row.version_id]) for row in rows)
+    place = _Placing(detector.name, list_scopes(detector, measure), measure)
+    return (place(row, names[row.version_id]) for row in rows)
 
 
-def _place(row: Any, detector: Detector, version: str) -> PlacedRow:
-    found = HistoryRow(
-        computed_at=row.computed_at,
-        detector=detector.name,
-        version=version,
-        labels=row.labels,
-        scope=detector.classes[row.position - 1] if row.position else BALANCED,
-        correct=row.correct,
-        labelled=row.labelled,
-        accuracy=row.accuracy,
-        low=row.low,
-        high=row.high,
-        confidence_level=row.confidence_level,
-        method=row.method,
-        formula=row.formula,
-    )
-    return (row.version_id, row.sequence), found
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """How rows of the database become those of a history."""
+
+    detector: str
+    scopes: Sequence[str]
+    measure: str
+
+    def __call__(self, row: Any, version: str) -> PlacedRow:
+        found = HistoryRow(
+            computed_at=row.computed_at,
+            detector=self.detector,
+            version=version,
+            labels=row.labels,
+            scope=self.scopes[row.position],
+            correct=row.correct,
+            labelled=row.labelled,
+            accuracy=row.accuracy,
+            low=row.low,
+            high=row.high,
+            confidence_level=row.confidence_level,
+            method=row.method,
+            formula=row.formula,
+            measure=self.measure,
+        )
+        return (row.version_id, row.sequence), found
+
+
+def _stored_methods(measure: str) -> Sequence[str]:
+    return STORED_METHODS if measure == RECALL else (EXACT,)
+
+
+def list_scopes(detector: Detector, measure: str = RECALL) -> list[str]:
+    """Return what a snapshot has a row of, in order."""
+    if measure == OVERALL:
+        return [OVERALL]
+    return [BALANCED if measure == RECALL else MACRO, *detector.classes]
 
 
 def _recomputed(
-    rows: Iterator[PlacedRow], detector: Detector, method: str
+    rows: Iterator[PlacedRow], detector: Detector, measure: str, method: str
 ) -> Iterator[PlacedRow]:
     """Yield *rows* of the exact method with the bounds of another *method*."""
-    size = 1 + len(detector.classes)
     at_once = max_snapshots(method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE)
-    while chunk := list(islice(rows, at_once * size)):
-        counts = [
-            _counts_of([row for _, row in chunk[i : i + size]])
-            for i in range(0, len(chunk), size)
-        ]
-        scores = (one for row in score_moments(counts, method) for one in row)
-        for (place, row), one in zip(chunk, scores, strict=True):
+    snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
+    while chunk := list(islice(snapshots, at_once)):
+        counts = [_counts_of([row for _, row in one]) for one in chunk]
+        moments = score_moments(counts, method, partial(_score, measure))
+        scores = (one for row in moments for one in row)
+        for (place, row), one in zip(chain(*chunk), scores, strict=True):
             bounds = {"low": one.low, "high": one.high, "method": method, "formula": 1}
             yield place, row.model_copy(update=bounds)
 
 
+def _score(measure: str, *counts: Any) -> list[list[Score]]:
+    return score(*counts) if measure == RECALL else score_measure(measure, *counts)
+
+
 def _counts_of(rows: Sequence[HistoryRow]) -> ClassCounts:
+    # Of overall accuracy the whole is all there is.
+    of_classes = rows[1:] or rows
     return ClassCounts(
         rows[0].confidence_level,
-        [row.correct for row in rows[1:]],
-        [row.labelled for row in rows[1:]],
+        [row.correct for row in of_classes],
+        [row.labelled for row in of_classes],
     )
 
 
@@ -183,26 +250,30 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
     version: str,
     snapshot_ids: Sequence[int],
     *,
+    measure: str = RECALL,
     method: str,
     scopes: Sequence[str],
 ) -> list[PlacedRow]:
     """Return what *method* says of *scopes* in these snapshots of *version*, in order.
 
-    Snapshots for which a method was not stored, because it is costly, are left out.
+    Snapshots for which a method was not stored, because it is costly, are left out,
+    and those that were stored before *measure* was kept.
     """
-    is_stored = method in STORED_METHODS
-    names = [BALANCED, *detector.classes]
-    found = list_intervals_of(
-        session,
-        snapshot_ids,
-        method=method if is_stored else "exact",
-        positions=[names.index(scope) for scope in scopes] if is_stored else None,
-    )
-    placed = [_place(row, detector, version) for row in found]
-    if is_stored:
-        return placed
-    rows = _recomputed(iter(placed), detector, method)
-    return [(place, row) for place, row in rows if row.scope in scopes]
+    names = list_scopes(detector, measure)
+    is_stored = method in _stored_methods(measure)
+    if measure == RECALL:
+        found = list_intervals_of(
+            session,
+            snapshot_ids,
+            method=method if is_stored else EXACT,
+            positions=[names.index(scope) for scope in scopes] if is_stored else None,
+        )
+    else:
+        found = list_measures_of(session, snapshot_ids, measure=measure)
+    place = _Placing(detector.name, names, measure)
+    placed = [place(row, version) for row in found]
+    rows = placed if is_stored else _recomputed(iter(placed), detector, measure, method)
+    return [(at, row) for at, row in rows if row.scope in scopes]
 
 
 def iter_labels(

@@ -1,6 +1,6 @@
 """Intervals of many counts at once, by any method."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -27,6 +27,12 @@ class ClassCounts(NamedTuple):
     labelled: Sequence[int]
 
 
+# From correct, labelled, method and level to scores, a row for each row of counts.
+ScoreRows = Callable[
+    [Sequence[Sequence[int]], Sequence[Sequence[int]], str, float], list[list[Score]]
+]
+
+
 def check_method(method: str, *, or_all: bool = False) -> None:
     """Raise InvalidInputError unless *method* is one that there is, or maybe ``*``."""
     known = (*stats.METHODS, ALL) if or_all else stats.METHODS
@@ -41,11 +47,18 @@ def max_snapshots(method: str, classes: int, *, of: int) -> int:
     return min(of, max(5, _MOST_COMPUTED // classes))
 
 
-def score_moments(moments: Sequence[ClassCounts], method: str) -> Iterator[list[Score]]:
-    """Yield the scores of each of *moments*, the balanced one first."""
-    for level, same in groupby(moments, key=lambda counts: counts.confidence_level):
+def score_moments(
+    moments: Sequence[ClassCounts], method: str, score_rows: ScoreRows
+) -> Iterator[list[Score]]:
+    """Yield what *score_rows* gives for each of *moments*, which `score` is one of."""
+
+    # Classes may have been added since, so that some rows are longer than others.
+    def alike(counts: ClassCounts) -> tuple[float, int]:
+        return counts.confidence_level, len(counts.correct)
+
+    for (level, _), same in groupby(moments, key=alike):
         counts = list(same)
-        yield from score(
+        yield from score_rows(
             [one.correct for one in counts],
             [one.labelled for one in counts],
             method,

@@ -1,28 +1,38 @@
 """Other measures than the accuracy of a class: overall accuracy, precision and F1."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
-from tracker import stats
+from tracker import words
 from tracker.services.estimates.estimate import Estimate, OfClass
 from tracker.services.labelling.label_errors import LabelErrors
 from tracker.shapes import Score, Shape
+from tracker.stats.binomial import Interval
 from tracker.stats.measures import (
+    WINDOW,
     f1_intervals,
     f1_scores,
     macro_f1_interval,
+    macro_precision_interval,
     overall_interval,
     precision_intervals,
 )
 
 Measure = Literal["recall", "precision", "overall", "f1"]
+# What the job keeps beside the accuracies of the classes, by the method exact.
+KEPT_MEASURES = words.OVERALL, words.PRECISION, words.F1
 
+_OF_CLASSES = (
+    "of the macro average the mean of the bounds at a share of the error for each class"
+)
+_OF_PRECISION = f"the interval of the right ones among the predicted; {_OF_CLASSES}"
 _OF_F1 = (
     "the interval of the share that has a class as label and as prediction, among the "
-    "queries that have it as either, mapped to F1; of the macro F1 the mean of the "
-    "bounds at a share of the error for each class"
+    f"queries that have it as either, mapped to F1; {_OF_CLASSES}"
 )
 
 
@@ -38,11 +48,20 @@ class ClassPrecision(OfClass):
     high: float
 
 
+class MacroPrecision(Shape):
+    """The mean of the precisions of all classes."""
+
+    precision: float | None = Field(description="null while one of them has none.")
+    low: float
+    high: float
+
+
 class Precision(Shape):
-    """The precision of each class."""
+    """The precision of each class, and their mean."""
 
     combination: str = Field(description="How the intervals are made, in words.")
     classes: list[ClassPrecision]
+    macro: MacroPrecision
 
 
 class MacroF1(Shape):
@@ -91,8 +110,77 @@ class MeasuredEstimate(Estimate):
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in JSON, without what nobody asked for."""
         found = super().dump()
-        absent = {"overall", "precision", "f1"} - self.model_fields_set
+        absent = set(KEPT_MEASURES) - self.model_fields_set
         return {name: value for name, value in found.items() if name not in absent}
+
+
+def score_measure(
+    measure: str,
+    correct: Sequence[Sequence[int]],
+    trials: Sequence[Sequence[int]],
+    method: str,
+    confidence_level: float,
+) -> list[list[Score]]:
+    """Return, for each row of class counts, the score of all classes and each class's.
+
+    The *correct* ones of a class are among its *trials*, which `count_trials` gives.
+    Overall accuracy has no score of a class.  Many rows at once cost little more than
+    one, and give the same bits.
+    """
+    k, n = (np.array(counts, dtype=np.int64) for counts in (correct, trials))
+    found = []
+    if measure == words.OVERALL:
+        whole = overall_interval(k, n, confidence_level, method=method)
+        k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
+        by_class = Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis])
+    elif measure == words.PRECISION:
+        whole = macro_precision_interval(k, n, confidence_level, method=method)
+        by_class = precision_intervals(k, n, confidence_level, method=method)
+    else:
+        # F1 asks how many have a class as label or prediction, not which of both.
+        whole = macro_f1_interval(k, k, n, confidence_level, method=method)
+        by_class = f1_intervals(k, k, n, confidence_level, method=method)
+    with np.errstate(invalid="ignore"):
+        values = f1_scores(k, k, n) if measure == words.F1 else k / n
+    columns = (k, n, values, *by_class, *whole)
+    for ks, ns, vs, lows, highs, low, high in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        classes = [_build(*one) for one in zip(ks, ns, vs, lows, highs, strict=True)]
+        mean = math.fsum(vs) / len(vs)
+        together = _build(sum(ks), sum(ns), mean, low, high)
+        found.append(classes if measure == words.OVERALL else [together, *classes])
+    return found
+
+
+def count_trials(
+    measure: str,
+    correct: Sequence[int],
+    labelled: Sequence[int],
+    predicted: Sequence[int],
+) -> list[int]:
+    """Return of how many queries the *correct* ones of each class are counted.
+
+    Of precision they are those *predicted* as it, of F1 those that have it as label
+    or prediction, of overall accuracy those *labelled* with it.
+    """
+    match measure:
+        case "precision":
+            return list(predicted)
+        case "f1":
+            counts = zip(correct, labelled, predicted, strict=True)
+            return [n + m - k for k, n, m in counts]
+    return list(labelled)
+
+
+def _build(correct: int, trials: int, value: float, low: float, high: float) -> Score:
+    return Score(
+        correct=correct,
+        labelled=trials,
+        accuracy=None if math.isnan(value) else value,
+        low=low,
+        high=high,
+    )
 
 
 def add_measure(
@@ -102,12 +190,24 @@ def add_measure(
     found = dict(estimate, label_errors=label_errors)
     match measure:
         case "overall":
-            found["overall"] = _build_overall(estimate)
+            found[measure] = score_estimate(estimate, measure)[0]
         case "precision":
-            found["precision"] = _build_precision(estimate)
+            found[measure] = _build_precision(estimate)
         case "f1":
-            found["f1"] = _build_f1(estimate)
+            found[measure] = _build_f1(estimate)
     return MeasuredEstimate(**found)
+
+
+def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
+    """Return what `score_measure` does for *estimate*, by its method and level.
+
+    In a window the accuracy may drift, and the interval holds for its average.
+    """
+    correct, level = estimate.correct, estimate.confidence_level
+    predicted = _count_predicted(estimate)
+    trials = count_trials(measure, correct, estimate.labelled, predicted)
+    method = estimate.method if estimate.window is None else WINDOW
+    return score_measure(measure, [correct], [trials], method, level)[0]
 
 
 def _count_predicted(estimate: Estimate) -> list[int]:
@@ -115,73 +215,42 @@ def _count_predicted(estimate: Estimate) -> list[int]:
     return [sum(row.get(name, 0) for row in rows) for name in estimate.confusion]
 
 
-def _build_overall(estimate: Estimate) -> Score:
-    low, high = overall_interval(
-        estimate.correct,
-        estimate.labelled,
-        estimate.confidence_level,
-        method=estimate.method,
-    )
-    right = sum(estimate.correct)
-    return Score(
-        correct=right,
-        labelled=estimate.labels,
-        accuracy=stats.class_accuracy(right, estimate.labels),
-        low=float(low),
-        high=float(high),
-    )
-
-
 def _build_precision(estimate: Estimate) -> Precision:
-    names, correct = list(estimate.confusion), estimate.correct
-    predicted = _count_predicted(estimate)
-    low, high = precision_intervals(
-        correct, predicted, estimate.confidence_level, method=estimate.method
-    )
-    rows = zip(names, correct, predicted, low.tolist(), high.tolist(), strict=True)
+    macro, *scores = score_estimate(estimate, words.PRECISION)
     return Precision(
-        combination=f"{estimate.method}: the interval of the right ones among the "
-        "predicted",
+        combination=f"{estimate.method}: {_OF_PRECISION}",
         classes=[
             ClassPrecision(
                 name=name,
-                correct=k,
-                predicted=n,
-                precision=stats.class_accuracy(k, n),
-                low=lower,
-                high=upper,
+                correct=one.correct,
+                predicted=one.labelled,
+                precision=one.accuracy,
+                low=one.low,
+                high=one.high,
             )
-            for name, k, n, lower, upper in rows
+            for name, one in zip(estimate.confusion, scores, strict=True)
         ],
+        macro=MacroPrecision(precision=macro.accuracy, low=macro.low, high=macro.high),
     )
 
 
 def _build_f1(estimate: Estimate) -> F1:
-    names, method = list(estimate.confusion), estimate.method
-    counts = estimate.correct, estimate.labelled, _count_predicted(estimate)
-    level = estimate.confidence_level
-    low, high = f1_intervals(*counts, level, method=method)
-    least, most = macro_f1_interval(*counts, level, method=method)
-    scores = [None if math.isnan(one) else one for one in f1_scores(*counts).tolist()]
-    known = [one for one in scores if one is not None]
-    rows = zip(names, *counts, scores, low.tolist(), high.tolist(), strict=True)
+    macro, *scores = score_estimate(estimate, words.F1)
+    counts = estimate.labelled, _count_predicted(estimate)
+    rows = zip(estimate.confusion, *counts, scores, strict=True)
     return F1(
-        combination=f"{method}: {_OF_F1}",
+        combination=f"{estimate.method}: {_OF_F1}",
         classes=[
             ClassF1(
                 name=name,
-                correct=k,
-                labelled=n,
-                predicted=m,
-                f1=score,
-                low=lower,
-                high=upper,
+                correct=one.correct,
+                labelled=labelled,
+                predicted=predicted,
+                f1=one.accuracy,
+                low=one.low,
+                high=one.high,
             )
-            for name, k, n, m, score, lower, upper in rows
+            for name, labelled, predicted, one in rows
         ],
-        macro=MacroF1(
-            f1=math.fsum(known) / len(known) if len(known) == len(scores) else None,
-            low=float(least),
-            high=float(most),
-        ),
+        macro=MacroF1(f1=macro.accuracy, low=macro.low, high=macro.high),
     )

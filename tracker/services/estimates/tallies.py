@@ -30,6 +30,7 @@ class Point:
     kind: str
     correct: tuple[int, ...]
     labelled: tuple[int, ...]
+    predicted: tuple[int, ...]
     unclear: int
     targeted: int
     methods: tuple[str, ...]
@@ -54,6 +55,7 @@ class Tally:
     points: list[Point] = field(default_factory=list)
     correct: list[int] = field(init=False)
     labelled: list[int] = field(init=False)
+    predicted: list[int] = field(init=False)
     unclear: int = 0
     targeted: int = 0
     is_recorded: bool = True
@@ -62,6 +64,7 @@ class Tally:
         """Sum up the cells by class."""
         self.correct = [0] * len(self.positions)
         self.labelled = [0] * len(self.positions)
+        self.predicted = [0] * len(self.positions)
         for cell, number in self.cells.items():
             self._count(cell, number)
 
@@ -105,6 +108,7 @@ class Tally:
         else:
             position = self.positions[cell.label]
             self.labelled[position] += step
+            self.predicted[self.positions[cell.predicted]] += step
             if cell.predicted == cell.label:
                 self.correct[position] += step
 
@@ -122,6 +126,7 @@ class Tally:
                 kind,
                 tuple(self.correct),
                 tuple(self.labelled),
+                tuple(self.predicted),
                 self.unclear,
                 self.targeted,
                 self._choose_methods(kind),

@@ -10,12 +10,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.drift import Watch
 from tracker.services.estimates.intervals import STORED_METHODS, score
+from tracker.services.estimates.measures import (
+    KEPT_MEASURES,
+    count_trials,
+    score_measure,
+)
 from tracker.services.estimates.slice_counts import (
     SliceChanges,
     SliceTally,
@@ -52,11 +58,15 @@ from tracker.storage.estimates.pending import (
     list_pending_batches,
 )
 from tracker.storage.estimates.slices import list_counted
-from tracker.storage.estimates.snapshots import add_intervals, add_snapshots
+from tracker.storage.estimates.snapshots import (
+    add_intervals,
+    add_measures,
+    add_snapshots,
+)
 from tracker.storage.labelling.labels import iter_pending_labels
 from tracker.storage.operations.job_runs import JobRun, add_job_run
 from tracker.storage.operations.leases import end_lease
-from tracker.words import DECIDING_METHOD
+from tracker.words import DECIDING_METHOD, EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ class Fold:
     labels: int
     tallies: dict[int, Tally]
     intervals: dict[int, list[tuple[int, str, list[Score]]]]
+    measures: dict[int, list[tuple[int, str, list[Score]]]]
     verdicts: dict[int, list[VerdictChange]]
     slices: SliceChanges
 
@@ -118,6 +129,10 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
         version_id: list(_estimate_points(tally.points, level))
         for version_id, tally in tallies.items()
     }
+    measures = {
+        version_id: list(_measure_points(tally.points, level))
+        for version_id, tally in tallies.items()
+    }
     return Fold(
         detector_id=detector.id,
         revision=detector.revision,
@@ -126,6 +141,7 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
         labels=labels,
         tallies=tallies,
         intervals=intervals,
+        measures=measures,
         verdicts=_follow_verdicts(session, detector, tallies, intervals),
         slices=slices.finish(level),
     )
@@ -176,6 +192,22 @@ def _estimate_points(
         rows = score(correct, labelled, method, level)
         for number, scores in zip(chosen, rows, strict=True):
             yield number, method, scores
+
+
+def _measure_points(
+    points: Sequence[Point], level: float
+) -> Iterator[tuple[int, str, list[Score]]]:
+    """Yield every other measure of each point, with the number of the point."""
+    if not points:
+        return
+    correct = [point.correct for point in points]
+    for measure in KEPT_MEASURES:
+        trials = [
+            count_trials(measure, point.correct, point.labelled, point.predicted)
+            for point in points
+        ]
+        rows = score_measure(measure, correct, trials, EXACT, level)
+        yield from ((number, measure, scores) for number, scores in enumerate(rows))
 
 
 def _load_tallies(session: Session, detector: Detector) -> dict[int, Tally]:
@@ -281,21 +313,24 @@ def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
         ],
     )
     version.sequence += len(tally.points)
-    add_intervals(
-        session,
-        [
-            {
-                "snapshot_id": snapshot_ids[number],
-                "method": method,
-                "position": position,
-                "correct": one.correct,
-                "labelled": one.labelled,
-                "accuracy": one.accuracy,
-                "low": one.low,
-                "high": one.high,
-                "formula": stats.get_method(method).formula,
-            }
-            for number, method, scores in fold.intervals[version.id]
-            for position, one in enumerate(scores)
-        ],
-    )
+    intervals = [
+        {"method": method, "formula": stats.get_method(method).formula, **row}
+        for method, row in _dump_scores(snapshot_ids, fold.intervals[version.id])
+    ]
+    add_intervals(session, intervals)
+    formula = stats.get_method(EXACT).formula
+    measures = [
+        {"measure": measure, "formula": formula, **row}
+        for measure, row in _dump_scores(snapshot_ids, fold.measures[version.id])
+    ]
+    add_measures(session, measures)
+
+
+def _dump_scores(
+    snapshot_ids: Sequence[int], found: Sequence[tuple[int, str, list[Score]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the row of each score, after its method or measure."""
+    for number, name, scores in found:
+        for position, one in enumerate(scores):
+            place = {"snapshot_id": snapshot_ids[number], "position": position}
+            yield name, place | dict(one)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     insert,
+    literal,
     select,
     tuple_,
 )
@@ -21,6 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, insert_rows, stream
 from tracker.storage.detectors import Version
 from tracker.storage.operations.job_runs import JobRun
+from tracker.words import EXACT, RECALL
 
 BALANCED = 0
 
@@ -71,6 +73,27 @@ class SnapshotInterval(Base):
     formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
 
 
+class SnapshotMeasure(Base):
+    """Another measure in a snapshot, by the method exact."""
+
+    __tablename__ = "snapshot_measures"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    snapshot_id: Mapped[int] = mapped_column(ForeignKey(Snapshot.id), primary_key=True)
+    # overall, precision or f1.
+    measure: Mapped[str] = mapped_column(Text, primary_key=True)
+    # 0 for all classes together, then the classes as in the intervals.
+    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    # The labelled queries among which the correct ones are counted: of precision those
+    # predicted as the class, of F1 those with it as label or prediction.
+    correct: Mapped[int] = mapped_column(BigId)
+    labelled: Mapped[int] = mapped_column(BigId)
+    accuracy: Mapped[float | None]
+    low: Mapped[float]
+    high: Mapped[float]
+    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
+
+
 def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> list[int]:
     """Insert snapshots and return their ids in the same order."""
     statement = insert(Snapshot).returning(Snapshot.id, sort_by_parameter_order=True)
@@ -80,6 +103,11 @@ def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> list[int]
 def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     """Insert the rows of snapshots."""
     insert_rows(session, SnapshotInterval, rows)
+
+
+def add_measures(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the other measures of snapshots."""
+    insert_rows(session, SnapshotMeasure, rows)
 
 
 def list_checkpoints(
@@ -163,6 +191,7 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
     version_ids: Sequence[int],
     *,
+    measure: str = RECALL,
     method: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -170,27 +199,24 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
 ) -> Iterator[Any]:
     """Stream the rows of the history, in order, computed within a time window.
 
-    With *after* it begins behind the snapshot of that version and sequence.
+    With *after* it begins behind the snapshot of that version and sequence.  Another
+    *measure* than recall has rows of the method exact alone.
     """
-    statement = (
-        _rows()
-        .where(Snapshot.version_id.in_(version_ids))
-        .order_by(
-            Snapshot.version_id,
-            Snapshot.sequence,
-            SnapshotInterval.method,
-            SnapshotInterval.position,
-        )
-    )
-    if method is not None:
+    place = (Snapshot.version_id, Snapshot.sequence)
+    statement = _rows(measure).where(Snapshot.version_id.in_(version_ids))
+    if measure == RECALL:
+        order = (SnapshotInterval.method, SnapshotInterval.position)
+        statement = statement.order_by(*place, *order)
+    else:
+        statement = statement.order_by(*place, SnapshotMeasure.position)
+    if measure == RECALL and method is not None:
         statement = statement.where(SnapshotInterval.method == method)
     if since is not None:
         statement = statement.where(Snapshot.computed_at >= since)
     if until is not None:
         statement = statement.where(Snapshot.computed_at < until)
     if after is not None:
-        place = tuple_(Snapshot.version_id, Snapshot.sequence)
-        statement = statement.where(place > after)
+        statement = statement.where(tuple_(*place) > after)
     return stream(session, statement)
 
 
@@ -201,7 +227,7 @@ def list_intervals_of(
     method: str,
     positions: Sequence[int] | None = None,
 ) -> Sequence[Any]:
-    """Return the rows of these snapshots, in order."""
+    """Return the rows of these snapshots by *method*, in order."""
     statement = (
         _rows()
         .where(Snapshot.id.in_(snapshot_ids), SnapshotInterval.method == method)
@@ -212,20 +238,36 @@ def list_intervals_of(
     return session.execute(statement).all()
 
 
-def _rows() -> Select[*tuple[Any, ...]]:
-    return select(
+def list_measures_of(
+    session: Session, snapshot_ids: Sequence[int], *, measure: str
+) -> Sequence[Any]:
+    """Return the rows of these snapshots by another *measure* than recall, in order."""
+    statement = (
+        _rows(measure)
+        .where(Snapshot.id.in_(snapshot_ids))
+        .order_by(Snapshot.sequence, SnapshotMeasure.position)
+    )
+    return session.execute(statement).all()
+
+
+def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
+    of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
+    statement = select(
         Snapshot.version_id,
         Snapshot.sequence,
         Snapshot.kind,
         Snapshot.computed_at,
         Snapshot.confidence_level,
         Snapshot.labels,
-        SnapshotInterval.method,
-        SnapshotInterval.position,
-        SnapshotInterval.correct,
-        SnapshotInterval.labelled,
-        SnapshotInterval.accuracy,
-        SnapshotInterval.low,
-        SnapshotInterval.high,
-        SnapshotInterval.formula,
-    ).join(SnapshotInterval, SnapshotInterval.snapshot_id == Snapshot.id)
+        of.method if measure == RECALL else literal(EXACT).label("method"),
+        of.position,
+        of.correct,
+        of.labelled,
+        of.accuracy,
+        of.low,
+        of.high,
+        of.formula,
+    ).join(of, of.snapshot_id == Snapshot.id)
+    if measure != RECALL:
+        statement = statement.where(of.measure == measure)
+    return statement

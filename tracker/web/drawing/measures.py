@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from tracker.charts.words import bounds
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import add_measure
+from tracker.services.estimates.measures import score_estimate
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.readings import MOST_ROWS, Reading, read
 from tracker.web.drawing.words import narrow, number
-from tracker.words import EXACT
+from tracker.words import EXACT, F1, OVERALL, PRECISION
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Measures:
     """The measures of one version by their exact intervals."""
 
     overall: Reading
-    macro: str
+    macro_precision: str
+    macro_f1: str
     lines: Sequence[ClassLine]
     left_out: int
 
@@ -34,34 +35,26 @@ class Measures:
 def read_measures(estimate: Estimate) -> Measures:
     """Return the other measures for the counts of *estimate*."""
     counted = estimate.model_copy(update={"method": EXACT})
-    overall = add_measure(counted, "overall").overall
-    precision = add_measure(counted, "precision").precision
-    f1 = add_measure(counted, "f1").f1
-    assert overall is not None
-    assert precision is not None
-    assert f1 is not None
-    pairs = list(zip(precision.classes, f1.classes, strict=True))
-    lines = []
-    for exact, mean in pairs[:MOST_ROWS]:
-        score = Score(
-            correct=exact.correct,
-            labelled=exact.predicted,
-            accuracy=exact.precision,
-            low=exact.low,
-            high=exact.high,
-        )
-        both = Accuracy(accuracy=mean.f1, low=mean.low, high=mean.high)
-        either = mean.labelled + mean.predicted - mean.correct
-        counts = f"{number(mean.correct)} of {number(either)} labelled or predicted so"
-        reading = Reading("", 0, both, counts)
-        lines.append(ClassLine(exact.name, read(score, name="", tone=0), reading))
-    macro = Accuracy(accuracy=f1.macro.f1, low=f1.macro.low, high=f1.macro.high)
+    overall = score_estimate(counted, OVERALL)[0]
+    macro_precision, *precisions = score_estimate(counted, PRECISION)
+    macro_f1, *f1s = score_estimate(counted, F1)
+    rows = list(zip(estimate.confusion, precisions, f1s, strict=True))
     return Measures(
         overall=read(overall, name="Overall", tone=0),
-        macro=_say(macro),
-        lines=lines,
-        left_out=len(pairs) - len(lines),
+        macro_precision=_say(macro_precision),
+        macro_f1=_say(macro_f1),
+        lines=[
+            ClassLine(name, read(precision, name="", tone=0), _read_f1(f1))
+            for name, precision, f1 in rows[:MOST_ROWS]
+        ],
+        left_out=len(rows[MOST_ROWS:]),
     )
+
+
+def _read_f1(score: Score) -> Reading:
+    counts = f"{number(score.correct)} of {number(score.labelled)}"
+    shown = Accuracy(accuracy=score.accuracy, low=score.low, high=score.high)
+    return Reading("", 0, shown, f"{counts} labelled or predicted so")
 
 
 def _say(score: Accuracy) -> str:

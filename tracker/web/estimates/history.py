@@ -1,7 +1,7 @@
 """The history of a detector: its chart, its table and its files."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,11 +19,8 @@ from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.drift import find_replay
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import (
-    HISTORY_COLUMNS,
-    LABEL_COLUMNS,
-    iter_history,
-    iter_labels,
     list_rows,
+    list_scopes,
 )
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.fields import parse_when
@@ -31,7 +28,7 @@ from tracker.services.labelling.audits import AuditResult, find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
-from tracker.storage.base import dump_id, parse_whole
+from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.snapshots import (
     Snapshot,
@@ -40,10 +37,9 @@ from tracker.storage.estimates.snapshots import (
 )
 from tracker.storage.labelling.audits import Audit, list_audits
 from tracker.web.blueprint import pages
-from tracker.web.downloads import download
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.windows import describe_lately, read_window
-from tracker.words import BALANCED
+from tracker.words import MEASURES, RECALL
 
 _PAGE = 50
 # The newest of them; who wants to see more goes on.
@@ -88,7 +84,8 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             versions=list_versions(session, detector.id),
             methods=stats.METHODS,
             **chosen | {"version": version},
-            **_table(session, detector, version, chosen["method"]),
+            **_table(session, detector, version, chosen["method"], choose_measure()),
+            measures=MEASURES,
             **_compare(session, detector, version, chosen["as_known_at"]),
             **_told(session, detector, version),
             closed_audits=_list_closed(session, detector),
@@ -181,14 +178,27 @@ def _find_then(
     return None if snapshot is None else snapshot.sequence
 
 
+def choose_measure() -> str:
+    """Return the measure in the address; raises InvalidInputError for another word."""
+    measure = request.args.get("measure") or RECALL
+    if measure not in MEASURES:
+        known = ", ".join(MEASURES)
+        raise invalid("measure", measure, f"it must be one of {known}")
+    return measure
+
+
 def _table(
-    session: Session, detector: Detector, version: Version | None, method: str
+    session: Session,
+    detector: Detector,
+    version: Version | None,
+    method: str,
+    measure: str,
 ) -> dict[str, Any]:
     """Return a page of the table: the newest snapshots first, or in order."""
     is_oldest_first = request.args.get("order") == "oldest"
     beyond = parse_whole(request.args.get("beyond", ""))
     scope = request.args.get("scope", "")
-    scopes = _choose_columns(detector, scope)
+    scopes = _choose_columns(detector, measure, scope)
     most = _FIRST_PAGE if beyond is None else _PAGE
     page = max_snapshots(method, len(detector.classes), of=most)
     snapshots: Sequence[Snapshot] = []
@@ -202,19 +212,24 @@ def _table(
         )
     shown = snapshots[:page]
     return {
+        "measure": measure,
+        "whole": scopes[0],
         "columns": scopes[1:],
         "scope": scope,
-        "lines": _read_lines(session, detector, version, shown, method, scopes),
+        "lines": _read_lines(
+            session, detector, version, shown, measure, method, scopes
+        ),
         "order": "oldest" if is_oldest_first else "newest",
         "beyond": beyond,
         "following": shown[-1].sequence if len(snapshots) > page else None,
     }
 
 
-def _choose_columns(detector: Detector, scope: str) -> list[str]:
-    if len(detector.classes) <= _MOST_COLUMNS:
-        return [BALANCED, *detector.classes]
-    return [BALANCED, scope] if scope in detector.classes else [BALANCED]
+def _choose_columns(detector: Detector, measure: str, scope: str) -> list[str]:
+    whole, *classes = list_scopes(detector, measure)
+    if len(classes) <= _MOST_COLUMNS:
+        return [whole, *classes]
+    return [whole, scope] if scope in classes else [whole]
 
 
 def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
@@ -222,6 +237,7 @@ def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
     detector: Detector,
     version: Version | None,
     snapshots: Sequence[Snapshot],
+    measure: str,
     method: str,
     scopes: list[str],
 ) -> list[Line]:
@@ -229,7 +245,15 @@ def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
     if version is None:
         return []
     ids = [snapshot.id for snapshot in snapshots]
-    rows = list_rows(session, detector, version.name, ids, method=method, scopes=scopes)
+    rows = list_rows(
+        session,
+        detector,
+        version.name,
+        ids,
+        measure=measure,
+        method=method,
+        scopes=scopes,
+    )
     for (_, sequence), row in rows:
         found[sequence].append(read(row, name=row.scope, tone=0))
     return [Line(snapshot, found[snapshot.sequence]) for snapshot in snapshots]
@@ -299,40 +323,3 @@ def _choose_chart(detector: Detector, asked: Mapping[str, str]) -> dict[str, Any
         "is_whole": asked.get("axis") == "whole",
         "as_known_at": _parse_instant("as_known_at"),
     }
-
-
-@pages.get("/detectors/<detector_id>/history.<suffix>")
-@requires("viewer")
-def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download the history of a detector."""
-    version = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
-        choose_versions(session, detector, version)
-
-    method = request.args.get("method", "exact")
-    check_method(method, or_all=True)
-
-    def rows(session: Session) -> Iterator[dict[str, Any]]:
-        for _, row in iter_history(session, detector, version=version, method=method):
-            yield row.dump()
-
-    return download(
-        dump_id("det", detector.id), "history", suffix, HISTORY_COLUMNS, rows
-    )
-
-
-@pages.get("/detectors/<detector_id>/labels.<suffix>")
-@requires("viewer")
-def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download every label ever given to a query of a detector."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
-
-    return download(
-        dump_id("det", detector.id),
-        "labels",
-        suffix,
-        LABEL_COLUMNS,
-        lambda session: iter_labels(session, detector),
-    )

@@ -1,0 +1,60 @@
+"""Files of a detector's history and labels."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from flask import request
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import database, requires
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.history import (
+    LABEL_COLUMNS,
+    history_columns,
+    iter_history,
+    iter_labels,
+)
+from tracker.services.estimates.intervals import check_method
+from tracker.services.versions import choose_versions
+from tracker.storage.base import dump_id
+from tracker.web.blueprint import pages
+from tracker.web.downloads import download
+from tracker.web.estimates.history import choose_measure
+from tracker.words import EXACT
+
+
+@pages.get("/detectors/<detector_id>/history.<suffix>")
+@requires("viewer")
+def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download the history of a detector."""
+    version = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        choose_versions(session, detector, version)
+
+    measure, method = choose_measure(), request.args.get("method", EXACT)
+    check_method(method, or_all=True)
+    choices: dict[str, Any] = {"version": version, "measure": measure, "method": method}
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        return (row.dump() for _, row in iter_history(session, detector, **choices))
+
+    columns = history_columns(measure)
+    return download(dump_id("det", detector.id), "history", suffix, columns, rows)
+
+
+@pages.get("/detectors/<detector_id>/labels.<suffix>")
+@requires("viewer")
+def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download every label ever given to a query of a detector."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+
+    return download(
+        dump_id("det", detector.id),
+        "labels",
+        suffix,
+        LABEL_COLUMNS,
+        lambda session: iter_labels(session, detector),
+    )
