@@ -15,6 +15,8 @@ from tracker.http import account, by, database, now, requires
 from tracker.services.deciding.discoveries import find_discoveries
 from tracker.services.detectors import create_detector, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.labelling.queues import QueueChoice, build_queue
+from tracker.services.labelling.reservations import count_waiting
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
 from tracker.storage.base import dump_id, parse_id
@@ -42,7 +44,7 @@ from tracker.web.drawing.readings import (
     read_published,
 )
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
+from tracker.web.drawing.words import describe_mix, roughly
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import Reread, read_errors
 
@@ -50,6 +52,8 @@ from tracker.web.labelling.rechecks import Reread, read_errors
 _PAGE = 30
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
+# Of more that wait nobody needs the number, and pages ask again every few seconds.
+MOST_WAITING = 100_000
 STATES = ("stale", "missed", "undecided", "met", "none")
 DRIFTING = "drift"
 _ALARM_STANDS = timedelta(days=30)
@@ -107,6 +111,9 @@ class Report:
     versions: Sequence[Version]
     version: Version | None
     queries: int
+    # In the random queue, to which the button leads; counted no further than what
+    # decides the verdict.
+    waiting: int
     # Of all versions.
     disputed: int
     reread: Reread | None
@@ -142,13 +149,6 @@ class Report:
         return _mix(self.estimate)
 
     @property
-    def waiting(self) -> int:
-        """The queries without a label."""
-        found = self.estimate
-        labelled = found.labels + found.unclear + found.targeted_left_out
-        return max(0, self.queries - labelled - found.repeats_left_out)
-
-    @property
     def fingerprint(self) -> str:
         """Changes whenever a number on the page, or its chart, changes.
 
@@ -169,6 +169,7 @@ class Report:
             self.estimate.last_label_at,
             self.estimate.confusion,
             self.queries,
+            self.waiting,
             self.disputed,
             self.reread and self.reread.fingerprint,
             self.failure and self.failure.failures,
@@ -251,6 +252,15 @@ def _find_alarm(session: Session, versions: Sequence[Version]) -> Event | None:
     return newest if is_new else None
 
 
+def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> int:
+    found = estimate.decision
+    if not found or not found.labels_to_decide:
+        return 0
+    queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
+    enough = min(roughly(found.labels_to_decide), MOST_WAITING)
+    return count_waiting(session, queue, at_most=enough)
+
+
 def _mix(estimate: Estimate) -> str:
     found = estimate.decision
     more = found.labels_to_decide if found else None
@@ -328,6 +338,7 @@ def build_report(
         versions=list_versions(session, detector.id),
         version=None if version == "*" or not chosen else chosen[0],
         queries=sum(one.queries for one in chosen),
+        waiting=_count_waiting(session, detector, estimate),
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failure(session, detector.id),

@@ -129,9 +129,11 @@ def skip(session: Session, query: Query, by: By) -> None:
         release_draws(session, query.id, by.name, at=by.at)
 
 
-def count_waiting(session: Session, queue: Queue) -> int:
-    """Count the queries of *queue*, reserved or not; MOST_COUNTED if more."""
-    return storage.count_waiting(session, queue, limit=MOST_COUNTED)
+def count_waiting(
+    session: Session, queue: Queue, *, at_most: int = MOST_COUNTED
+) -> int:
+    """Count the queries of *queue*, reserved or not; *at_most* if more."""
+    return storage.count_waiting(session, queue, limit=at_most)
 
 
 def count_for_others(session: Session, queue: Queue) -> int:

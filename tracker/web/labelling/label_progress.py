@@ -76,7 +76,7 @@ class Progress:
 
     @property
     def has_more(self) -> bool:
-        """Whether more wait than were counted."""
+        """Whether more may wait than were counted."""
         return self.waiting == MOST_COUNTED
 
     @property
