@@ -10,7 +10,7 @@ from tracker.http import PUBLIC, required_role
 from tracker.services.people.keys import revoke_key
 from tracker.words import ROLES
 
-VALUES = {"id": "det_404", "file": "start.js"}
+VALUES = {"id": "det_404", "file": "swagger-ui.css"}
 EXPECTED = {
     "POST /api/v1/detectors": "editor",
     "GET /api/v1/detectors": "viewer",

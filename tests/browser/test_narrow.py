@@ -28,6 +28,7 @@ PAGES = (
     "/settings/accounts/1",
     "/settings/audit",
     "/account",
+    "/api/v1/docs",
     "/queries/QUERY",
     "/nowhere",
 )

@@ -58,14 +58,6 @@ _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
     "swagger-ui-bundle.js": _SWAGGER / "js",
 }
-_START = """\
-window.ui = SwaggerUIBundle({
-  url: "openapi.json",
-  dom_id: "#swagger-ui",
-  deepLinking: true,
-  validatorUrl: null,
-});
-"""
 
 
 @routes.get("/openapi.json", responses=answers_file("application/json", problems=()))
@@ -86,8 +78,6 @@ def get_docs() -> Response:
 @requires(PUBLIC)
 def get_docs_file(file: str) -> Response:
     """Get a file of the page."""
-    if file == "start.js":
-        return Response(_START, content_type="text/javascript; charset=utf-8")
     if file not in _ASSETS:
         raise NotFoundError("the page has no such file")
     return send_from_directory(_ASSETS[file], file, max_age=3600)
