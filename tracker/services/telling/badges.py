@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.charts.rounding import outward
+from tracker.charts import words
 from tracker.services.by import By
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import missing
-from tracker.shapes import Shape
+from tracker.shapes import Accuracy, Shape
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
@@ -126,13 +126,14 @@ def draw_face(session: Session, detector: Detector) -> BadgeFace:
     if not rows or rows[0].accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")
     row = rows[0]
-    low, high = (100 * bound for bound in outward(row.low, row.high, 3))
+    # In the words of the pages, so that no badge says 100 % of what made a mistake.
+    said = Accuracy(accuracy=row.accuracy, low=row.low, high=row.high)
+    estimate = str(words.accuracy(said)).replace(" ", "")
+    low, high = words.bounds(said)
     colour: Colour = "blue"
     if detector.target is not None:
         colour = _COLOURS[compare_with_target(row.low, row.high, detector.target)]
-    return BadgeFace(
-        message=f"{100 * row.accuracy:.1f}% ({low:.1f} to {high:.1f}%)", color=colour
-    )
+    return BadgeFace(message=f"{estimate} ({low} to {high}%)", color=colour)
 
 
 def _digest(token: str) -> str:

@@ -1,0 +1,471 @@
+"""Every figure of a detector's pages, counted and computed again from what is stored.
+
+The counts come from the rows by plain SQL, class intervals from SciPy's beta
+distribution, and the others from `tracker.stats`; see `census`.
+"""
+
+import html
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scipy.stats import binom
+
+from tests.web.census import (
+    Count,
+    Stored,
+    balanced,
+    by_class,
+    clopper_pearson,
+    confusion,
+    count,
+    full,
+    mean,
+    percent,
+    published,
+    read_rows,
+    span,
+    two_figures,
+)
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page, facts
+from tracker import stats
+from tracker.stats.coverage import balanced_coverage
+from tracker.stats.measures import f1_intervals, macro_f1_interval
+from tracker.stats.monitoring.slices import slice_intervals
+from tracker.stats.monitoring.thresholds import calibration_error
+from tracker.stats.planning.methods import labels_to_narrow
+from tracker.storage.database import Database
+
+CLASSES = ["YES", "NO"]
+TARGET = 0.8
+CONFIDENCES = (0.55, 0.65, 0.75, 0.95)
+CAMERAS = ("north", "south", "east")
+# Predicted, label and what else is said of so many queries.
+GIVEN: list[tuple[int, str, str | None, dict[str, Any]]] = [
+    (44, "YES", "YES", {}),
+    (5, "NO", "YES", {}),
+    (61, "NO", "NO", {}),
+    (7, "YES", "NO", {}),
+    (3, "YES", "UNCLEAR", {}),
+    (4, "NO", "YES", {"sampling": "targeted"}),
+    (2, "YES", "YES", {"sampling": "unstated"}),
+    (12, "YES", None, {}),
+    # The second with each input is a repeat.
+    (2, "NO", "NO", {"input": "a"}),
+    (2, "NO", "NO", {"input": "b"}),
+]
+
+
+def given_rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for times, predicted, label, more in GIVEN:
+        for _ in range(times):
+            number = len(rows)
+            row = {
+                "key": f"k{number}",
+                "version": "v1",
+                "predicted": predicted,
+                "confidence": CONFIDENCES[number % 4],
+                "sampling": "random",
+                "metadata": {"camera": CAMERAS[number % 3]},
+            }
+            rows.append(row | ({"label": label} if label else {}) | more)
+    return rows
+
+
+@pytest.fixture
+def path(shelf: Shelf, recompute: Callable[[], None]) -> str:
+    """The page of a detector with labels of every kind, one of them corrected."""
+    detector_id = shelf.add_detector(target=TARGET, slices=["camera"])
+    shelf.add_queries(detector_id, given_rows())
+    shelf.add_queries(detector_id, [{"key": "k0", "label": "NO"}])
+    recompute()
+    return f"/detectors/{detector_id}"
+
+
+@pytest.fixture
+def rows(path: str, database: Database) -> list[Stored]:
+    return read_rows(database)
+
+
+@pytest.fixture
+def counts(rows: list[Stored]) -> dict[str, Count]:
+    found = by_class(rows, CLASSES)
+    # Counted by hand: k0 was called YES and is now NO.
+    assert found == {"YES": Count(45, 50), "NO": Count(63, 71)}
+    return found
+
+
+def words_of(part: str) -> str:
+    """Return what an eye reads in a part of a page."""
+    words = html.unescape(re.sub("<[^>]+>", " ", part))
+    return " ".join(words.replace("\u202f", " ").split())
+
+
+def figures(page: Page) -> list[str]:
+    """What stands beside each bar, without what is said to screen readers."""
+    found = []
+    for part in page.html.split('<div class="reading-figures">')[1:]:
+        words = re.sub(r'<span class="visually-hidden">.*?</span>', "", part)
+        found.append(words_of(words.partition("</div>")[0]))
+    return found
+
+
+def class_figures(found: Count) -> str:
+    ends = span(*clopper_pearson(found))
+    return f"{percent(found.accuracy)} % {ends} % {found.words}"
+
+
+def cells(page: Page, region: str) -> list[list[str]]:
+    """The rows of the table of that name."""
+    table = page.html.partition(f'aria-label="{region}"')[2].partition("</table>")[0]
+    found = []
+    for row in re.findall(r"<tr[^>]*>(.*?)</tr>", table.partition("<tbody")[2], re.S):
+        parts = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)
+        found.append([words_of(part) for part in parts])
+    assert found, f"there is no table {region}"
+    return found
+
+
+def places(page: Page) -> list[tuple[float, float]]:
+    """From where to where each bar is drawn, in percent of the axis."""
+    bars = [b for b in page.find("rect") if b.attributes.get("class") == "plot-bar"]
+    drawn = [b.attributes for b in bars if b.attributes["x"].endswith("%")]
+    ends = [(float(b["x"][:-1]), float(b["width"][:-1])) for b in drawn]
+    return [(x, x + width) for x, width in ends]
+
+
+def on_axis(ends: tuple[float, float], begin: float = 0.5) -> tuple[float, float]:
+    low, high = (100 * (end - begin) / (1 - begin) for end in ends)
+    return pytest.approx((low, high), abs=0.011)
+
+
+def more_to_decide(counts: dict[str, Count]) -> int:
+    found = stats.labels_to_decide(
+        [one.correct for one in counts.values()],
+        [one.labelled for one in counts.values()],
+        TARGET,
+        0.95,
+    )
+    assert found is not None
+    return sum(found)
+
+
+def mix_of(counts: dict[str, Count], more: int) -> list[str]:
+    """So many of each class, as often as it is labelled now."""
+    labels = sum(one.labelled for one in counts.values())
+    return [
+        f"{two_figures(round(more * one.labelled / labels)):,} {name}"
+        for name, one in counts.items()
+    ]
+
+
+def test_the_page_of_a_detector(
+    visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
+) -> None:
+    page = visitor.get(path)
+    joint, whisker = balanced("joint", counts), balanced("anytime", counts)
+    all_ = count(rows)
+    said = span(*joint).replace("\N{EN DASH}", " % and ")
+    assert f"lies between {said} % ." in page.by_id("estimate-title").text
+    assert f"Best estimate {percent(mean(counts))} %: the mean of YES and" in page.text
+    assert figures(page)[:3] == [
+        f"{percent(mean(counts))} % {span(*joint)} % {all_.words} predictions correct "
+        f"published method {span(*published(counts))} %",
+        *(class_figures(one) for one in counts.values()),
+    ]
+    assert places(page)[:3] == [
+        on_axis(joint),
+        *(on_axis(clopper_pearson(one)) for one in counts.values()),
+    ]
+    ends = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
+    drawn = [float(x) for x in re.findall(r'x[12]="([\d.]+)%"', ends)]
+    assert (drawn[0], drawn[3]) == on_axis(whisker)
+    (strip,) = page.find("div", class_="strip")
+    assert strip.text.startswith("Undecided")
+    assert whisker[0] <= TARGET <= whisker[1]
+    assert f"80 % lies within the whisker, {span(*whisker)} %: it may" in strip.text
+    more = more_to_decide(counts)
+    mix = ", ".join(mix_of(counts, more))
+    asked = f"About {two_figures(more):,} more labels, some {mix}, of queries drawn"
+    assert asked in strip.text
+    waiting = sum(row.label is None for row in rows)
+    is_enough = two_figures(more) <= waiting
+    assert (f"{waiting} queries wait for a label now" in strip.text) == (not is_enough)
+
+
+def test_the_facts_below_the_bars(
+    visitor: Visitor, path: str, rows: list[Stored]
+) -> None:
+    page = visitor.get(path)
+    said = facts(page)
+    all_ = count(rows)
+    unscored = [row for row in rows if row.label and not row.is_scored]
+    assert int(said["Labels"]) == all_.labelled == 121
+    assert int(said["Queries logged"]) == len(rows) == 142
+    kinds = {
+        "Unclear, not scored": [r for r in unscored if r.label == "UNCLEAR"],
+        "Targeted, left out": [r for r in unscored if r.sampling == "targeted"],
+        "Repeated inputs, left out": [r for r in unscored if r.is_repeat],
+    }
+    for name, left_out in kinds.items():
+        assert int(said[name]) == len(left_out) > 0
+    assert sum(map(len, kinds.values())) == len(unscored)
+    assert said["Corrected"] == "1"
+    unstated = sum(row.is_scored and row.sampling == "unstated" for row in rows)
+    assert f"{unstated} of {all_.labelled} labels do not say how they" in page.text
+
+
+def test_the_bounds_in_full_and_the_matrix(
+    visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
+) -> None:
+    page = visitor.get(path)
+    all_ = count(rows)
+    bounds = {"Balanced": (all_, balanced("joint", counts))}
+    bounds |= {name: (one, clopper_pearson(one)) for name, one in counts.items()}
+    assert cells(page, "The bounds in full") == [
+        [name, str(one.correct), str(one.labelled), *full(*ends)]
+        for name, (one, ends) in bounds.items()
+    ]
+    seen = confusion(rows)
+    assert sum(seen.values()) == all_.labelled
+    table = cells(page, "Counts of labels and predictions")
+    for label, (name, *shown, labelled) in zip(CLASSES, table, strict=True):
+        assert (name, int(labelled)) == (label, counts[label].labelled)
+        for said, cell in zip(CLASSES, shown, strict=True):
+            share = f"{percent(seen[label, said] / int(labelled))} %"
+            right = share if label == said else "see them"
+            assert cell == f"{seen[label, said]} {right}"
+    mistakes = all_.labelled - all_.correct
+    assert f"All {mistakes} mistakes" in page.text
+
+
+def test_precision_overall_accuracy_and_f1(
+    visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
+) -> None:
+    page = visitor.get(path)
+    all_, seen = count(rows), confusion(rows)
+    overall = f"{percent(all_.accuracy)} % [{span(*clopper_pearson(all_))}]"
+    assert f"Overall {overall} {all_.words}, over all labels" in page.text
+    k = [counts[name].correct for name in CLASSES]
+    n = [counts[name].labelled for name in CLASSES]
+    m = [sum(seen[label, name] for label in CLASSES) for name in CLASSES]
+    f1 = f1_intervals(k, n, m, 0.95)
+    f1_scores = [2 * k / (n + m) for k, n, m in zip(k, n, m, strict=True)]
+    expected = []
+    for place, name in enumerate(CLASSES):
+        precision = Count(k[place], m[place])
+        ends = span(float(f1.low[place]), float(f1.high[place]))
+        either = Count(k[place], n[place] + m[place] - k[place])
+        expected.append(
+            [
+                name,
+                f"{percent(precision.accuracy)} % "
+                f"[{span(*clopper_pearson(precision))}] {precision.words}",
+                f"{percent(f1_scores[place])} % [{ends}] {either.words} labelled or "
+                "predicted so",
+            ]
+        )
+    assert cells(page, "Precision and F1 of each class") == expected
+    macro = macro_f1_interval(k, n, m, 0.95)
+    ends = span(float(macro.low), float(macro.high))
+    assert f"classes: {percent(sum(f1_scores) / 2)} % [{ends} %], on 121" in page.text
+
+
+def test_the_list_and_the_panel_beside_a_query(
+    visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
+) -> None:
+    joint, whisker = balanced("joint", counts), balanced("anytime", counts)
+    more = more_to_decide(counts)
+    asked = f"About {two_figures(more):,} more labels, some "
+    asked += ", ".join(mix_of(counts, more))
+    basis = (
+        f"{percent(mean(counts))} % {span(*joint)} % {count(rows).words} predictions"
+    )
+    low, high = (float(end) for end in span(*joint).split("\N{EN DASH}"))
+    listed = visitor.get("/")
+    assert figures(listed)[0].startswith(basis)
+    assert places(listed)[0] == on_axis(joint)
+    assert f"{high - low:.1f} points wide" in listed.text
+    assert f"{asked}, would decide." in listed.text
+    page = visitor.get(f"{path}/label")
+    panel = page.by_id("progress").text
+    assert asked in panel
+    assert figures(page) == [
+        f"{basis} correct",
+        *(class_figures(one) for one in counts.values()),
+    ]
+    ends = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
+    drawn = [float(x) for x in re.findall(r'x[12]="([\d.]+)%"', ends)]
+    assert (drawn[0], drawn[3]) == on_axis(whisker)
+    assert f"{high - low:.1f} points wide now" in panel
+    # Of what was labelled a repeat alone counts for nothing.
+    labelled = sum(row.label is not None and not row.is_repeat for row in rows)
+    assert page.by_id("label-count").text == str(labelled) == "128"
+    assert f"{sum(row.label is None for row in rows)} left in the random" in panel
+    needed = stats.labels_to_reach_width(45, 50, 0.1, 0.95)
+    assert f"About {needed} more labels of YES would tell its accuracy" in panel
+
+
+def test_the_history(
+    visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
+) -> None:
+    page = visitor.get(f"{path}/history")
+    all_ = count(rows)
+    said = f"{percent(mean(counts))} %"
+    newest, *_ = cells(page, "Table of snapshots")
+    assert newest[1:] == [
+        str(all_.labelled),
+        f"{said} {span(*balanced('joint', counts))} {all_.words}",
+        *(
+            f"{percent(one.accuracy)} % {span(*clopper_pearson(one))} {one.words}"
+            for one in counts.values()
+        ),
+    ]
+    (now,) = cells(page, "All labels and the last ones")
+    assert now[1:5] == [
+        str(all_.labelled),
+        "1",
+        f"{said} [{span(*balanced('joint', counts))}] {all_.words}",
+        # All of them lie within the last 500.
+        f"{said} [{span(*published(counts))}] {all_.words}",
+    ]
+    whisker = span(*balanced("anytime", counts))
+    assert f"The whisker by all labels is {whisker} %, the target 80 %" in page.text
+    (day,) = cells(page, "Queries of each day and their labels")
+    labelled = sum(row.label is not None for row in rows)
+    share = f"{percent(labelled / len(rows))} %"
+    assert day[1:4] == [str(len(rows)), str(labelled), share]
+
+
+def test_the_methods(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
+    page = visitor.get(f"{path}/methods")
+    widths = {name: -float.__sub__(*balanced(name, counts)) for name in stats.METHODS}
+    shown = {row[0].split()[0]: row for row in cells(page, "Methods") if len(row) > 1}
+    assert set(shown) == set(stats.METHODS)
+    accuracies = tuple(one.accuracy for one in counts.values())
+    labelled = tuple(one.labelled for one in counts.values())
+    for name, (_, _, interval, width, holds, _) in shown.items():
+        assert interval == f"{span(*balanced(name, counts))} %"
+        if name != "exact":
+            change = round(100 * (widths[name] / widths["exact"] - 1))
+            word = "wider" if change > 0 else "narrower"
+            assert width == f"{abs(change)} % {word}"
+        if "\N{PLUS-MINUS SIGN}" in holds or "at least" in holds:
+            continue
+        method = stats.get_method(name).balanced_interval
+        summed = float(balanced_coverage(method, labelled, accuracies, 0.95).holds)
+        assert f"{int(1000 * summed) / 10:g} %" in holds
+        assert ("too low" in holds) == (summed < 0.95)
+    joint = widths["joint"]
+    k = [one.correct for one in counts.values()]
+    more = stats.labels_to_reach_balanced_width(k, labelled, joint, 0.95)
+    assert more is not None
+    assert f"would need about {sum(more)} more labels" in page.text
+
+
+def test_why_exact(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
+    page = visitor.get(f"{path}/why?supposed=85&scope=NO")
+    one = counts["NO"]
+    ends = span(*clopper_pearson(one))
+    assert f"{percent(one.accuracy)} % [{ends}] {one.words}" in page.by_id("tail").text
+    chance = binom.sf(one.correct - 1, one.labelled, 0.85)
+    said = f"85 % , {one.correct} or more of {one.labelled} would be correct with a"
+    assert f"{said} chance of {100 * chance:.3g} %" in page.by_id("tail").text
+
+
+def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
+    page = visitor.get(f"{path}/plan?within=3")
+    k = [one.correct for one in counts.values()]
+    n = [one.labelled for one in counts.values()]
+
+    narrow = stats.get_method("joint").balanced_interval
+
+    def drawn(points: float) -> tuple[int, int]:
+        """How many labels, and how many queries drawn at random bring them."""
+        more = labels_to_narrow(narrow, k, n, 2 * points / 100, 0.95)
+        assert more is not None
+        draws = max(wanted * sum(n) / has for wanted, has in zip(more, n, strict=True))
+        return sum(more), -int(-draws // 1)
+
+    text = page.by_id("more").text
+    more = more_to_decide(counts)
+    assert f"target of 80 % is met about {two_figures(more):,}" in text
+    assert ", ".join(mix_of(counts, more)) in text
+    for points, noun in ((2, "points"), (1, "point")):
+        about = f"about {two_figures(drawn(points)[1]):,}"
+        assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text
+    labels, draws = drawn(3)
+    assert f"About {labels} more labels would bring" in page.text
+    assert f"takes about {draws} queries drawn" in page.text
+    table = cells(page, "Labels for each class")
+    for (name, labelled, _, alone), one in zip(table, counts.values(), strict=True):
+        width = stats.labels_to_reach_width(one.correct, one.labelled, 0.06, 0.95)
+        assert (int(labelled), alone) == (one.labelled, f"{width:,}"), name
+    assert sum(int(row[2].replace("none", "0")) for row in table) == labels
+
+
+def test_the_slices(visitor: Visitor, path: str, rows: list[Stored]) -> None:
+    page = visitor.get(f"{path}/slices")
+    cards = page.html.split('<li class="card slice-card')[1:]
+    assert len(cards) == len(CAMERAS)
+    for card in cards:
+        text = words_of(card.partition("</li>")[0].partition(">")[2])
+        camera = text.split()[0]
+        part = [row for row in rows if row.metadata["camera"] == camera]
+        one = count(part)
+        bounds = slice_intervals(one.correct, one.labelled, 0.95, slices=3)
+        ends = span(float(bounds.low), float(bounds.high))
+        assert f"{percent(len(part) / len(rows))} % of queries" in text
+        assert f"{percent(one.accuracy)} % {ends} % {one.words}" in text
+        classes = by_class(part, CLASSES)
+        for name, found in classes.items():
+            assert f"{name} {found.words}" in text
+        assert f"{one.labelled - one.correct} mistakes" in text
+    all_ = count(rows)
+    assert f"{all_.labelled} labels of v1, {len(rows)} queries" in page.text
+    # One by itself; it takes no part in the comparison.
+    bounds = slice_intervals(all_.correct, all_.labelled, 0.95, slices=1)
+    ends = span(float(bounds.low), float(bounds.high))
+    together = f"all together: {percent(all_.accuracy)} % [{ends}], {all_.words}"
+    assert together in page.text
+
+
+def test_thresholds_and_calibration(
+    visitor: Visitor, path: str, rows: list[Stored]
+) -> None:
+    page = visitor.get(f"{path}/thresholds")
+    error = 0.05 / len(CONFIDENCES)
+
+    def accuracy(found: Count) -> str:
+        ends = span(*clopper_pearson(found, error))
+        return f"{percent(found.accuracy)} % [{ends}] {found.words}"
+
+    known = [(row, row.confidence) for row in rows if row.confidence is not None]
+    expected, bins, parts = [], [], []
+    for threshold in CONFIDENCES:
+        above = [row for row, confidence in known if confidence >= threshold]
+        share = f"{percent(len(above) / len(rows))} %"
+        head = [f"{threshold:.3f}", str(len(above)), share]
+        expected.append([*head, accuracy(count(above)), "Mistakes"])
+        within = [row for row, confidence in known if confidence == threshold]
+        parts.append((threshold, count(within), len(within) / len(rows)))
+        start = int(10 * threshold) / 10
+        name = f"{start:.1f}\N{EN DASH}{start + 0.1:.1f}"
+        head = [name, str(len(within)), f"{threshold:.3f}"]
+        bins.append([*head, accuracy(count(within)), "Queries"])
+    assert cells(page, "Accuracy by threshold") == expected
+    assert cells(page, "Accuracy by confidence") == bins
+    ends = [clopper_pearson(one, error) for _, one, _ in parts]
+    found = calibration_error(
+        stats.Interval(*(list(end) for end in zip(*ends, strict=True))),
+        [one.correct for _, one, _ in parts],
+        [one.labelled for _, one, _ in parts],
+        [threshold for threshold, _, _ in parts],
+        [share for _, _, share in parts],
+    )
+    estimate = sum(w * abs(one.accuracy - said) for said, one, w in parts)
+    assert f"lies between {found.low:.3f} and {found.high:.3f}" in page.text
+    assert f"(estimate {estimate:.3f})" in page.text
