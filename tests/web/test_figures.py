@@ -5,6 +5,7 @@ distribution, and the others from `tracker.stats`; see `census`.
 """
 
 import html
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -194,6 +195,35 @@ def test_the_page_of_a_detector(
     waiting = sum(row.label is None for row in rows)
     is_enough = two_figures(more) <= waiting
     assert (f"{waiting} queries wait for a label now" in strip.text) == (not is_enough)
+
+
+@pytest.mark.parametrize(("side", "word"), [(0, "met"), (1, "missed")])
+def test_a_whisker_beside_its_target_is_not_written_as_if_it_reached_it(
+    visitor: Visitor, shelf: Shelf, side: int, word: str
+) -> None:
+    counts = {"YES": Count(45, 50), "NO": Count(63, 71)}
+    ends = balanced("anytime", counts)
+    # Rounded to three places, the end and the target are written alike.
+    target = math.floor(10_000 * ends[0]) / 10_000
+    if side:
+        target = math.ceil(10_000 * ends[1]) / 10_000
+    detector_id = shelf.add_detector(target=target)
+    rows = []
+    for (name, one), other in zip(counts.items(), reversed(counts), strict=True):
+        right, wrong = one.correct, one.labelled - one.correct
+        rows += [{"predicted": name, "label": name}] * right
+        rows += [{"predicted": other, "label": name}] * wrong
+    shelf.add_queries(detector_id, rows)
+    (strip,) = visitor.get(f"/detectors/{detector_id}").find("div", class_="strip")
+    found = re.search(r"whisker, ([\d.]+)\S([\d.]+) %, lies", strip.text)
+    assert strip.text.startswith(f"Target {word}")
+    assert found is not None
+    shown = float(found[side + 1]) / 100
+    assert (shown > target, shown < target) == (side == 0, side == 1)
+    # It is as wide as the true one, or wider.
+    assert (shown <= ends[0]) if side == 0 else (shown >= ends[1])
+    listed = visitor.get("/").text
+    assert f"The whisker, {found[1]}\N{EN DASH}{found[2]} %, lies" in listed
 
 
 def test_the_facts_below_the_bars(

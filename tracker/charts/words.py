@@ -10,6 +10,8 @@ from tracker.shapes import Accuracy, Moment, Score
 _UNFIT = {"Cc", "Cs"}
 _DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
 _DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
+# Of a bound that lies beside a target.
+_MOST_PLACES = 8
 _NOT_IN_XML = {"\ufffe", "\uffff"}
 
 # What every JavaScript object has.  Vega looks texts up in an object, takes what
@@ -83,9 +85,19 @@ def accuracy(found: Accuracy) -> str | None:
     return f"{_percent(shown)} %"
 
 
-def bounds(found: Accuracy) -> tuple[str, str]:
-    """Return the bounds of *found* in percent, "63.1" and "94.0", rounded outward."""
-    low, high = outward(found.low, found.high, _places(found))
+def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:
+    """Return the bounds of *found* in percent, "63.1" and "94.0", rounded outward.
+
+    They have so many digits that an interval which lies on one side of *beside*, a
+    target, is not read to reach it.
+    """
+    places = _places(found)
+    low, high = outward(found.low, found.high, places)
+    while beside is not None and places < _MOST_PLACES:
+        if not (low <= beside < found.low or found.high < beside <= high):
+            break
+        places += 1
+        low, high = outward(found.low, found.high, places)
     return _percent(low), _percent(high)
 
 

@@ -129,7 +129,7 @@ def draw_face(session: Session, detector: Detector) -> BadgeFace:
     # In the words of the pages, so that no badge says 100 % of what made a mistake.
     said = Accuracy(accuracy=row.accuracy, low=row.low, high=row.high)
     estimate = str(words.accuracy(said)).replace(" ", "")
-    low, high = words.bounds(said)
+    low, high = words.bounds(said, beside=detector.target)
     colour: Colour = "blue"
     if detector.target is not None:
         colour = _COLOURS[compare_with_target(row.low, row.high, detector.target)]

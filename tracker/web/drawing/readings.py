@@ -71,6 +71,8 @@ class Reading:
     mean_of: int = 0
     # The interval that the verdict goes by: the whisker.
     deciding: Accuracy | None = None
+    # What it decides about.
+    target: float | None = None
     # The interval by the published method, where the bar has another one.
     published: Accuracy | None = None
 
@@ -118,7 +120,7 @@ class Reading:
     @property
     def whisker(self) -> str | None:
         """The interval that the verdict goes by, such as "88.9–98.7 %"."""
-        return None if self.deciding is None else _span(self.deciding)
+        return None if self.deciding is None else _span(self.deciding, self.target)
 
     @property
     def published_span(self) -> str | None:
@@ -137,8 +139,8 @@ class Reading:
         return str(Decimal(self.high) - Decimal(self.low))
 
 
-def _span(interval: Accuracy) -> str:
-    low, high = chart_words.bounds(interval)
+def _span(interval: Accuracy, target: float | None = None) -> str:
+    low, high = chart_words.bounds(interval, beside=target)
     return narrow(f"{low}–{high} %")
 
 
@@ -178,6 +180,7 @@ def read_balanced(estimate: Estimate) -> Reading:
         deciding=None
         if found is None
         else Accuracy(accuracy=None, low=found.low, high=found.high),
+        target=None if found is None else found.target,
     )
 
 
