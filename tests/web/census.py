@@ -52,8 +52,8 @@ def read_rows(database: Database, version: str | None = None) -> list[Stored]:
     )
     with database.read() as session:
         found = [
-            Stored(name, *given, bool(is_repeat), json.loads(details or "{}"))
-            for name, *given, is_repeat, details in session.execute(statement)
+            Stored(*given, bool(is_repeat), json.loads(details or "{}"))
+            for *given, is_repeat, details in session.execute(statement)
         ]
     return [row for row in found if version in {None, row.version}]
 
@@ -145,5 +145,5 @@ def full(low: float, high: float) -> tuple[str, str]:
 
 def two_figures(number: int) -> int:
     """Return *number* rounded up to two figures."""
-    scale = 10 ** max(0, len(str(number)) - 2)
+    scale: int = 10 ** max(0, len(str(number)) - 2)
     return math.ceil(number / scale) * scale

@@ -156,10 +156,13 @@ def test_the_comparison_of_two_versions(compared: Page, database: Database) -> N
 def test_each_version_by_its_own_labels(compared: Page, database: Database) -> None:
     counts = {v: by_class(read_rows(database, v), ["YES", "NO"]) for v in ("v1", "v2")}
     own = {
-        version: f"{percent(mean(one))} % [{span(*balanced('exact', one))}] "
+        version: f"{percent(mean(one))} % [{span(*balanced('joint', one))}] "
         f"{count(read_rows(database, version)).words}"
         for version, one in counts.items()
     }
+    # By the method that is shown on the page of each version, too.
+    title = compared.html.partition('id="own-title"')[2].partition("</table>")[0]
+    assert words_of(title).endswith(f"v2 {own['v2']} v1 {own['v1']}")
     table = cells(compared, "Unpaired comparison")
     new, old = (
         ([one.correct for one in found.values()], [n.labelled for n in found.values()])

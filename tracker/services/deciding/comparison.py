@@ -77,8 +77,12 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     old: str | None = None,
     new: str | None = None,
     confidence_level: float | None = None,
+    method: str = "exact",
 ) -> Comparison:
     """Compare two versions of *detector* by every label committed so far.
+
+    Each version by itself has its intervals by *method*; those of a change are not
+    touched by it.
 
     *new* is the version that queries last arrived with unless given, *old* the one
     that arrived before it.  Raises InvalidInputError, which names the field, for an
@@ -93,7 +97,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
             detector,
             computed_at=computed_at,
             version=version.name,
-            method="exact",
+            method=method,
             confidence_level=level,
         )
         for version in (before, after)

@@ -88,6 +88,8 @@ def _compare(session: Session, detector: Detector) -> Comparison:
         computed_at=now(),
         old=request.args.get("old") or None,
         new=request.args.get("new") or None,
+        # As on the page of each version.
+        method=detector.method,
     )
 
 
