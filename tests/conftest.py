@@ -25,6 +25,7 @@ from tests.databases import (
     administer,
     url_of,
 )
+from tests.fillings import Fillings
 from tests.links import use_link
 from tracker.jobs.recompute import Recomputer
 from tracker.services.by import Actor, By
@@ -45,6 +46,7 @@ IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of th
 # Less of it, as in a container, is for PostgreSQL.
 _MEMORY_BYTES = 2**30
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+FillOnce = Callable[[Callable[[], Any]], Any]
 _FIGURES = pytest.StashKey[list[str]]()
 
 
@@ -254,6 +256,27 @@ def clock(worker_clock: Clock) -> Clock:
 def applications(worker_clock: Clock) -> Applications:
     """The web applications of this process."""
     return Applications(worker_clock)
+
+
+@pytest.fixture(scope="session")
+def fillings() -> Fillings:
+    """What this process has filled databases with."""
+    return Fillings()
+
+
+@pytest.fixture
+def fill_once(database: Database, clock: Clock, fillings: Fillings) -> FillOnce:
+    """Fills the database by a function, or by the rows that it wrote another time.
+
+    The function returns what does not change, such as an ID, and uses nothing that
+    differs from test to test but the database and the clock.
+    """
+
+    def fill(build: Callable[[], Any]) -> Any:
+        name = f"{build.__module__}.{build.__qualname__}"
+        return fillings.fill(name, build, database, clock)
+
+    return fill
 
 
 @pytest.fixture

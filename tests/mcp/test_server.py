@@ -12,7 +12,7 @@ from flask import Flask
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.conftest import START, Clock, by
+from tests.conftest import START, Clock, FillOnce, by
 from tests.processes import clean_environ
 from tracker.mcp.server import UnknownKeyError, build_server
 from tracker.services.detectors import NewDetector, create_detector, get_detector
@@ -42,28 +42,32 @@ def run_apart(talk: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 @pytest.fixture
-def key(database: Database, recompute: Callable[[], None]) -> str:
+def key(database: Database, recompute: Callable[[], None], fill_once: FillOnce) -> str:
     """The key of a viewer who sees the door, and not the vault."""
-    with database.write() as session:
-        for name in ("door", "vault"):
-            new = NewDetector(name=name, question="Closed?", target=0.7)
-            create_detector(session, new, by(at=START))
-        door = get_detector(session, "door")
-        for version in ("v1", "v2"):
-            for number in range(40):
-                query = NewQuery(
-                    predicted="YES",
-                    label="YES" if number % 4 else "NO",
-                    key=f"{version}-{number}",
-                    input=f"{number}",
-                    version=version,
-                    confidence=number / 40,
-                    metadata={"note": EVIL},
-                )
-                log_query(session, door, query, by("a", START))
-        key = create_key(session, "model", "viewer", by(), detectors=["door"])
-    recompute()
-    return key
+
+    def build() -> str:
+        with database.write() as session:
+            for name in ("door", "vault"):
+                new = NewDetector(name=name, question="Closed?", target=0.7)
+                create_detector(session, new, by(at=START))
+            door = get_detector(session, "door")
+            for version in ("v1", "v2"):
+                for number in range(40):
+                    query = NewQuery(
+                        predicted="YES",
+                        label="YES" if number % 4 else "NO",
+                        key=f"{version}-{number}",
+                        input=f"{number}",
+                        version=version,
+                        confidence=number / 40,
+                        metadata={"note": EVIL},
+                    )
+                    log_query(session, door, query, by("a", START))
+            key = create_key(session, "model", "viewer", by(), detectors=["door"])
+        recompute()
+        return key
+
+    return fill_once(build)
 
 
 @pytest.fixture

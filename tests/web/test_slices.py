@@ -4,29 +4,34 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.conftest import FillOnce
 from tests.web.conftest import Shelf, Visitor
 
 
 @pytest.fixture
-def cameras(shelf: Shelf, recompute: Callable[[], None]) -> str:
+def cameras(shelf: Shelf, recompute: Callable[[], None], fill_once: FillOnce) -> str:
     """A detector whose camera north is wrong half of the time."""
-    detector = shelf.add_detector(slices=["camera"])
-    rows = []
-    for number in range(400):
-        camera = ("north", "south", "east", "<i>")[number % 4]
-        is_wrong = number % 8 == 0
-        rows.append(
-            {
-                "key": str(number),
-                "predicted": "YES",
-                "label": "NO" if is_wrong else "YES",
-                "confidence": 0.6 if is_wrong else 0.9,
-                "metadata": {"camera": camera},
-            }
-        )
-    shelf.add_queries(detector, rows)
-    recompute()
-    return detector
+
+    def build() -> str:
+        detector = shelf.add_detector(slices=["camera"])
+        rows = []
+        for number in range(400):
+            camera = ("north", "south", "east", "<i>")[number % 4]
+            is_wrong = number % 8 == 0
+            rows.append(
+                {
+                    "key": str(number),
+                    "predicted": "YES",
+                    "label": "NO" if is_wrong else "YES",
+                    "confidence": 0.6 if is_wrong else 0.9,
+                    "metadata": {"camera": camera},
+                }
+            )
+        shelf.add_queries(detector, rows)
+        recompute()
+        return detector
+
+    return fill_once(build)
 
 
 def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
