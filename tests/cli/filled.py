@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
-from tests.conftest import START, Clock, by
+from tests.conftest import START, Clock, FillOnce, by
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.imports import Importer
@@ -152,6 +152,22 @@ def fill(shell: Shell) -> None:
     with opened(shell) as database, database.write() as session:
         fill_about(session, bench.attached(session), by("ann", clock()))
     shell("studies", "add", "dö or", str(IRIS), "--name", "t", "--kind", "bootstrap")
+
+
+def filled(database_url: str, folder: Path, fill_once: FillOnce) -> Shell:
+    """Return a shell with a database and files as ``fill`` leaves them."""
+    shell = Shell(database_url, folder)
+    data = Path(shell.environ["TRACKER_DATA_DIR"])
+
+    def build() -> dict[Path, bytes]:
+        fill(shell)
+        files = [path for path in data.rglob("*") if path.is_file()]
+        return {path.relative_to(data): path.read_bytes() for path in files}
+
+    for name, content in fill_once(build).items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(content)
+    return shell
 
 
 def fill_beside(session: Session, detector: Detector, who: By) -> None:

@@ -18,25 +18,23 @@ from tests.cli.filled import (
     NewShell,
     differences,
     exported,
-    fill,
+    filled,
     image_files,
     is_empty,
     manifest_of,
     opened,
 )
 from tests.cli.test_commands import Shell
-from tests.conftest import START, by
+from tests.conftest import START, FillOnce, by
 from tracker.services.operations.backup import create_backup
 from tracker.services.people.keys import create_key
 from tracker.storage.operations import schema
 
 
 @pytest.fixture
-def shell(database_url: str, tmp_path: Path) -> Shell:
+def shell(database_url: str, tmp_path: Path, fill_once: FillOnce) -> Shell:
     """The database that holds something; the others are filled from it."""
-    shell = Shell(database_url, tmp_path)
-    fill(shell)
-    return shell
+    return filled(database_url, tmp_path, fill_once)
 
 
 @pytest.fixture

@@ -5,18 +5,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from tests.cli.filled import fill, images_of, leave_import, opened, picture
+from tests.cli.filled import filled, images_of, leave_import, opened, picture
 from tests.cli.test_commands import Shell
+from tests.conftest import FillOnce
 from tracker.cli.setup import now
 from tracker.storage.detectors import Detector
 from tracker.storage.operations import schema
 
 
 @pytest.fixture
-def shell(database_url: str, tmp_path: Path) -> Shell:
-    shell = Shell(database_url, tmp_path)
-    fill(shell)
-    return shell
+def shell(database_url: str, tmp_path: Path, fill_once: FillOnce) -> Shell:
+    return filled(database_url, tmp_path, fill_once)
 
 
 def change(shell: Shell, statement: str) -> None:
