@@ -1,9 +1,11 @@
 """The whole product as processes: started, used, stopped and killed."""
 
+import http.client
 import json
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.error
 from collections.abc import Iterator
@@ -225,7 +227,8 @@ def test_what_was_acknowledged_before_a_kill_is_there_once_and_soon_in_the_histo
         query = {"predicted": "YES", "label": "YES", "key": key}
         try:
             server.call("POST", "/detectors/door/queries", query)
-        except (urllib.error.URLError, OSError):
+        except (urllib.error.URLError, OSError, http.client.HTTPException):
+            # There was no answer, or half of one.
             has_ended.set()
         else:
             acknowledged.add(key)
@@ -240,7 +243,7 @@ def test_what_was_acknowledged_before_a_kill_is_there_once_and_soon_in_the_histo
         posters = [pool.submit(post_until_the_end, poster) for poster in range(4)]
         wait_until(lambda: len(acknowledged) > 60)
         server.process.kill()
-    assert all(poster.exception() is None for poster in posters)
+    assert [poster.exception() for poster in posters] == [None] * 4
     before = set(acknowledged)
     with server.database.read() as session:
         stored = session.scalars(select(Query.key)).all()
@@ -327,11 +330,48 @@ def test_a_kill_before_there_is_a_server_ends_the_command_with_the_reason(
         [*TRACKER, command, "--port", str(free_port())], settings, log=log
     )
     started = psutil.Process(process.popen.pid)
-    wait_until(lambda: started.children() != [])
-    [checks] = started.children()
 
-    checks.kill()
+    def checks() -> list[psutil.Process]:
+        return [one for one in started.children() if "prepare" in one.cmdline()]
+
+    wait_until(lambda: checks() != [])
+    checks()[0].kill()
 
     assert process.popen.wait(SECONDS) == 1
     process.kill()
     assert "signal 9" in log.read_text()
+
+
+def test_a_web_server_that_is_killed_while_others_check_is_started_again(
+    tmp_path: Path,
+) -> None:
+    settings = clean_environ(TRACKER_DATA_DIR=str(tmp_path))
+    port = free_port()
+    process = Process([*TRACKER, "serve", "--port", str(port)], settings)
+    started = psutil.Process(process.popen.pid)
+
+    def waiting() -> list[psutil.Process]:
+        return [one for one in started.children() if "web" in one.cmdline()]
+
+    wait_until(lambda: waiting() != [])
+    waiting()[0].kill()
+
+    assert process.line() == f"Tracker is at http://127.0.0.1:{port}\n"
+    assert process.stop() == 0
+
+
+def test_processes_that_answer_are_copies_where_that_is_safe(server: Server) -> None:
+    """So that one that is killed is back at once, and still draws charts."""
+    server.create_detector("door")
+    server.call("POST", "/detectors/door/queries", {"predicted": "YES", "label": "NO"})
+    before = server.web_process()
+    before.kill()
+    wait_until(lambda: not before.is_running() and server.answers())
+    after = server.web_process()
+    assert after.pid != before.pid
+    if sys.platform == "linux":
+        assert after.cmdline() == psutil.Process(after.ppid()).cmdline()
+    url = f"http://127.0.0.1:{server.port}/api/v1/detectors/door/chart.png"
+    for _ in range(2):
+        picture = fetch(url, headers={"Authorization": f"Bearer {server.key}"})
+        assert picture.startswith(b"\x89PNG")

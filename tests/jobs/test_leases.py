@@ -1,5 +1,9 @@
 """Workers share out detectors, take over from one that died, let failing ones be."""
 
+import os
+import socket
+import subprocess
+import sys
 import threading
 from datetime import datetime, timedelta
 
@@ -8,6 +12,7 @@ from sqlalchemy import select
 
 from tests.conftest import START, Clock
 from tests.jobs.test_recompute import make_detectors, sequences
+from tracker.cli.setup import is_alive
 from tracker.jobs.recompute import Recomputer, recompute_detector
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.operations.recompute import compute_fold, store_fold
@@ -23,6 +28,7 @@ from tracker.storage.operations.leases import (
     LEASE_SECONDS,
     Lease,
     find_failure,
+    release_dead,
     release_leases,
     renew_leases,
     take_leases,
@@ -63,6 +69,25 @@ def test_workers_that_take_at_once_all_get_something(database: Database) -> None
 
     assert sorted(map(len, taken), reverse=True) == [10, 8, 6, 4]
     assert len(set.union(*taken)) == 28
+
+
+def test_what_a_dead_worker_of_this_machine_held_is_free_at_once(
+    database: Database,
+) -> None:
+    make_detectors(database, 8, 1)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = socket.gethostname()
+    names = [f"{here}-{ended.pid}", f"{here}-{os.getpid()}", f"{here}.other-1"]
+    dead, alive, elsewhere = (take(database, name) for name in names)
+    assert min(map(len, (dead, alive, elsewhere))) > 0
+
+    with database.write() as session:
+        release_dead(session, is_alive, at=START)
+
+    free = take(database, "next") | take(database, "last")
+    assert dead <= free
+    assert not free & (alive | elsewhere)
 
 
 def test_another_takes_over_from_one_that_died_and_a_late_write_is_refused(

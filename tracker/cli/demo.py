@@ -17,7 +17,7 @@ from rich.progress import track
 from tracker.cli.demo_cameras import log_cameras
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.prepared import prepare
-from tracker.cli.operations.serve import announce, run
+from tracker.cli.operations.serve import announce, run, supervise
 from tracker.cli.setup import by, now
 from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_digits
 from tracker.services.detectors import NewDetector, create_detector
@@ -81,6 +81,8 @@ def demo(host: str, port: int) -> None:
             "TRACKER_LOG_LEVEL": "warning",
         }
         prepared = prepare(host, port, environ, upgrade=True)
+        supervisor = supervise(host, port, environ)
+        supervisor.start("web")
         database = open_database(settings.database)
         begun = now()
         with database.write() as session:
@@ -104,7 +106,7 @@ def demo(host: str, port: int) -> None:
 
         feeder = Feeder(database, waiting)
         status = run(
-            host, port, environ, prepared, on_ready=ready, each_tick=feeder.tick
+            supervisor, host, port, prepared, on_ready=ready, each_tick=feeder.tick
         )
         database.close()
     sys.exit(status)

@@ -80,6 +80,23 @@ def process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
+def is_alive(process: str) -> bool:
+    """Return whether *process*, by its name, may be running.
+
+    Of another machine nobody here can tell.
+    """
+    host, _, pid = process.rpartition("-")
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def check_host(settings: Settings, host: str) -> str:
     """Return the address of *host*.
 

@@ -136,7 +136,8 @@ def _shorten(text: str, write: Callable[[str], str] = str) -> str:
 
 def dump_instant(instant: datetime) -> str:
     """Return *instant* as RFC 3339 in UTC, ending in Z."""
-    return instant.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+    in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return f"{in_utc.isoformat()[:-6]}Z"
 
 
 def missing(noun: str, reference: str) -> NotFoundError:

@@ -87,6 +87,18 @@ class UtcDateTime(TypeDecorator[datetime]):
             value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         )
 
+    def result_processor(
+        self, dialect: Dialect, coltype: object
+    ) -> Callable[[Any], Any] | None:
+        """Return what reads a value of the driver; of SQLite's text in one call."""
+        if dialect.name != "sqlite":
+            return super().result_processor(dialect, coltype)
+
+        def read(value: str | None) -> datetime | None:
+            return None if value is None else datetime.fromisoformat(f"{value}+00:00")
+
+        return read
+
 
 class TextList(TypeDecorator[list[Any]]):
     """A list, written as JSON.

@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -26,11 +26,6 @@ class Prepared:
         """Return all of it as one line."""
         return json.dumps(asdict(self))
 
-    @property
-    def words(self) -> Sequence[str]:
-        """The option that hands it on, without the secret: others see the command."""
-        return "--prepared", replace(self, link=None).dump()
-
 
 def load(line: str) -> Prepared:
     """Read what ``dump`` returned."""
@@ -38,11 +33,17 @@ def load(line: str) -> Prepared:
 
 
 def prepare(
-    host: str, port: int, environ: Mapping[str, str], *, upgrade: bool
+    host: str,
+    port: int,
+    environ: Mapping[str, str],
+    *,
+    upgrade: bool,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Prepared:
     """Check that serving is possible, and *upgrade* the database if told so.
 
-    Ends this process with the status of the other one where it is not.
+    It takes seconds, in which *meanwhile* is called.  Ends this process with the
+    status of the other one where it is not.
     """
     words = ["prepare", "--host", host, "--port", str(port)]
     with subprocess.Popen(  # noqa: S603 - our own command.
@@ -52,6 +53,7 @@ def prepare(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
+        meanwhile()
         assert process.stdout is not None
         assert process.stderr is not None
         for line in process.stderr:

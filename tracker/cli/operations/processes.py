@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 
 import structlog
@@ -46,34 +47,52 @@ class Supervisor:
         """Prepare to run *commands* by name, in *environ*."""
         self._commands = commands
         self._environ = dict(environ)
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
         self._begun: dict[str, float] = {}
+        self._line: str | None = None
+        # Whether all went well once; what ends at once before that never will.
+        self.has_worked = False
         self._stop = threading.Event()
 
-    def start(self) -> None:
-        """Start every command, and stop them all on SIGTERM or SIGINT."""
+    def start(self, name: str) -> None:
+        """Start the command *name*, which may read one line from its stdin."""
+        command = [sys.executable, "-m", "tracker", *self._commands[name]]
+        self._running[name] = subprocess.Popen(  # noqa: S603 - our own commands.
+            [*command, "--parent", str(os.getpid())],
+            env=self._environ,
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        self._begun[name] = time.monotonic()
+        if self._line is not None:
+            self._tell(name, self._line)
+
+    def tell(self, line: str) -> None:
+        """Hand *line* to each process, and to those that are started from now on."""
+        self._line = line
+        for name in self._running:
+            self._begun[name] = time.monotonic()
+            self._tell(name, line)
+
+    def _tell(self, name: str, line: str) -> None:
+        pipe = self._running[name].stdin
+        assert pipe is not None
+        # One that has died meanwhile is restarted, and told then.
+        with suppress(BrokenPipeError):
+            pipe.write(f"{line}\n")
+            pipe.close()
+
+    def wait(self, each_tick: Callable[[], None] = lambda: None) -> int:
+        """Wait for SIGTERM or SIGINT, end all, and return the exit status.
+
+        *each_tick* is called about five times a second.
+        """
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             self._stop.set()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        for name in self._commands:
-            self._start(name)
-
-    def _start(self, name: str) -> None:
-        command = [sys.executable, "-m", "tracker", *self._commands[name]]
-        self._running[name] = subprocess.Popen(  # noqa: S603 - our own commands.
-            [*command, "--parent", str(os.getpid())],
-            env=self._environ,
-        )
-        self._begun[name] = time.monotonic()
-
-    def wait(self, each_tick: Callable[[], None] = lambda: None) -> int:
-        """Wait until told to stop, and return the exit status.
-
-        *each_tick* is called about five times a second.
-        """
         try:
             while not self._stop.wait(0.2):
                 each_tick()
@@ -81,7 +100,7 @@ class Supervisor:
                     return 1
             return 0
         finally:
-            self._end_all()
+            self.end_all()
 
     def _revive(self) -> bool:
         """Restart dead processes; return False if one died at once and never worked."""
@@ -90,16 +109,17 @@ class Supervisor:
                 continue
             is_young = time.monotonic() - self._begun[name] < _SHORTEST_LIFE_SECONDS
             # Killed or stopped from outside, whenever that was, is no fault of its own.
-            if is_young and process.returncode > 0:
+            if is_young and process.returncode > 0 and not self.has_worked:
                 log.error("ended at once", process=name, status=process.returncode)
                 return False
             log.error("died; restarting", process=name, status=process.returncode)
             if is_young and self._stop.wait(_PAUSE_SECONDS):
                 return True
-            self._start(name)
+            self.start(name)
         return True
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
+        """End every process, by force those that take too long."""
         for process in self._running.values():
             process.terminate()
         deadline = time.monotonic() + _GRACE_SECONDS

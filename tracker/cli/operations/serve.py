@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import click
 
@@ -24,9 +25,27 @@ _START_SECONDS = 120.0
 def serve(host: str, port: int) -> None:
     """Run all of Tracker: the database upgraded, web server and worker started."""
     environ = os.environ  # noqa: TID251 - for the children.
-    prepared = prepare(host, port, environ, upgrade=True)
+    supervisor = supervise(host, port, environ)
+    try:
+        # While the one checks and upgrades, the other imports the application.
+        prepared = prepare(
+            host,
+            port,
+            environ,
+            upgrade=True,
+            meanwhile=lambda: supervisor.start("web"),
+        )
+    except BaseException:
+        supervisor.end_all()
+        raise
     configure_logging(prepared.log_level)
-    sys.exit(run(host, port, environ, prepared))
+    sys.exit(run(supervisor, host, port, prepared))
+
+
+def supervise(host: str, port: int, environ: Mapping[str, str]) -> Supervisor:
+    """Return who keeps web server and worker running; neither is started yet."""
+    web = ["web", "--host", host, "--port", str(port), "--prepared"]
+    return Supervisor({"web": web, "worker": ["worker"]}, environ)
 
 
 def announce(url: str, link: str | None) -> None:
@@ -40,32 +59,27 @@ def announce(url: str, link: str | None) -> None:
 
 
 def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
+    supervisor: Supervisor,
     host: str,
     port: int,
-    environ: Mapping[str, str],
     prepared: Prepared,
     *,
     on_ready: Callable[[str, str | None], None] = announce,
     each_tick: Callable[[], None] = lambda: None,
 ) -> int:
-    """Start web server and worker, and return the exit status when they have ended."""
+    """Let the web server serve, start the worker, and return the status at the end."""
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
-    supervisor = Supervisor(
-        {
-            "web": ["web", "--host", host, "--port", str(port), *prepared.words],
-            "worker": ["worker"],
-        },
-        environ,
-    )
-    supervisor.start()
+    # Without the secret, which the web server has no use for.
+    supervisor.tell(replace(prepared, link=None).dump())
+    supervisor.start("worker")
     state = {"is_ready": False, "begun": time.monotonic()}
 
     def tick() -> None:
         if state["is_ready"]:
             each_tick()
         elif _answers(url):
-            state["is_ready"] = True
+            state["is_ready"] = supervisor.has_worked = True
             on_ready(prepared.url or url, prepared.link)
         elif time.monotonic() - state["begun"] > _START_SECONDS:
             raise ConfigurationError(

@@ -1,8 +1,11 @@
 """The command web."""
 
+import gc
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
 
 import click
 from granian.constants import Interfaces
@@ -14,6 +17,7 @@ from tracker.cli.operations.prepared import load, prepare
 from tracker.cli.operations.processes import watch_parent
 
 _GRACE_SECONDS = 30
+_APP = "tracker.cli.operations.wsgi"
 _TO_STDERR = {
     "class": "logging.StreamHandler",
     "formatter": "generic",
@@ -25,22 +29,24 @@ _TO_STDERR = {
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
-@click.option("--prepared", hidden=True, help="What has been checked already.")
-def web(host: str, port: int, parent: int | None, prepared: str | None) -> None:
+@click.option("--prepared", is_flag=True, hidden=True, help="Wait for it on stdin.")
+def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
     """Serve the pages and the API."""
-    if prepared is None:
-        environ = os.environ  # noqa: TID251 - for the child.
-        ready = prepare(host, port, environ, upgrade=False)
-    else:
-        ready = load(prepared)
-    configure_logging(ready.log_level)
     if parent is not None:
         watch_parent(parent, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    # Not forked: a copy of this process would share its locks and, once it has
-    # drawn a chart, never draw again.
-    multiprocessing.set_start_method("spawn")
+    if prepared:
+        _choose_start()
+        line = sys.stdin.readline()
+        if not line:
+            # What was to be checked is not as it must be.
+            return
+        ready = load(line)
+    else:
+        environ = os.environ  # noqa: TID251 - for the child.
+        ready = prepare(host, port, environ, upgrade=False, meanwhile=_choose_start)
+    configure_logging(ready.log_level)
     server = Server(
-        "tracker.cli.operations.wsgi:build_app",
+        f"{_APP}:build_app",
         factory=True,
         interface=Interfaces.WSGI,
         address=ready.address,
@@ -59,3 +65,21 @@ def web(host: str, port: int, parent: int | None, prepared: str | None) -> None:
         log_dictconfig={"handlers": {"console": _TO_STDERR, "access": _TO_STDERR}},
     )
     server.serve()
+
+
+def _choose_start() -> None:
+    """Say how the processes that answer are started.
+
+    On Linux they are copies of this one, which has imported everything: they answer
+    at once, also after one was killed, and share its memory.  This process does no
+    work that a copy could not go on with, such as drawing a chart or using a database.
+    Elsewhere libraries of the system do not outlive a copy.
+    """
+    if sys.platform != "linux":
+        multiprocessing.set_start_method("spawn")
+        return
+    importlib.import_module(_APP)
+    # What is imported is never freed: looking at it again would only unshare it.
+    gc.collect()
+    gc.freeze()
+    multiprocessing.set_start_method("fork")

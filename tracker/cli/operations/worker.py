@@ -9,6 +9,7 @@ from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import watch_parent
 from tracker.cli.setup import (
     connected,
+    is_alive,
     load_settings,
     now,
     process_name,
@@ -28,6 +29,7 @@ from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations.job_runs import find_last_heartbeat, patience
+from tracker.storage.operations.leases import release_dead
 
 
 @click.command()
@@ -49,6 +51,9 @@ def worker(parent: int | None, *, check: bool) -> None:
         watch_parent(parent, stop.set)
     with connected(settings) as database:
         recomputer = Recomputer(database, process_name())
+        with database.write() as session:
+            # Of the one before this that was killed, for example.
+            release_dead(session, is_alive, at=now())
         days = settings.keep_unlabelled_days
         run_worker(
             recomputer,

@@ -9,7 +9,7 @@ A detector whose fold failed rests: its lease is held by nobody and ends later a
 later.  So no worker tries it, no matter how often workers are restarted.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -120,6 +120,16 @@ def release_leases(session: Session, worker: str, *, at: datetime) -> None:
     mine = Lease.worker == worker
     session.execute(delete(Lease).where(mine, Lease.failures == 0))
     session.execute(update(Lease).where(mine).values(worker=None, until=at))
+
+
+def release_dead(
+    session: Session, is_alive: Callable[[str], bool], *, at: datetime
+) -> None:
+    """Give back what workers hold that are not alive, so that nobody waits for it."""
+    holders = select(Lease.worker).where(Lease.worker.is_not(None)).distinct()
+    for worker in session.scalars(holders).all():
+        if worker is not None and not is_alive(worker):
+            release_leases(session, worker, at=at)
 
 
 def end_lease(session: Session, detector_id: int) -> None:
