@@ -78,7 +78,7 @@ def test_what_a_dead_worker_of_this_machine_held_is_free_at_once(
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     here = socket.gethostname()
-    names = [f"{here}-{ended.pid}", f"{here}-{os.getpid()}", f"{here}.other-1"]
+    names = [f"{here}-{ended.pid}.2", f"{here}-{os.getpid()}", f"{here}.other-1"]
     dead, alive, elsewhere = (take(database, name) for name in names)
     assert min(map(len, (dead, alive, elsewhere))) > 0
 

@@ -6,11 +6,51 @@ from typing import Any
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
+from tests.jobs.test_recompute import make_detectors
 from tests.processes import wait_until
 from tracker.jobs.imports import Importer
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import Recomputed, Recomputer
 from tracker.jobs.scheduler import run_worker
-from tracker.storage.database import open_database
+from tracker.storage.database import Database, open_database
+from tracker.storage.estimates.pending import list_pending_detectors
+
+
+def test_a_large_fold_holds_up_no_other_detector(database: Database) -> None:
+    make_detectors(database, 3, 1)
+    is_held, go_on, stop = threading.Event(), threading.Event(), threading.Event()
+
+    class Held(Recomputer):
+        def _recompute(self, detector_id: int) -> Recomputed | None:
+            if detector_id == 1:
+                is_held.set()
+                assert go_on.wait(60)
+            return super()._recompute(detector_id)
+
+    thread = threading.Thread(
+        target=run_worker,
+        args=(Held(database, "w"),),
+        kwargs={
+            "every_seconds": 0.1,
+            "beside": Held(database, "w.2"),
+            "stop": stop,
+        },
+    )
+
+    def waiting() -> list[int]:
+        with database.read() as session:
+            return list(list_pending_detectors(session))
+
+    thread.start()
+    try:
+        assert is_held.wait(60)
+        wait_until(lambda: waiting() == [1])
+        go_on.set()
+        wait_until(lambda: not waiting())
+    finally:
+        go_on.set()
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(

@@ -89,7 +89,8 @@ def is_alive(process: str) -> bool:
     if host != socket.gethostname():
         return True
     try:
-        os.kill(int(pid), 0)
+        # The second of the two that recompute in one process ends in ".2".
+        os.kill(int(pid.removesuffix(".2")), 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -36,6 +36,7 @@ def run_worker(  # noqa: PLR0913 - one for each job.
     recomputer: Recomputer,
     *,
     every_seconds: float,
+    beside: Recomputer | None = None,
     importer: Importer | None = None,
     retention: Retention | None = None,
     courier: Courier | None = None,
@@ -46,15 +47,17 @@ def run_worker(  # noqa: PLR0913 - one for each job.
 ) -> None:
     """Run the job every so many seconds until SIGTERM, SIGINT or *stop*.
 
-    Each other argument is a job that runs beside it.  At the end a current run is
-    finished, but an import, which may take long, is given up.  Two workers at once
-    are harmless: see ``services/operations/recompute.py``.
+    Each other argument is a job that runs beside it; with a second recomputer, *beside*
+    the first, the labels of a large import hold up no other detector.  At the end a
+    current run is finished, but an import, which may take long, is given up.  Two
+    workers at once are harmless: see ``services/operations/recompute.py``.
     """
     stop = stop or threading.Event()
     _stop_on_signals(stop)
     scheduler = _build_scheduler()
     run_once = _Runner().run_once
     works: list[tuple[Callable[[], object], float]] = [(recomputer.run, every_seconds)]
+    works += [(beside.run, every_seconds)] if beside else []
     works += [(importer.run, _IMPORT_SECONDS)] if importer else []
     works += [(retention.run, _RETENTION_SECONDS)] if retention else []
     if courier:
@@ -103,8 +106,8 @@ def _watch_clock(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
 def _build_scheduler() -> BackgroundScheduler:
     return BackgroundScheduler(
         timezone=UTC,
-        # One for each of the eight jobs, so that none waits for another.
-        executors={"default": ThreadPoolExecutor(8)},
+        # One for each of the nine jobs, so that none waits for another.
+        executors={"default": ThreadPoolExecutor(9)},
         # A late run is still wanted (there is no grace after which it would be
         # dropped), several late ones are one, and never two at the same time.
         job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},

@@ -58,6 +58,7 @@ def worker(parent: int | None, *, check: bool) -> None:
         run_worker(
             recomputer,
             every_seconds=settings.recompute_seconds,
+            beside=Recomputer(database, f"{recomputer.worker}.2"),
             importer=Importer(
                 database, recomputer.worker, images=open_image_store(settings)
             ),
