@@ -4,8 +4,9 @@
 
 The rows are one file, which a worker imports into a detector in the background: once
 with nothing beside it, then into a fresh database while another client gives single
-labels to another detector at a steady rate.  Then a slice key is declared, which the
-worker counts from all queries there are, while that client goes on.
+labels to another detector at a steady rate.  Then its labels are exported as CSV, and
+a slice key is declared, which the worker counts from all queries there are, while that
+client goes on.
 """
 
 import argparse
@@ -104,6 +105,19 @@ def import_file(port: int, key: str, path: Path) -> float:
     return time.perf_counter() - begun
 
 
+def export_file(port: int, key: str) -> float:
+    """Return how many seconds it took to write and read all labels as CSV."""
+    begun = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    where = f"/api/v1/detectors/{DETECTOR}/labels?format=csv"
+    connection.request("GET", where, headers={"Authorization": f"Bearer {key}"})
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    while answer.read(2**20):
+        pass
+    return time.perf_counter() - begun
+
+
 def declare(port: int, key: str, database: Database) -> float:
     """Return how many seconds it took until a new slice key was counted."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -172,6 +186,8 @@ def measured(kind: str, path: Path, rate: float) -> Iterator[str]:
         begun = time.perf_counter()
         wait_for_job(database)
         yield labeler.describe("its rows, counted", time.perf_counter() - begun)
+        taken = export_file(port, key)
+        yield labeler.describe("its labels, exported", taken)
         taken = declare(port, key, database)
         yield labeler.describe("a slice key, counted", taken)
         labeler.is_over = True

@@ -44,7 +44,8 @@ def test_a_hundred_digits_are_labelled_by_keyboard_alone(
             low, high = _bounds(page)
             widths.append((high - low) / 100)
     assert page.evaluate(_MARKED)
-    assert widths == sorted(widths, reverse=True)
+    # Wrong predictions may widen it for a while.
+    assert widths[-1] < widths[1] < widths[0]
     assert widths[-1] < 0.6
     expect(page.locator("#labels-today")).to_contain_text("100 by you")
     assert watch.read() == []

@@ -50,6 +50,8 @@ class Server:
             TRACKER_DATABASE_URL=url,
             TRACKER_DATA_DIR=str(folder / "data"),
             TRACKER_RECOMPUTE_SECONDS="0.5",
+            # So that it is known which one has a request.
+            TRACKER_WEB_PROCESSES="1",
         )
         self.port = free_port()
         with database.write() as session:
@@ -94,6 +96,7 @@ class Server:
     def web_process(self) -> psutil.Process:
         """The one that answers requests, which the web server has started."""
         [web] = [found for found in self.children() if "web" in found.cmdline()]
+        # Where it is spawned it has a helper, which does nothing.
         [busiest] = sorted(web.children(), key=seconds_used)[-1:]
         return busiest
 

@@ -33,7 +33,11 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, facts
 from tracker import stats
 from tracker.stats.coverage import balanced_coverage
-from tracker.stats.measures import f1_intervals, macro_f1_interval
+from tracker.stats.measures import (
+    f1_intervals,
+    macro_f1_interval,
+    macro_precision_interval,
+)
 from tracker.stats.monitoring.slices import slice_intervals
 from tracker.stats.monitoring.thresholds import calibration_error
 from tracker.stats.planning.methods import labels_to_narrow
@@ -301,7 +305,12 @@ def test_precision_overall_accuracy_and_f1(
     assert cells(page, "Precision and F1 of each class") == expected
     macro = macro_f1_interval(k, n, m, 0.95)
     ends = span(float(macro.low), float(macro.high))
-    assert f"classes: {percent(sum(f1_scores) / 2)} % [{ends} %], on 121" in page.text
+    assert f"macro F1 {percent(sum(f1_scores) / 2)} % [{ends} %], on 121" in page.text
+    precisions = [right / said for right, said in zip(k, m, strict=True)]
+    macro = macro_precision_interval(k, m, 0.95)
+    ends = span(float(macro.low), float(macro.high))
+    value = percent(sum(precisions) / 2)
+    assert f"macro precision {value} % [{ends} %], macro F1" in page.text
 
 
 def test_the_list_and_the_panel_beside_a_query(

@@ -122,6 +122,8 @@ class Supervisor:
         """End every process, by force those that take too long."""
         for process in self._running.values():
             process.terminate()
+            assert process.stdin is not None
+            process.stdin.close()
         deadline = time.monotonic() + _GRACE_SECONDS
         for process in self._running.values():
             try:

@@ -18,6 +18,7 @@ from tracker.cli.operations.processes import watch_parent
 
 _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"
+_IS_COPIED = sys.platform == "linux"
 _TO_STDERR = {
     "class": "logging.StreamHandler",
     "formatter": "generic",
@@ -35,7 +36,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
     if parent is not None:
         watch_parent(parent, lambda: os.kill(os.getpid(), signal.SIGTERM))
     if prepared:
-        _choose_start()
+        _import_app()
         line = sys.stdin.readline()
         if not line:
             # What was to be checked is not as it must be.
@@ -43,8 +44,9 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         ready = load(line)
     else:
         environ = os.environ  # noqa: TID251 - for the child.
-        ready = prepare(host, port, environ, upgrade=False, meanwhile=_choose_start)
+        ready = prepare(host, port, environ, upgrade=False, meanwhile=_import_app)
     configure_logging(ready.log_level)
+    _choose_start()
     server = Server(
         f"{_APP}:build_app",
         factory=True,
@@ -67,6 +69,11 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
     server.serve()
 
 
+def _import_app() -> None:
+    if _IS_COPIED:
+        importlib.import_module(_APP)
+
+
 def _choose_start() -> None:
     """Say how the processes that answer are started.
 
@@ -75,11 +82,8 @@ def _choose_start() -> None:
     work that a copy could not go on with, such as drawing a chart or using a database.
     Elsewhere libraries of the system do not outlive a copy.
     """
-    if sys.platform != "linux":
-        multiprocessing.set_start_method("spawn")
-        return
-    importlib.import_module(_APP)
-    # What is imported is never freed: looking at it again would only unshare it.
-    gc.collect()
-    gc.freeze()
-    multiprocessing.set_start_method("fork")
+    if _IS_COPIED:
+        # What is imported is never freed: looking at it again would only unshare it.
+        gc.collect()
+        gc.freeze()
+    multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")
