@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.services.estimates.intervals import (
     ALL,
     STORED_METHODS,
@@ -219,6 +220,7 @@ def _recomputed(
     rows: Iterator[PlacedRow], detector: Detector, measure: str, method: str
 ) -> Iterator[PlacedRow]:
     """Yield *rows* of the exact method with the bounds of another *method*."""
+    formula = stats.get_method(method).formula
     at_once = max_snapshots(method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE)
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
@@ -226,8 +228,8 @@ def _recomputed(
         moments = score_moments(counts, method, partial(_score, measure))
         scores = (one for row in moments for one in row)
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
-            bounds = {"low": one.low, "high": one.high, "method": method, "formula": 1}
-            yield place, row.model_copy(update=bounds)
+            bounds = {"low": one.low, "high": one.high, "method": method}
+            yield place, row.model_copy(update={**bounds, "formula": formula})
 
 
 def _score(measure: str, *counts: Any) -> list[list[Score]]:

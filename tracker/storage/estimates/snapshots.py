@@ -54,7 +54,21 @@ class Snapshot(Base):
     targeted_left_out: Mapped[int] = mapped_column(BigId)
 
 
-class SnapshotInterval(Base):
+class _Scored:
+    """The columns of a score."""
+
+    correct: Mapped[int] = mapped_column(BigId)
+    # The queries among which the correct ones are counted: those with the class as
+    # label, of precision as prediction, of F1 as either.
+    labelled: Mapped[int] = mapped_column(BigId)
+    accuracy: Mapped[float | None]
+    low: Mapped[float]
+    high: Mapped[float]
+    # Of the method, which may have been made narrower since.
+    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
+
+
+class SnapshotInterval(_Scored, Base):
     """One row of a snapshot: a class, or the balanced accuracy."""
 
     __tablename__ = "snapshot_intervals"
@@ -64,16 +78,9 @@ class SnapshotInterval(Base):
     method: Mapped[str] = mapped_column(Text, primary_key=True)
     # 0 for balanced, then the classes of the detector in their order from 1.
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
-    correct: Mapped[int] = mapped_column(BigId)
-    labelled: Mapped[int] = mapped_column(BigId)
-    accuracy: Mapped[float | None]
-    low: Mapped[float]
-    high: Mapped[float]
-    # Of the method, which may have been made narrower since.
-    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
 
 
-class SnapshotMeasure(Base):
+class SnapshotMeasure(_Scored, Base):
     """Another measure in a snapshot, by the method exact."""
 
     __tablename__ = "snapshot_measures"
@@ -84,14 +91,6 @@ class SnapshotMeasure(Base):
     measure: Mapped[str] = mapped_column(Text, primary_key=True)
     # 0 for all classes together, then the classes as in the intervals.
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
-    # The labelled queries among which the correct ones are counted: of precision those
-    # predicted as the class, of F1 those with it as label or prediction.
-    correct: Mapped[int] = mapped_column(BigId)
-    labelled: Mapped[int] = mapped_column(BigId)
-    accuracy: Mapped[float | None]
-    low: Mapped[float]
-    high: Mapped[float]
-    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
 
 
 def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> list[int]:
