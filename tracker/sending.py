@@ -22,6 +22,9 @@ _BYTES_IN_MEMORY = 2**20
 _PIECE_BYTES = 2**16
 # A piece that took so much longer than this thread worked on it kept others waiting.
 _CONTENTION = 1.25
+# Parquet and Excel are worked on as a whole before their first piece; a rest as long as
+# that would help nobody any more.
+_LONGEST_REST_SECONDS = 0.25
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -65,15 +68,14 @@ def send_rows(
 def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield *pieces*, and rest as long as one took where others wanted to work too.
 
-    One thread of Python works at a time.  Without it, labels would come in at a third
-    of their rate as long as a large file is being written.
+    One thread of Python works at a time: a large file would else keep labels waiting.
     """
     begun, worked = time.perf_counter(), time.thread_time()
     for piece in pieces:
         yield piece
         took = time.thread_time() - worked
         if time.perf_counter() - begun > _CONTENTION * took:
-            time.sleep(took)
+            time.sleep(min(took, _LONGEST_REST_SECONDS))
         begun, worked = time.perf_counter(), time.thread_time()
 
 
