@@ -22,6 +22,8 @@ _BYTES_IN_MEMORY = 2**20
 _PIECE_BYTES = 2**16
 # A piece that took so much longer than this thread worked on it kept others waiting.
 _CONTENTION = 1.25
+# Then it rests so many times as long as the piece took.
+_REST = 3
 # Parquet and Excel are worked on as a whole before their first piece; a rest as long as
 # that would help nobody any more.
 _LONGEST_REST_SECONDS = 0.25
@@ -66,7 +68,7 @@ def send_rows(
 
 
 def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield *pieces*, and rest as long as one took where others wanted to work too.
+    """Yield *pieces*, and rest after each where others wanted to work too.
 
     One thread of Python works at a time: a large file would else keep labels waiting.
     """
@@ -75,7 +77,7 @@ def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
         took = time.thread_time() - worked
         if time.perf_counter() - begun > _CONTENTION * took:
-            time.sleep(min(took, _LONGEST_REST_SECONDS))
+            time.sleep(min(_REST * took, _LONGEST_REST_SECONDS))
         begun, worked = time.perf_counter(), time.thread_time()
 
 

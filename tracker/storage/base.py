@@ -170,7 +170,7 @@ def for_partitions(condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def stream(
-    session: Session, statement: Select[*tuple[Any, ...]], *, rows: int = 5_000
+    session: Session, statement: Select[*tuple[Any, ...]], *, rows: int = 1_000
 ) -> Generator[Any]:
     """Yield the rows of *statement*, fetched so many at a time.
 

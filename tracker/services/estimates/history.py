@@ -286,22 +286,14 @@ def iter_labels(
     Or to those queries that meet all *conditions*.
     """
     tests = [one.test(session) for one in conditions]
-    for row in iter_label_rows(session, detector.id, tests):
-        yield {
-            "query": f"iq_{row.query_id}",
-            "key": row.key,
-            "version": row.version,
-            "predicted": row.predicted,
-            "confidence": row.confidence,
-            "asked_at": dump_instant(row.asked_at),
-            "metadata": None if row.metadata is None else json.loads(row.metadata),
-            "label": row.label,
-            "sampling": row.sampling,
-            "note": row.note,
-            "labeler": row.labeler,
-            "labelled_at": dump_instant(row.labelled_at),
-            "is_current": bool(row.is_current),
-            "input": row.input,
-            "is_repeat": bool(row.is_repeat),
-            "tags": load_tags(row.tags),
-        }
+    for values in iter_label_rows(session, detector.id, tests):
+        row = dict(zip(LABEL_COLUMNS, values, strict=True))
+        row["query"] = f"iq_{row['query']}"
+        row["asked_at"] = dump_instant(row["asked_at"])
+        if row["metadata"] is not None:
+            row["metadata"] = json.loads(row["metadata"])
+        row["labelled_at"] = dump_instant(row["labelled_at"])
+        row["is_current"] = bool(row["is_current"])
+        row["is_repeat"] = bool(row["is_repeat"])
+        row["tags"] = load_tags(row["tags"])
+        yield row

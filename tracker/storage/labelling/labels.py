@@ -258,14 +258,13 @@ def iter_label_rows(
     """
     statement = (
         select(
-            Query.id.label("query_id"),
+            Query.id.label("query"),
             Query.key,
             Version.name.label("version"),
             Query.predicted,
             Query.confidence,
             Query.asked_at,
             Query.details.label("metadata"),
-            Label.id,
             Label.label,
             Label.sampling,
             Label.note,

@@ -1,0 +1,179 @@
+"""Time how far the job falls behind many detectors of many classes, labelled all day.
+
+Labelled queries come one by one to ``tracker serve`` from a few clients that keep to a
+clock, a detector after the other; each detector has ten classes, of which the last is
+a hundred times as frequent as the first, and few labels, so that each makes a snapshot
+with all of its intervals.  The lag is how long the oldest label has waited for that; a
+reader of the database looks ten times a second.
+"""
+
+import argparse
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import psutil
+from rig import (
+    START,
+    add_detector,
+    by,
+    class_names,
+    describe,
+    describe_machine,
+    fold,
+    fresh_databases,
+    import_all,
+    opened,
+    parse_options,
+)
+from rig.servers import Client, seconds_of, served
+from sqlalchemy import func, select
+
+from tracker.services.people.keys import create_key
+from tracker.storage.database import Database
+from tracker.storage.estimates.pending import PendingBatch
+
+CLASSES = 10
+CLIENTS = 4
+# Below a hundred, each label makes a snapshot.
+THERE = 50
+PAUSE = 0.1
+_NAMES = class_names(CLASSES)
+_FREQUENCIES = [10 ** (2 * place / (CLASSES - 1)) for place in range(CLASSES)]
+
+
+def rows(seed: int, number: int) -> Iterator[dict[str, object]]:
+    """Yield labelled queries of uneven classes, nine in ten predicted right."""
+    draw = random.Random(seed)
+    for label in draw.choices(_NAMES, _FREQUENCIES, k=number):
+        predicted = label if draw.random() < 0.9 else draw.choice(_NAMES)
+        yield {
+            "predicted": predicted,
+            "label": label,
+            "version": "v1",
+            "sampling": "random",
+        }
+
+
+def fill_all(database: Database, detectors: int) -> None:
+    for number in range(detectors):
+        add_detector(database, f"d{number}", classes=CLASSES)
+        import_all(database, rows(number, THERE), detector=f"d{number}")
+    fold(database)
+
+
+class Reader:
+    """Looks again and again how long the oldest label has waited."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+        self._is_over = threading.Event()
+        self.lags: list[float] = []
+
+    def run(self) -> None:
+        """Look until it is over."""
+        oldest = select(func.min(PendingBatch.created_at))
+        while not self._is_over.wait(PAUSE):
+            with self._database.read() as session:
+                since = session.scalar(oldest)
+            waited = 0.0 if since is None else (_now() - since).total_seconds()
+            self.lags.append(waited)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def work_of_the_job() -> float:
+    """Return the seconds of processor time that the worker has taken."""
+    own = psutil.Process()
+    found = [one for one in own.children(recursive=True) if "worker" in one.cmdline()]
+    return sum(sum(one.cpu_times()[:2]) for one in found)
+
+
+def send_all(
+    port: int, key: str, options: argparse.Namespace
+) -> tuple[list[float], float]:
+    """Return how long each label took, and all of them."""
+    taken: list[float] = []
+    each = options.rate * options.seconds // CLIENTS
+
+    def send(client: Client, first: int) -> None:
+        begun = time.perf_counter()
+        for turn, row in enumerate(rows(-1 - first, each)):
+            due = begun + turn * CLIENTS / options.rate
+            time.sleep(max(due - time.perf_counter(), 0))
+            number = (first + turn * CLIENTS) % options.detectors
+            start = time.perf_counter()
+            client.post(f"/api/v1/detectors/d{number}/queries", row)
+            taken.append(time.perf_counter() - start)
+
+    def work(first: int) -> Callable[[], None]:
+        client = Client(port, key)
+        return lambda: send(client, first)
+
+    return taken, seconds_of(CLIENTS, work)
+
+
+def measured(kind: str, options: argparse.Namespace) -> Iterator[str]:
+    with (
+        fresh_databases(kind) as make,
+        tempfile.TemporaryDirectory(prefix="tracker-bench-") as name,
+    ):
+        url = make()
+        with opened(url) as database:
+            fill_all(database, options.detectors)
+            with database.write() as session:
+                key = create_key(session, "benchmark", "editor", by(at=START))
+            reader = Reader(database)
+            watching = threading.Thread(target=reader.run, daemon=True)
+            with served(url, Path(name), worker=True) as port:
+                watching.start()
+                before = work_of_the_job()
+                taken, spent = send_all(port, key, options)
+                share = (work_of_the_job() - before) / spent
+                reader.stop()
+                watching.join()
+        middle, late = 1e3 * np.quantile(taken, (0.5, 0.99))
+        lag, last = np.quantile(reader.lags, (0.99, 1))
+        yield f"\n{describe(url)}"
+        yield (
+            f"{'labels':>8}{'a second':>10}{'p50, ms':>9}{'p99, ms':>9}"
+            f"{'lag p99, s':>12}{'max, s':>8}{'of a core':>11}"
+        )
+        yield (
+            f"{len(taken):>8,}{len(taken) / spent:>10.0f}{middle:>9.1f}{late:>9.1f}"
+            f"{lag:>12.1f}{last:>8.1f}{share:>11.0%}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--detectors", type=int, default=500)
+    parser.add_argument("--rate", type=int, default=100, help="labels a second")
+    parser.add_argument("--seconds", type=int, default=120)
+    options = parse_options(parser)
+    if options.quick:
+        options.detectors, options.seconds = 50, 15
+    print(
+        f"{options.detectors} detectors of {CLASSES} uneven classes, "
+        f"{options.rate} labels a second for {options.seconds} s, the job every 5 s; "
+        f"{describe_machine()}"
+    )
+    for kind in options.kinds:
+        for line in measured(kind, options):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
