@@ -44,6 +44,7 @@ CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
         (10, 17, 28, 46, 77, 129, 215, 359, 599, 1_000),
     ),
     (tuple(range(9, 109)), tuple(range(10, 110))),
+    (tuple(range(9, 7_009, 7)), tuple(range(10, 7_010, 7))),
 )
 LABELS_OF_HISTORIES = 500, 2_500, 20_000
 
