@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import for_partitions
@@ -28,8 +28,8 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
 ) -> VersionCounts:
     """Count the labels that were current at *known_at*, now unless given.
 
-    With *last* only so many scored ones, those that came last.  It reads the labels
-    themselves, so many of them or all.
+    With *last* only so many scored ones, of the queries whose first label came last.
+    It reads the labels themselves, so many of them or all.
     """
     statement = (
         select(
@@ -53,7 +53,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         statement = statement.where(Query.asked_at < until)
     if last is not None:
         scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
-        statement = statement.where(scored).order_by(Label.id.desc()).limit(last)
+        statement = _newest_first(statement.where(scored)).limit(last)
     rows = statement.subquery()
     kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
     counts = VersionCounts()
@@ -71,7 +71,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
 def list_newest_scored(
     session: Session, detector_id: int, version_id: int, *, limit: int
 ) -> Sequence[Any]:
-    """Return the scored labels that came last, the newest first.
+    """Return the scored labels of the queries that were labelled last, newest first.
 
     Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
     """
@@ -82,10 +82,8 @@ def list_newest_scored(
         .where(for_partitions(Label.detector_id == detector_id))
         .where(_is_current(None), is_scored(Label.label, Label.sampling))
         .where(~Label.is_repeat)
-        .order_by(Label.id.desc())
-        .limit(limit)
     )
-    return session.execute(statement).all()
+    return session.execute(_newest_first(statement).limit(limit)).all()
 
 
 def list_corrections(
@@ -108,6 +106,20 @@ def list_corrections(
         .limit(limit)
     )
     return session.execute(statement).all()
+
+
+def _newest_first(statement: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+    """Put queries in the order of their first labels, those of the last one first.
+
+    What is corrected stays in its place: it was chosen, and is no sample of lately.
+    """
+    first = aliased(Label)
+    is_near = for_partitions(first.detector_id == Query.detector_id)
+    return (
+        statement.join(first, and_(first.query_id == Query.id, is_near))
+        .where(first.replaces_id.is_(None))
+        .order_by(first.id.desc())
+    )
 
 
 def _is_current(known_at: datetime | None) -> ColumnElement[bool]:
