@@ -97,14 +97,19 @@ def test_the_plan_says_what_the_audit_then_foresees(
     app: Flask, visitor: Visitor, shelf: Shelf, keys: dict[str, str]
 ) -> None:
     detector_id = shelf.add_detector(classes=CLASSES)
-    rows = [{"predicted": CLASSES[n % 3 == 0], "confidence": 0.7} for n in range(70)]
+    rows = [
+        {"predicted": CLASSES[n % 6 == 0], "confidence": (0.6, 0.99)[n % 5 > 0]}
+        for n in range(200)
+    ]
     shelf.add_queries(detector_id, rows)
     asked = {"aim": "ram", "points": "12", "plan": "1"}
     plan = visitor.post(f"/detectors/{detector_id}/audits", asked).by_id("plan").text
     audit = ask(app, keys, begin(visitor, detector_id, aim="ram", points="12"))
     labels, at_random = audit["labels_expected"], audit["labels_at_random"]
     assert min(labels, at_random) > 1
-    assert plan.startswith(f"70 queries. About {two_figures(labels)} labels should do;")
+    assert plan.startswith(
+        f"200 queries. About {two_figures(labels)} labels should do;"
+    )
     assert f"at random it would take about {two_figures(at_random)}." in plan
     is_little = 10 * labels > 9 * at_random
     assert ("Choosing is not expected to help much" in plan) == is_little
