@@ -88,6 +88,27 @@ def test_a_window_as_it_was_known(bench: Bench) -> None:
     assert bench.estimate(window="5").correct == (0, 0)
 
 
+def test_what_is_corrected_stays_in_its_place(bench: Bench) -> None:
+    old = [bench.log("YES", "NO") for _ in range(6)]
+    moments = [Moment(**dict(bench.estimate().whole), labels=6, computed_at=START)]
+    for _ in range(6):
+        bench.log("NO", "NO")
+    then = bench.clock()
+    for query in old[:4]:
+        bench.label(query, "YES")
+
+    # Corrected labels are chosen ones, and no sample of how it is lately.
+    for choices in ({}, {"as_known_at": bench.clock()}, {"as_known_at": then}):
+        found = bench.estimate(window="6", **choices)
+        assert (found.correct, found.labelled) == ((0, 6), (0, 6))
+    assert bench.estimate(window="12").correct == (4, 6)
+    known_then = bench.estimate(window="12", as_known_at=then)
+    assert (known_then.correct, known_then.labelled) == ((0, 6), (0, 12))
+    # The line of a chart is drawn through the labels there were by each moment.
+    (one,) = line_of(bench, "6", moments)
+    assert (one.labels, one.correct, one.labelled) == (6, 4, 6)
+
+
 def test_the_interval_of_a_window_is_proven_for_drifting_accuracies(
     bench: Bench,
 ) -> None:

@@ -41,6 +41,18 @@ def test_the_same_arguments_give_the_same_figures():
     assert first == again
 
 
+def test_a_share_of_samples_is_the_nearest_number_to_it():
+    interval = get_method("normal").balanced_interval
+    held = set()
+    for accuracy in (0.8, 0.85, 0.9, 0.95):
+        found = simulated_coverage(interval, (9, 12, 20), (accuracy,) * 3, 0.9, draws=7)
+        part = found.coverage
+        for share in (part.holds, part.above, part.below):
+            assert float(share) in {count / 7 for count in range(8)}
+        held.add(float(part.holds))
+    assert len(held) > 1
+
+
 def test_samples_that_agree_leave_some_doubt():
     interval = get_method("exact").balanced_interval
     found = simulated_coverage(interval, (5, 5), (1, 1), 0.95, draws=100)

@@ -57,18 +57,19 @@ def simulated_coverage(
     drawn = np.random.default_rng(_SEED).binomial(counts, truth, (draws, counts.size))
     outcomes, times = np.unique(drawn, axis=0, return_counts=True)
     low, high = interval(outcomes, counts, confidence_level)
-    mean, share = math.fsum(truth.tolist()) / truth.size, times / draws
+    mean = math.fsum(truth.tolist()) / truth.size
     above, below = low > mean, high < mean
-    missed = float(share[above | below].sum())
+    missed = int(times[above | below].sum())
     # One sample more or less of each kind keeps the error from being nothing.
-    spread = (missed * draws + 0.5) / (draws + 1.0)
+    spread = (missed + 0.5) / (draws + 1.0)
+    # Quotients of whole numbers: 372 of 400 are 0.93, and no hair less.
     figures = (
-        np.asarray(part, dtype=np.float64)
+        np.asarray(part / draws, dtype=np.float64)
         for part in (
-            1.0 - missed,
-            share[above].sum(),
-            share[below].sum(),
-            (share * (high - low)).sum(),
+            draws - missed,
+            times[above].sum(),
+            times[below].sum(),
+            times @ (high - low),
         )
     )
     error = math.sqrt(spread * (1.0 - spread) / draws)

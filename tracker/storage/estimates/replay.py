@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import for_partitions
@@ -28,8 +28,8 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
 ) -> VersionCounts:
     """Count the labels that were current at *known_at*, now unless given.
 
-    With *last* only so many scored ones, those that came last.  It reads the labels
-    themselves, so many of them or all.
+    With *last* only so many scored ones, of the queries whose first label came last.
+    It reads the labels themselves, so many of them or all.
     """
     statement = (
         select(
@@ -40,20 +40,20 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
             Label.is_repeat,
             Label.created_at,
         )
-        .select_from(Label)
-        .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(for_partitions(Label.detector_id == detector_id))
-        .where(_is_current(known_at))
         .where(*(one.test(session) for one in where))
     )
     if since is not None:
         statement = statement.where(Query.asked_at >= since)
     if until is not None:
         statement = statement.where(Query.asked_at < until)
-    if last is not None:
+    if last is None:
+        statement = statement.select_from(Label).join(Query, is_of_query())
+        statement = statement.where(_is_current(known_at))
+    else:
         scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
-        statement = statement.where(scored).order_by(Label.id.desc()).limit(last)
+        statement = _newest_first(statement.where(scored), known_at).limit(last)
     rows = statement.subquery()
     kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
     counts = VersionCounts()
@@ -71,21 +71,17 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
 def list_newest_scored(
     session: Session, detector_id: int, version_id: int, *, limit: int
 ) -> Sequence[Any]:
-    """Return the scored labels that came last, the newest first.
+    """Return the scored labels of the queries that were labelled last, newest first.
 
     Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
     """
     statement = (
         select(Label.label, Query.predicted, Query.asked_at)
-        .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(for_partitions(Label.detector_id == detector_id))
-        .where(_is_current(None), is_scored(Label.label, Label.sampling))
-        .where(~Label.is_repeat)
-        .order_by(Label.id.desc())
-        .limit(limit)
+        .where(is_scored(Label.label, Label.sampling), ~Label.is_repeat)
     )
-    return session.execute(statement).all()
+    return session.execute(_newest_first(statement, None).limit(limit)).all()
 
 
 def list_corrections(
@@ -108,6 +104,30 @@ def list_corrections(
         .limit(limit)
     )
     return session.execute(statement).all()
+
+
+def _newest_first(
+    statement: Select[*tuple[Any, ...]], known_at: datetime | None
+) -> Select[*tuple[Any, ...]]:
+    """Put queries in the order of their first labels, those of the last one first.
+
+    What is corrected stays in its place: it was chosen, and is no sample of lately.
+    Databases begin with the first labels, and read no more of them than are asked for.
+    """
+    first = aliased(Label)
+    is_near = for_partitions(first.detector_id == Query.detector_id)
+    is_current = _is_current(known_at)
+    if known_at is not None:
+        is_current &= Label.query_id == Query.id
+    # The sum keeps SQLite from looking for the first label of each query.
+    is_of_first = Query.id == first.query_id + 0
+    return (
+        statement.select_from(first)
+        .join(Query, and_(is_of_first, is_near))
+        .join(Label, is_current)
+        .where(first.replaces_id.is_(None))
+        .order_by(first.id.desc())
+    )
 
 
 def _is_current(known_at: datetime | None) -> ColumnElement[bool]:

@@ -50,23 +50,24 @@ class AuditReading:
     half_width_at_random: float
     # What the choice is expected to have saved; None until there are enough labels.
     labels_saved: int | None
-    # How many random labels would be expected to give as narrow an interval.
-    worth: int
     reason: Reason | None
     labelers: Mapping[str, int]
 
     @property
     def is_choice_idle(self) -> bool:
         """Whether the choice tells hardly more than chance would."""
-        saved, used = self.labels_saved, self.found.labels_used
-        most = used * (1.0 + _LEAST_GAIN)
-        return saved is not None and used + saved < most and self.worth < most
+        return self.labels_saved is not None and not self.is_choice_seen
 
     @property
     def is_choice_seen(self) -> bool:
-        """Whether the interval is narrower than as many random labels would give."""
-        used = self.found.labels_used
-        return self.labels_saved is not None and self.worth >= used * (1 + _LEAST_GAIN)
+        """Whether clearly more random labels would be needed to know as much."""
+        saved = self.labels_saved
+        return saved is not None and saved >= _LEAST_GAIN * self.found.labels_used
+
+    @property
+    def worth(self) -> int:
+        """How many random labels would be expected to give as narrow an interval."""
+        return self.found.labels_used + (self.labels_saved or 0)
 
     @property
     def forecasts(self) -> list[AuditPoint]:
@@ -83,9 +84,9 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     found = build_audit_estimate(session, audit, record, look, at)
     history = build_history(audit, record, look, computed_at=at)
     balanced, classes = read_balanced(found.estimate), read_classes(found.estimate)
-    comparison = find_comparison(audit, record)
+    comparison, steps = find_comparison(audit, record), _steps(audit, history)
     used, left = found.labels_used, expected_left(audit, found)
-    at_random = comparison.half_width_at_random(used)
+    at_random = comparison.half_width_at_random(used, found.half_width)
     needed = _needed_at_random(audit, record, found, at_random)
     is_open = audit.closed_at is None and not found.is_reached
     aimed = balanced
@@ -98,8 +99,8 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         axis=build_axis([balanced, *classes]),
         history=history,
         closing=draw_closing(
-            _steps(audit, history),
-            comparison.even,
+            steps,
+            comparison.at_random(steps),
             half_width=audit.half_width,
             expected=used + left if is_open else None,
             at_random=needed if is_open else None,
@@ -108,7 +109,6 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         left_at_random=max(0, needed - used),
         half_width_at_random=at_random,
         labels_saved=comparison.labels_saved(used),
-        worth=round(used * (at_random / max(found.half_width, 1e-9)) ** 2),
         reason=find_last_reason(record),
         labelers=count_labelers(session, audit),
     )

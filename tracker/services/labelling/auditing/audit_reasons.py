@@ -20,6 +20,8 @@ DRAW_COLUMNS = [
 ]
 # Before so many labels the detector's confidences have hardly been put to the test.
 _ENOUGH = 100
+# As narrow is an interval when nothing is open but the last digits.
+_NOTHING = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,28 @@ class Comparison:
     """How an audit closes in when it chooses, and when chance alone does.
 
     Both are simulated by what the labels had taught when the last round began, and
-    are means of a few audits, so that the luck of none of them counts.
+    are means of a few audits, so that the luck of none of them counts.  Their rounds
+    are longer than those of an audit and their intervals somewhat wider, both alike:
+    so only what lies between the two is told of an audit.
     """
 
     chosen: Sequence[Step]
     even: Sequence[Step]
 
-    def half_width_at_random(self, draws: int) -> float:
-        """Return the half-width that so many random labels are expected to give."""
-        return _half_width(self.even, draws)
+    def at_random(self, steps: Sequence[Step]) -> list[Step]:
+        """Return what random labels would be expected to have given beside *steps*."""
+        found = []
+        for one in self.even:
+            if one.labels <= steps[-1].labels:
+                middle = (one.low + one.high) / 2.0
+                half = self._ratio(one.labels) * _half_width(steps, one.labels)
+                low, high = max(0.0, middle - half), min(1.0, middle + half)
+                found.append(Step(one.labels, low, high))
+        return found
+
+    def half_width_at_random(self, draws: int, half_width: float) -> float:
+        """Return what so many random labels would have given for that *half_width*."""
+        return half_width * self._ratio(draws)
 
     def labels_saved(self, draws: int) -> int | None:
         """Return how many random labels the choice has saved; below 0 it has cost.
@@ -114,8 +129,13 @@ class Comparison:
         """
         if draws < _ENOUGH:
             return None
-        ratio = _half_width(self.even, draws) / _half_width(self.chosen, draws)
-        return round(draws * (ratio**2 - 1.0))
+        return round(draws * (self._ratio(draws) ** 2 - 1.0))
+
+    def _ratio(self, draws: int) -> float:
+        """Return how many times as wide an interval of random labels is."""
+        chosen = _half_width(self.chosen, draws)
+        # Once nearly all is labelled, there is nothing to choose.
+        return _half_width(self.even, draws) / chosen if chosen > _NOTHING else 1.0
 
 
 def compare_with_random(audit: Audit, record: Record) -> Comparison:
