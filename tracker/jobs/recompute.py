@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,10 +14,16 @@ from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.slice_recounts import compute_slices, store_slices
 from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.services.operations.recompute import (
+    Fold,
+    compute_fold,
+    compute_folds,
+    store_fold,
+)
 from tracker.services.telling.events import FAILING, tell
 from tracker.storage.database import Database
-from tracker.storage.detectors import find_detector
+from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.estimates.slices import list_uncounted
 from tracker.storage.operations.job_runs import JobRun, add_job_run, beat
 from tracker.storage.operations.leases import (
     LEASE_SECONDS,
@@ -31,6 +37,8 @@ log = structlog.get_logger("tracker.job")
 
 Clock = Callable[[], datetime]
 _TRIES = 5
+# Detectors with fewer new labels are folded together.
+_FEW_LABELS = 200
 _FIRST_REST_SECONDS = 10.0
 _LONGEST_REST_SECONDS = 3600.0
 
@@ -64,27 +72,57 @@ def recompute_detector(
             fold = None if detector is None else compute_fold(session, detector)
         if fold is None:
             return None
-        seconds = time.perf_counter() - begun
-        try:
-            with database.write() as session:
-                store_fold(
-                    session, fold, worker=worker, computed_at=clock(), seconds=seconds
-                )
-        except StaleFoldError:
-            continue
-        log.info(
-            "recomputed",
-            detector=f"det_{detector_id}",
-            batches=len(fold.batches),
-            labels=fold.labels,
-            snapshots=fold.snapshots,
-            seconds=round(time.perf_counter() - begun, 4),
-        )
-        if fold.has_corrections:
-            _replay_drift(database, detector_id)
-        return Recomputed(detector_id, fold.labels, fold.snapshots)
+        with suppress(StaleFoldError):
+            seconds = time.perf_counter() - begun
+            return _store(database, fold, worker=worker, clock=clock, seconds=seconds)
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
+
+
+def recompute_small(
+    database: Database,
+    detector_ids: Collection[int],
+    *,
+    worker: str,
+    clock: Clock = utc_now,
+) -> list[Recomputed]:
+    """Fold in what waits for those of the detectors that have little to do.
+
+    All of them take about as long as a few would one by one.
+    """
+    begun = time.perf_counter()
+    with database.read() as session:
+        found = load_detectors(session, detector_ids)
+        ready = [one for one in found if not list_uncounted(one)]
+        folds = compute_folds(session, ready, most_labels=_FEW_LABELS)
+    done = []
+    for fold in folds:
+        with suppress(StaleFoldError):
+            seconds = (time.perf_counter() - begun) / len(folds)
+            done.append(
+                _store(database, fold, worker=worker, clock=clock, seconds=seconds)
+            )
+    return done
+
+
+def _store(
+    database: Database, fold: Fold, *, worker: str, clock: Clock, seconds: float
+) -> Recomputed:
+    """Write a fold; raises StaleFoldError if another worker was faster."""
+    begun = time.perf_counter()
+    with database.write() as session:
+        store_fold(session, fold, worker=worker, computed_at=clock(), seconds=seconds)
+    log.info(
+        "recomputed",
+        detector=f"det_{fold.detector_id}",
+        batches=len(fold.batches),
+        labels=fold.labels,
+        snapshots=fold.snapshots,
+        seconds=round(seconds + time.perf_counter() - begun, 4),
+    )
+    if fold.has_corrections:
+        _replay_drift(database, fold.detector_id)
+    return Recomputed(fold.detector_id, fold.labels, fold.snapshots)
 
 
 def _count_slices(database: Database, detector_id: int, clock: Clock) -> None:
@@ -154,11 +192,8 @@ class Recomputer:
         tried: set[int] = set()
         with self._renewing():
             while taken := self._take(tried, is_forced=is_forced):
-                for detector_id in taken:
-                    tried.add(detector_id)
-                    one = self._recompute(detector_id)
-                    if one is not None:
-                        done.append(one)
+                tried.update(taken)
+                done += self._recompute_some(taken)
         return done
 
     def _take(self, tried: set[int], *, is_forced: bool) -> Sequence[int]:
@@ -190,6 +225,24 @@ class Recomputer:
         finally:
             has_ended.set()
             thread.join()
+
+    def _recompute_some(self, detector_ids: Sequence[int]) -> list[Recomputed]:
+        done = self._recompute_small(detector_ids)
+        are_done = {one.detector_id for one in done}
+        rest = [self._recompute(one) for one in detector_ids if one not in are_done]
+        return done + [one for one in rest if one is not None]
+
+    def _recompute_small(self, detector_ids: Sequence[int]) -> list[Recomputed]:
+        if len(detector_ids) == 1:
+            return []
+        try:
+            return recompute_small(
+                self.database, detector_ids, worker=self.worker, clock=self.clock
+            )
+        except UnavailableError:
+            raise
+        except Exception:  # noqa: BLE001 - alone, the one that fails says why.
+            return []
 
     def _recompute(self, detector_id: int) -> Recomputed | None:
         try:

@@ -116,6 +116,13 @@ def find_detector(session: Session, detector_id: int) -> Detector | None:
     return session.get(Detector, detector_id)
 
 
+def load_detectors(session: Session, ids: Collection[int]) -> list[Detector]:
+    """Return the detectors with these ids that there are, in the order of *ids*."""
+    found = session.scalars(select(Detector).where(Detector.id.in_(ids)))
+    by_id = {detector.id: detector for detector in found}
+    return [by_id[one] for one in ids if one in by_id]
+
+
 def find_detector_by_name(session: Session, name: str) -> Detector | None:
     """Return the detector of that name that is not archived."""
     statement = select(Detector).where(

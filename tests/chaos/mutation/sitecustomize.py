@@ -84,15 +84,15 @@ def let_workers_write_at_will():
         return len(batches)
 
     recompute.delete_batches = delete_batches
-    compute = recompute.compute_fold
+    compute = recompute.compute_folds
 
-    def compute_fold(session, detector):
-        fold = compute(session, detector)
+    def compute_folds(session, detectors, **more):
+        folds = compute(session, detectors, **more)
         # Long enough for another worker to begin with the same labels.
         time.sleep(1)
-        return fold
+        return folds
 
-    job.compute_fold = compute_fold
+    recompute.compute_folds = job.compute_folds = compute_folds
 
 
 def commit_late():

@@ -1,12 +1,12 @@
 """Folding new labels into the running counts, and the snapshots on the way.
 
 It goes in two steps, so that nothing is locked while intervals are computed:
-``compute_fold`` reads one snapshot of the database and computes, ``store_fold``
-claims the detector's next revision and writes everything in one transaction, or
+``compute_folds`` reads one snapshot of the database and computes, ``store_fold``
+claims a detector's next revision and writes everything in one transaction, or
 nothing if another worker was faster.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,21 +16,20 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.drift import Watch
-from tracker.services.estimates.intervals import STORED_METHODS, score
-from tracker.services.estimates.measures import (
-    KEPT_MEASURES,
-    count_trials,
-    score_measure,
-)
 from tracker.services.estimates.slice_counts import (
     SliceChanges,
     SliceTally,
 )
 from tracker.services.estimates.tallies import (
-    Point,
     StaleFoldError,
     Tally,
     in_order_of_replacement,
+)
+from tracker.services.operations.fold_scores import (
+    Found,
+    dump_scores,
+    estimate_points,
+    measure_points,
 )
 from tracker.services.telling.events import (
     DRIFT,
@@ -42,7 +41,6 @@ from tracker.services.telling.events import (
     follow_verdict,
     tell,
 )
-from tracker.shapes import Score
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.counts import (
     count_pending_queries,
@@ -79,8 +77,8 @@ class Fold:
     batches: list[int]
     labels: int
     tallies: dict[int, Tally]
-    intervals: dict[int, list[tuple[int, str, list[Score]]]]
-    measures: dict[int, list[tuple[int, str, list[Score]]]]
+    intervals: Found
+    measures: Found
     verdicts: dict[int, list[VerdictChange]]
     slices: SliceChanges
 
@@ -100,6 +98,46 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
 
     Its cost grows with the new labels, whatever is there already.
     """
+    return next(iter(compute_folds(session, [detector])), None)
+
+
+def compute_folds(
+    session: Session, detectors: Iterable[Detector], *, most_labels: int | None = None
+) -> list[Fold]:
+    """Return what ``compute_fold`` does for those of *detectors* that have work.
+
+    Their intervals are computed together, which takes far less than one by one.
+    Detectors with more than *most_labels* new labels are left out.
+    """
+    every = (_tally(session, detector, most_labels) for detector in detectors)
+    found = [one for one in every if one is not None]
+    intervals, measures = Found(), Found()
+    for level in {one.detector.confidence_level for one in found}:
+        points = {
+            version_id: tally.points
+            for one in found
+            if one.detector.confidence_level == level
+            for version_id, tally in one.tallies.items()
+        }
+        intervals |= estimate_points(points, level)
+        measures |= measure_points(points, level)
+    return [_end_fold(session, one, intervals, measures) for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tallied:
+    """The new labels of a detector, counted."""
+
+    detector: Detector
+    batches: list[int]
+    labels: int
+    tallies: dict[int, Tally]
+    slices: SliceTally
+
+
+def _tally(
+    session: Session, detector: Detector, most_labels: int | None
+) -> _Tallied | None:
     batches = list(list_pending_batches(session, detector.id))
     if not batches:
         return None
@@ -122,28 +160,32 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
             tallies[row.version_id].fold(row)
             slices.fold(row)
             labels += 1
+            if labels == most_labels:
+                return None
     for tally in tallies.values():
         tally.finish()
-    level = detector.confidence_level
-    intervals = {
-        version_id: list(_estimate_points(tally.points, level))
-        for version_id, tally in tallies.items()
-    }
-    measures = {
-        version_id: list(_measure_points(tally.points, level))
-        for version_id, tally in tallies.items()
-    }
+    return _Tallied(detector, batches, labels, tallies, slices)
+
+
+def _end_fold(
+    session: Session, one: _Tallied, intervals: Found, measures: Found
+) -> Fold:
+    detector, tallies = one.detector, one.tallies
+    of_these, measured = (
+        {version_id: found[version_id] for version_id in tallies}
+        for found in (intervals, measures)
+    )
     return Fold(
         detector_id=detector.id,
         revision=detector.revision,
-        confidence_level=level,
-        batches=batches,
-        labels=labels,
+        confidence_level=detector.confidence_level,
+        batches=one.batches,
+        labels=one.labels,
         tallies=tallies,
-        intervals=intervals,
-        measures=measures,
-        verdicts=_follow_verdicts(session, detector, tallies, intervals),
-        slices=slices.finish(level),
+        intervals=of_these,
+        measures=measured,
+        verdicts=_follow_verdicts(session, detector, tallies, of_these),
+        slices=one.slices.finish(detector.confidence_level),
     )
 
 
@@ -151,7 +193,7 @@ def _follow_verdicts(
     session: Session,
     detector: Detector,
     tallies: dict[int, Tally],
-    intervals: dict[int, list[tuple[int, str, list[Score]]]],
+    intervals: Found,
 ) -> dict[int, list[VerdictChange]]:
     """Return how the verdict of each version changes on the way."""
     target = detector.target
@@ -177,37 +219,6 @@ def _follow_verdicts(
             looks, target, detector.confidence_level, last.get(version_id)
         )
     return found
-
-
-def _estimate_points(
-    points: Sequence[Point], level: float
-) -> Iterator[tuple[int, str, list[Score]]]:
-    """Yield the estimates of each method with the number of the point."""
-    for method in STORED_METHODS:
-        chosen = [i for i, point in enumerate(points) if method in point.methods]
-        if not chosen:
-            continue
-        correct = [points[i].correct for i in chosen]
-        labelled = [points[i].labelled for i in chosen]
-        rows = score(correct, labelled, method, level)
-        for number, scores in zip(chosen, rows, strict=True):
-            yield number, method, scores
-
-
-def _measure_points(
-    points: Sequence[Point], level: float
-) -> Iterator[tuple[int, str, list[Score]]]:
-    """Yield every other measure of each point, with the number of the point."""
-    if not points:
-        return
-    correct = [point.correct for point in points]
-    for measure in KEPT_MEASURES:
-        trials = [
-            count_trials(measure, point.correct, point.labelled, point.predicted)
-            for point in points
-        ]
-        rows = score_measure(measure, correct, trials, EXACT, level)
-        yield from ((number, measure, scores) for number, scores in enumerate(rows))
 
 
 def _load_tallies(session: Session, detector: Detector) -> dict[int, Tally]:
@@ -276,15 +287,16 @@ def store_fold(
 def _tell(
     session: Session, fold: Fold, version: Version, tally: Tally, *, at: datetime
 ) -> None:
-    detector = session.get_one(Detector, fold.detector_id)
+    told: list[tuple[str, dict[str, Any] | None]] = []
     if not version.queries and tally.queries:
-        tell(session, FIRST_SEEN, detector, at=at, version=version)
+        told.append((FIRST_SEEN, None))
     # An alarm may be what ends a verdict, so it is told first.
-    for alarm in tally.watch.alarms:
-        tell(session, DRIFT, detector, at=at, version=version, data=alarm.dump())
-    for change in fold.verdicts.get(version.id, ()):
-        data = change.dump()
-        tell(session, VERDICT, detector, at=at, version=version, data=data)
+    told += [(DRIFT, alarm.dump()) for alarm in tally.watch.alarms]
+    told += [(VERDICT, one.dump()) for one in fold.verdicts.get(version.id, ())]
+    if told:
+        detector = session.get_one(Detector, fold.detector_id)
+        for kind, data in told:
+            tell(session, kind, detector, at=at, version=version, data=data)
 
 
 def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
@@ -315,22 +327,12 @@ def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
     version.sequence += len(tally.points)
     intervals = [
         {"method": method, "formula": stats.get_method(method).formula, **row}
-        for method, row in _dump_scores(snapshot_ids, fold.intervals[version.id])
+        for method, row in dump_scores(snapshot_ids, fold.intervals[version.id])
     ]
     add_intervals(session, intervals)
     formula = stats.get_method(EXACT).formula
     measures = [
         {"measure": measure, "formula": formula, **row}
-        for measure, row in _dump_scores(snapshot_ids, fold.measures[version.id])
+        for measure, row in dump_scores(snapshot_ids, fold.measures[version.id])
     ]
     add_measures(session, measures)
-
-
-def _dump_scores(
-    snapshot_ids: Sequence[int], found: Sequence[tuple[int, str, list[Score]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the row of each score, after its method or measure."""
-    for number, name, scores in found:
-        for position, one in enumerate(scores):
-            place = {"snapshot_id": snapshot_ids[number], "position": position}
-            yield name, place | dict(one)

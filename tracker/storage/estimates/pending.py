@@ -98,7 +98,13 @@ def lies_among(
     It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
     batch holds a ninth of the table, and without this would go through all of it.
     """
-    return column.between(first_id(batches[0]), first_id(batches[-1] + 1) - 1)
+    ends = ends_of(batches)
+    return column.between(ends["first"], ends["last"])
+
+
+def ends_of(batches: Sequence[int]) -> dict[str, int]:
+    """Return the ``first`` and the ``last`` id that *batches*, in order, may hold."""
+    return {"first": first_id(batches[0]), "last": first_id(batches[-1] + 1) - 1}
 
 
 def list_pending_detectors(session: Session) -> Sequence[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -30,7 +31,7 @@ from tracker.storage.estimates.pending import (
     PendingBatch,
     batch_of,
     belongs_to,
-    lies_among,
+    ends_of,
 )
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.queries import Query
@@ -179,14 +180,22 @@ def iter_pending_labels(
     ``old_sampling`` (None if it is the first); and ``is_repeat`` and ``old_is_repeat``,
     whether they are counted nowhere.
     """
-    statement = (
+    values = {"detector": detector_id, "batch": batches[-1], **ends_of(batches)}
+    return stream(session, _select_pending(has_metadata=has_metadata).params(values))
+
+
+@cache
+def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
+    """Return it once: for few labels, to build it takes longer than to run it."""
+    detector_id: Any = bindparam("detector", type_=Query.detector_id.type)
+    return (
         _select_folded(detector_id, has_metadata=has_metadata)
         .join(PendingBatch, belongs_to(Label.id))
         .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= batches[-1], lies_among(Label.id, batches))
+        .where(PendingBatch.id <= bindparam("batch"))
+        .where(Label.id.between(bindparam("first"), bindparam("last")))
         .order_by(Label.id)
     )
-    return stream(session, statement)
 
 
 def iter_counted_labels(session: Session, detector_id: int) -> Generator[Any]:

@@ -1,0 +1,74 @@
+"""The estimates of all points on the way, of many detectors at once.
+
+Rows that are computed together give the bits that each gives alone, and cost a part.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tracker.services.estimates.intervals import STORED_METHODS, score
+from tracker.services.estimates.measures import (
+    KEPT_MEASURES,
+    count_trials,
+    score_measure,
+)
+from tracker.services.estimates.tallies import Point
+from tracker.shapes import Score
+from tracker.words import EXACT
+
+Found = dict[int, list[tuple[int, str, list[Score]]]]
+"""By version: the number of a point, a method or measure, and the scores of it."""
+
+_Placed = tuple[int, int, Point]
+
+
+def estimate_points(points: Mapping[int, Sequence[Point]], level: float) -> Found:
+    """Return the estimates by each stored method of the points of each version."""
+    found: Found = {version_id: [] for version_id in points}
+    for same in _alike(points):
+        for method in STORED_METHODS:
+            chosen = [place for place in same if method in place[2].methods]
+            if not chosen:
+                continue
+            correct = [point.correct for _, _, point in chosen]
+            labelled = [point.labelled for _, _, point in chosen]
+            rows = score(correct, labelled, method, level)
+            for (version_id, number, _), scores in zip(chosen, rows, strict=True):
+                found[version_id].append((number, method, scores))
+    return found
+
+
+def measure_points(points: Mapping[int, Sequence[Point]], level: float) -> Found:
+    """Return every other measure of the points of each version."""
+    found: Found = {version_id: [] for version_id in points}
+    for same in _alike(points):
+        correct = [point.correct for _, _, point in same]
+        for measure in KEPT_MEASURES:
+            trials = [
+                count_trials(measure, point.correct, point.labelled, point.predicted)
+                for _, _, point in same
+            ]
+            rows = score_measure(measure, correct, trials, EXACT, level)
+            for (version_id, number, _), scores in zip(same, rows, strict=True):
+                found[version_id].append((number, measure, scores))
+    return found
+
+
+def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
+    """Yield the points of all versions, those with as many classes together."""
+    groups = defaultdict[int, list[_Placed]](list)
+    for version_id, some in points.items():
+        for number, point in enumerate(some):
+            groups[len(point.correct)].append((version_id, number, point))
+    yield from groups.values()
+
+
+def dump_scores(
+    snapshot_ids: Sequence[int], found: Sequence[tuple[int, str, list[Score]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the row of each score, after its method or measure."""
+    for number, name, scores in found:
+        for position, one in enumerate(scores):
+            place = {"snapshot_id": snapshot_ids[number], "position": position}
+            yield name, place | dict(one)
