@@ -1,7 +1,8 @@
 """Badges by API, and what everybody sees of them."""
 
 import xml.etree.ElementTree as ET
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 import pytest
@@ -53,7 +54,10 @@ def test_everybody_who_knows_the_address_sees_the_badge(api, app, published):
     drawn = b64decode(frame.text.partition("base64,")[2].partition('"')[0]).decode()
     assert ET.fromstring(drawn).tag.endswith("svg")
     assert not [name for name in ("door", "default", "YES") if name in drawn]
-    assert "frame-ancestors *" in frame.headers["Content-Security-Policy"]
+    policy = frame.headers["Content-Security-Policy"]
+    assert "frame-ancestors *" in policy
+    style = frame.text.partition("<style>")[2].partition("</style>")[0]
+    assert f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" in policy
     for one in (answer, picture, frame):
         assert one.status_code == 200
         assert one.headers["Cache-Control"] == "public, max-age=60"

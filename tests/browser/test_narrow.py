@@ -73,6 +73,21 @@ def test_a_table_repeats_its_headings_where_it_is_narrow(
         assert [label.strip('"') for label in row if label != "none"] == labels
 
 
+def test_the_verdict_and_its_bar_are_on_the_first_screen(open_page: Open) -> None:
+    size = {"width": 390, "height": 844}
+    card = open_page("/detectors/det_1", viewport=size).page.locator(".estimate")
+    for place in ("#estimate-title", ".strip .verdict", ".reading-balanced .plot"):
+        box = card.locator(place).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= size["height"], place
+    # What explains them follows, but stands before the facts.
+    order = [
+        card.locator(place).bounding_box()["y"]
+        for place in (".readings", ".estimate-facts", ".stats")
+    ]
+    assert order == sorted(order)
+
+
 def test_a_key_can_be_revoked_where_it_is_narrow(open_page: Open, site: Site) -> None:
     page = open_page("/settings", viewport={"width": 390, "height": 844}).page
     page.get_by_label("Name").fill("press-in-hall-3-seen-from-above-left")

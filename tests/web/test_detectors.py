@@ -141,6 +141,42 @@ def test_the_axis_begins_lower_where_a_bar_does(visitor: Visitor, shelf: Shelf) 
     assert ticks == ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
 
 
+def test_a_detector_with_few_labels_does_not_stretch_the_axis_of_the_list(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    known = shelf.add_detector(name="known")
+    rows = [{"predicted": one, "label": one} for one in ("YES", "NO")]
+    shelf.add_queries(known, rows * 50)
+    page = visitor.get("/")
+    assert "touch its left edge" not in page.text
+    begun = shelf.add_detector(name="begun", target=0.9)
+    shelf.add_queries(begun, rows)
+    page = visitor.get("/")
+    ticks = [tick.text for tick in page.find("text", class_="plot-tick")]
+    assert ticks == ["50 %", "60 %", "70 %", "80 %", "90 %", "100 %"]
+    assert "The axis begins at 50 %; bars that touch its left edge go on" in page.text
+    # The bar that is cut off has its upper end alone.
+    assert len(page.find("svg", class_="plot-end")) == 3
+
+
+def test_without_queries_the_next_step_is_to_send_some(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    listed = visitor.get("/").find("a")
+    (link,) = [a for a in listed if a.text.startswith("Send the first")]
+    page = visitor.get(link.attributes["href"])
+    assert "No query has been logged yet, so there is nothing to label." in page.text
+    assert page.find("a", class_="btn btn-outline") == []
+    (legend,) = page.find("ul", class_="legend")
+    assert "no estimate yet: anything in it is possible" in legend.text
+    assert "target" in legend.text
+    assert "decides the verdict" not in legend.text
+    plan = visitor.get(f"/detectors/{detector_id}/plan").by_id("more")
+    assert "over 10 million" not in plan.text
+    assert plan.text.count("every class needs labels first") == 3
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [(0.6, "Target met"), (0.98, "Target missed"), (0.8, "Undecided")],
@@ -171,14 +207,11 @@ def test_the_verdict_follows_from_the_interval(
     more = labels_to_decide([23, 41], [28, 44], target, 0.95)
     assert more is not None
     step = f"About {roughly(sum(more))} more labels"
-    waiting = "0 queries wait for a label now"
+    waiting = "No query waits for a label now, so log more first."
     assert (step in page.text) == (waiting in page.text) == (said == "Undecided")
     buttons = [a.text for a in page.find("a", class_="btn btn-outline")]
-    assert buttons == {
-        # So many cannot be labelled while none waits.
-        "Undecided": ["Label"],
-        "Target missed": ["See the 8 mistakes"],
-    }.get(said, [])
+    # Nothing can be labelled while none waits.
+    assert buttons == (["See the 8 mistakes"] if said == "Target missed" else [])
     # The whisker is drawn where its numbers say, from 50 to 100 %.
     drawn = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
     for end in ends:
@@ -420,9 +453,9 @@ def test_verdicts_hold_up_together_or_say_that_they_do_not(
             ]
             shelf.add_queries(detector_id, rows)
     text = visitor.get("/").text
-    assert "2 hold up together: good met, bad missed." in text
+    assert "2 verdicts on this page hold up together: good met, bad missed." in text
     assert "At most 5 % of those that do are expected to be false" in text
-    assert "does not hold up among all" not in text
+    assert "does not hold up together" not in text
 
 
 def test_a_verdict_that_is_barely_there_holds_up_alone_only(
@@ -440,8 +473,8 @@ def test_a_verdict_that_is_barely_there_holds_up_alone_only(
     shelf.add_queries(detector_id, rows)
     text = visitor.get("/").text
     assert "Target met" in text
-    assert "it does not hold up among all of this page yet" in text
-    assert "No verdict on this page holds up among all of them yet." in text
+    assert "does not hold up together with the others on this page yet." in text
+    assert "No verdict on this page holds up together with the others yet." in text
 
 
 def test_the_page_says_when_the_queries_were_asked_that_count(

@@ -133,10 +133,13 @@ def test_while_fewer_wait_it_says_how_many_and_leads_to_those(
     assert "3 left in the random sample" in first.by_id("progress").text
     assert len(label_all(detector_id, first)) == 3
     # Nothing waits any more, which both pages say; more can still come.
-    strip, (button,) = strip_of(visitor.get(path))
+    strip, buttons = strip_of(visitor.get(path))
     assert strip.text.startswith("Undecided")
-    assert "0 queries wait for a label now." in strip.text
-    assert "Nothing left to label" in visitor.get(button.attributes["href"]).text
+    assert "No query waits for a label now, so log more first." in strip.text
+    assert buttons == []
+    label = visitor.get(f"{path}/label")
+    assert "Nothing left to label" in label.text
+    assert "No query waits for a label now" in label.by_id("progress").text
 
 
 def test_one_fewer_than_the_number_on_the_button_is_not_enough(
@@ -198,9 +201,12 @@ def test_what_waits_is_what_the_queue_holds(
     few = {"YES": (22, 22), "NO": (21, 21)}
     rows = [row | kind for row in rows_of(few, labelled=False, version="v1")]
     shelf.add_queries(detector_id, rows)
-    strip, (button,) = strip_of(visitor.get(f"/detectors/{detector_id}"))
-    first = visitor.get(button.attributes["href"])
+    strip, buttons = strip_of(visitor.get(f"/detectors/{detector_id}"))
+    first = visitor.get(f"/detectors/{detector_id}/label")
     shown = first.by_id("progress").text.split(" left in the random sample")[0]
     waiting = int(shown.split()[-1])
-    noun = "query waits" if waiting == 1 else "queries wait"
-    assert f"{waiting} {noun} for a label now." in strip.text
+    said = {0: "No query waits", 1: "1 query waits"}.get(
+        waiting, f"{waiting} queries wait"
+    )
+    assert f"{said} for a label now" in strip.text
+    assert len(buttons) == bool(waiting)

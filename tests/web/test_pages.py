@@ -46,6 +46,25 @@ def _a_query(visitor: Visitor, detector_id: str) -> str:
     return found[1]
 
 
+@pytest.mark.parametrize(
+    ("path", "area"),
+    [
+        ("/", "Detectors"),
+        ("/detectors/new", "Detectors"),
+        ("/settings/audit", "Settings"),
+        ("/webhooks", "Settings"),
+        ("/account/mail", "web"),
+        ("/api/v1/docs", "API"),
+    ],
+)
+def test_the_navigation_says_where_one_is(
+    visitor: Visitor, path: str, area: str
+) -> None:
+    links = visitor.get(path).find("a", **{"aria-current": "true"})
+    current = [link.text for link in links]
+    assert current == [area]
+
+
 def test_every_page_declares_who_may_see_it(app: Flask) -> None:
     roles = {
         rule.endpoint: required_role(app, rule.endpoint)

@@ -127,8 +127,12 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
     domain = view.percent_domain(every, target=target)
     x_title = [_X_TITLE[view.x]]
     if view.is_cut(every, domain[0]):
-        begins = f"The axis begins at {words.chosen(domain[0])}"
-        x_title.append(f"{begins}; at first the band reached further down.")
+        note = [
+            f"The axis begins at {words.chosen(domain[0])};",
+            "at first the band reached further down.",
+        ]
+        # In one line it is wider than a narrow panel, and would push it aside.
+        x_title += [" ".join(note)] if sheet.layout == "wide" else note
     return Panel(
         number=0,
         points=drawn,

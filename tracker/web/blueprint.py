@@ -1,5 +1,7 @@
 """The one blueprint that every page belongs to, and the functions of its templates."""
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -144,3 +146,9 @@ def answer_live(
     if seen:
         page.headers["HX-Trigger"] = "tracker:refresh"
     return page
+
+
+def allow_style(style: str) -> str:
+    """Return the policy by which a page may carry *style*, and no other."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"style-src 'sha256-{digest}'"

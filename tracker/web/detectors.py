@@ -50,6 +50,8 @@ from tracker.web.labelling.rechecks import Reread, read_errors
 
 # So many stand on a page, in the order in which they need somebody.
 _PAGE = 30
+# With fewer labels a bar is so long that the axis for it would squeeze all others.
+_SETTLED = 20
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
 # Of more that wait nobody needs the number, and pages ask again every few seconds.
@@ -221,8 +223,9 @@ def find_detectors() -> ResponseReturnValue:
 
 def _build_common_axis(rows: Sequence[Row]) -> Axis:
     targets = [row.detector.target for row in rows if row.detector.target]
-    known = [row.reading for row in rows if row.reading.estimate]
-    return build_axis(known, min(targets, default=None))
+    known = [row for row in rows if row.reading.estimate]
+    settled = [row for row in known if row.estimate.labels >= _SETTLED] or known
+    return build_axis([row.reading for row in settled], min(targets, default=None))
 
 
 def build_row(session: Session, detector: Detector) -> Row:

@@ -38,6 +38,11 @@ class Axis:
         """Return where *share* lies, as an SVG length along the axis."""
         return f"{self._percent(share):.2f}%"
 
+    def cuts(self, reading: "Reading") -> bool:
+        """Return whether the bar of *reading*, or its whisker, goes on below."""
+        ends = [one.low for one in (reading.score, reading.deciding) if one]
+        return bool(reading.estimate) and min(ends) < self.low - 1e-9
+
     def span(self, low: float, high: float) -> str:
         """Return the distance from *low* to *high* as an SVG length."""
         return f"{self._percent(high) - self._percent(low):.2f}%"

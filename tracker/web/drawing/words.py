@@ -86,15 +86,17 @@ def ago(instant: datetime, present: datetime) -> str:
 
 
 def span(first: datetime, last: datetime) -> str:
-    """Return "from 1 October to 21 November 2026", or "on 1 October 2026"."""
+    """Return "from 1 October to 21 November 2026", or with one month or year alone."""
     begin, end = first.astimezone(UTC), last.astimezone(UTC)
     ended = f"{end.day} {end:%B %Y}"
     if begin.date() == end.date():
         return f"on {ended}"
-    begun = f"{begin.day} {begin:%B}"
-    return (
-        f"from {begun}{f' {begin.year}' if begin.year != end.year else ''} to {ended}"
-    )
+    begun = f"{begin.day}"
+    if (begin.year, begin.month) != (end.year, end.month):
+        begun += f" {begin:%B}"
+    if begin.year != end.year:
+        begun += f" {begin.year}"
+    return f"from {begun} to {ended}"
 
 
 def covers(value: float) -> str:

@@ -30,7 +30,7 @@ from tracker.services.telling.badges import (
     get_shown_detector,
 )
 from tracker.storage.telling.badges import list_badges
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import allow_style, pages
 from tracker.words import DECIDING_METHOD
 
 # Dark enough for white letters.
@@ -44,7 +44,12 @@ _FILLS = {
 # Of a digit in the font of badges; others are stretched to it.
 _LETTER = 7
 _MOST_SHOWN = 1_000
-_FRAMED = "default-src 'none'; img-src data:; frame-ancestors *"
+_STYLE = (
+    "body { margin: 1rem; color: #262626; background: #fff; "
+    "font: 1rem/1.5 system-ui, sans-serif; } "
+    "img { display: block; width: 100%; max-width: 60rem; }"
+)
+_FRAMED = f"default-src 'none'; img-src data:; {allow_style(_STYLE)}; frame-ancestors *"
 
 
 @pages.get("/detectors/<detector_id>/badges")
@@ -124,7 +129,9 @@ def show_embed(token: str) -> ResponseReturnValue:
         level = detector.confidence_level
     picture = _draw(json.dumps(spec))
     answer = make_response(
-        render_template("badges/embed.html", face=face, level=level, picture=picture)
+        render_template(
+            "badges/embed.html", face=face, level=level, picture=picture, style=_STYLE
+        )
     )
     answer.headers["Content-Security-Policy"] = _FRAMED
     return _cached(answer)
