@@ -114,13 +114,14 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
     # It takes a second or two and needs the database no longer.
     with place_for_sums():
         figures = sum_balanced(estimate)
+    summed = {one.method for one in figures}
     return render_template(
         "methods/coverage.html",
         detector=detector,
         version=asked,
         estimate=estimate,
         figures=figures,
-        left_out=len(stats.METHODS),
+        left_out=[name for name in stats.METHODS if name not in summed],
     )
 
 
