@@ -132,10 +132,16 @@ class Comparison:
         return round(draws * (self._ratio(draws) ** 2 - 1.0))
 
     def _ratio(self, draws: int) -> float:
-        """Return how many times as wide an interval of random labels is."""
-        chosen = _half_width(self.chosen, draws)
+        """Return how many times as wide an interval of random labels is.
+
+        They are compared where a simulated round ends: within one the intervals of
+        choice narrow at a pace that no line between two ends follows.
+        """
+        ends = list(zip(self.chosen, self.even, strict=False))
+        later = (both for both in ends if both[0].labels >= draws)
+        chosen, even = (one.half_width for one in next(later, ends[-1]))
         # Once nearly all is labelled, there is nothing to choose.
-        return _half_width(self.even, draws) / chosen if chosen > _NOTHING else 1.0
+        return even / chosen if chosen > _NOTHING else 1.0
 
 
 def compare_with_random(audit: Audit, record: Record) -> Comparison:
