@@ -92,7 +92,7 @@ def test_who_has_much_to_do_is_left_for_later(database: Database) -> None:
     make_detectors(database)
     with database.read() as session:
         detectors = list_detectors(session)
-        small = compute_folds(session, detectors, most_labels=8)
+        small = compute_folds(session, detectors, below=8)
     assert sorted(fold.labels for fold in small) == [1, 7]
 
 

@@ -102,14 +102,14 @@ def compute_fold(session: Session, detector: Detector) -> Fold | None:
 
 
 def compute_folds(
-    session: Session, detectors: Iterable[Detector], *, most_labels: int | None = None
+    session: Session, detectors: Iterable[Detector], *, below: int | None = None
 ) -> list[Fold]:
     """Return what ``compute_fold`` does for those of *detectors* that have work.
 
     Their intervals are computed together, which takes far less than one by one.
-    Detectors with more than *most_labels* new labels are left out.
+    With *below*, detectors with so many new queries or labels, or more, are left out.
     """
-    every = (_tally(session, detector, most_labels) for detector in detectors)
+    every = (_tally(session, detector, below) for detector in detectors)
     found = [one for one in every if one is not None]
     intervals, measures = Found(), Found()
     for level in {one.detector.confidence_level for one in found}:
@@ -135,14 +135,14 @@ class _Tallied:
     slices: SliceTally
 
 
-def _tally(
-    session: Session, detector: Detector, most_labels: int | None
-) -> _Tallied | None:
+def _tally(session: Session, detector: Detector, below: int | None) -> _Tallied | None:
     batches = list(list_pending_batches(session, detector.id))
     if not batches:
         return None
     tallies = _load_tallies(session, detector)
     queries = count_pending_queries(session, detector.id, batches)
+    if below is not None and sum(queries.values()) >= below:
+        return None
     for version_id, number in queries.items():
         tallies[version_id].queries += number
     slices = SliceTally(session, list_counted(detector))
@@ -160,7 +160,7 @@ def _tally(
             tallies[row.version_id].fold(row)
             slices.fold(row)
             labels += 1
-            if labels == most_labels:
+            if labels == below:
                 return None
     for tally in tallies.values():
         tally.finish()
