@@ -147,7 +147,7 @@ def wait_for_job(database: Database) -> None:
         with database.read() as session:
             detector = find_detector_by_name(session, DETECTOR)
             assert detector is not None
-            return not list(list_pending_batches(session, detector.id))
+            return not list_pending_batches(session, [detector.id])
 
     wait_for(is_done)
 

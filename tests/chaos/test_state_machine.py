@@ -23,7 +23,8 @@ from tracker.app import create_app
 from tracker.errors import ConflictError
 from tracker.jobs.recompute import Recomputer
 from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.operations.recompute import Fold, compute_fold, store_fold
+from tracker.services.operations.fold_writes import store_folds
+from tracker.services.operations.recompute import Fold, compute_fold
 from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database
@@ -152,8 +153,12 @@ class Side:
     def _store(self, fold: Fold) -> bool:
         try:
             with self.database.write() as session:
-                store_fold(
-                    session, fold, worker="paused", computed_at=self._clock(), seconds=1
+                store_folds(
+                    session,
+                    [fold],
+                    worker="paused",
+                    computed_at=self._clock(),
+                    seconds=1,
                 )
         except ConflictError:
             return False

@@ -2,16 +2,23 @@
 
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from tests.conftest import START, Clock, by
 from tracker.jobs.recompute import Recomputer, recompute_detector, recompute_small
 from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import compute_fold, compute_folds
 from tracker.services.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import iter_intervals
+from tracker.storage.operations.leases import find_failure
 from tracker.words import MEASURES
 
 CLASSES = (["YES", "NO"], ["a", "b", "c"], [f"c{number}" for number in range(10)])
@@ -92,8 +99,47 @@ def test_who_has_much_to_do_is_left_for_later(database: Database) -> None:
     make_detectors(database)
     with database.read() as session:
         detectors = list_detectors(session)
-        small = compute_folds(session, detectors, below=8)
+        small = compute_folds(session, detectors, below=15)
     assert sorted(fold.labels for fold in small) == [1, 7]
+
+
+def test_where_another_worker_was_faster_with_one_none_is_written(
+    database: Database, clock: Clock
+) -> None:
+    make_detectors(database)
+    with database.read() as session:
+        late = compute_folds(session, list_detectors(session))
+    recompute_detector(database, 3, worker="fast", clock=clock)
+    before = stored(database)
+    with pytest.raises(StaleFoldError), database.write() as session:
+        store_folds(session, late, worker="w", computed_at=START, seconds=0.1)
+    assert stored(database) == before
+    done = Recomputer(database, "w", clock).run()
+    assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
+
+
+def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
+    database: Database, clock: Clock
+) -> None:
+    make_detectors(database)
+    workers = [Recomputer(database, f"w{number}", clock) for number in range(3)]
+    folded: list[int] = []
+
+    def work(worker: Recomputer) -> None:
+        while True:
+            # What another has taken up as well: both write the same detectors.
+            folded.extend(one.labels for one in worker.run(is_forced=True))
+            with database.read() as session:
+                if not list_pending_detectors(session):
+                    return
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(work, workers))
+    assert sum(folded) == 1 + 7 + 13 + 19 + 25 + 31
+    with database.read() as session:
+        for detector in list_detectors(session):
+            assert compare_with_recount(session, detector) == []
+            assert find_failure(session, detector.id) is None
 
 
 def test_one_that_fails_holds_up_none_beside_it(

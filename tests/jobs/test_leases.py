@@ -15,7 +15,8 @@ from tests.jobs.test_recompute import make_detectors, sequences
 from tracker.cli.setup import is_alive
 from tracker.jobs.recompute import Recomputer, recompute_detector
 from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.services.operations.fold_writes import store_folds
+from tracker.services.operations.recompute import compute_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.operations.job_runs import (
@@ -105,7 +106,7 @@ def test_another_takes_over_from_one_that_died_and_a_late_write_is_refused(
     assert [done.labels for done in other.run()] == [5]
 
     with pytest.raises(StaleFoldError), database.write() as session:
-        store_fold(session, late, worker="paused", computed_at=clock(), seconds=60.0)
+        store_folds(session, [late], worker="paused", computed_at=clock(), seconds=60.0)
     assert sequences(database) == {"d0": [1, 2, 3, 4, 5]}
 
 

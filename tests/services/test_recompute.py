@@ -16,7 +16,8 @@ from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
-from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.services.operations.fold_writes import store_folds
+from tracker.services.operations.recompute import compute_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.counts import Cell, store_counts
@@ -257,10 +258,10 @@ def test_a_worker_that_was_too_slow_writes_nothing(bench: Bench) -> None:
     assert slow is not None
     assert fast is not None
     with bench.database.write() as session:
-        store_fold(session, fast, worker="fast", computed_at=START, seconds=0.1)
+        store_folds(session, [fast], worker="fast", computed_at=START, seconds=0.1)
 
     with pytest.raises(StaleFoldError), bench.database.write() as session:
-        store_fold(session, slow, worker="slow", computed_at=START, seconds=9.0)
+        store_folds(session, [slow], worker="slow", computed_at=START, seconds=9.0)
 
     with bench.database.read() as session:
         assert session.query(Snapshot).count() == 1
@@ -296,7 +297,7 @@ def test_a_count_that_was_tampered_with_is_found_by_the_recount(
     recompute()
     with published.database.write() as session:
         version = list_versions(session, published.detector.id)[0]
-        store_counts(session, version.id, {Cell("YES", "YES", False): 24})
+        store_counts(session, {version.id: {Cell("YES", "YES", False): 24}})
 
     with published.database.read() as session:
         [wrong] = compare_with_recount(session, published.attached(session))

@@ -27,7 +27,8 @@ from tracker.services.estimates.slice_recounts import (
 )
 from tracker.services.estimates.slices import Slices, get_slices, list_cuts
 from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.recompute import compute_fold, store_fold
+from tracker.services.operations.fold_writes import store_folds
+from tracker.services.operations.recompute import compute_fold
 from tracker.storage.estimates.slices import Slice
 from tracker.storage.queries import Query
 from tracker.storage.telling.events import list_detector_events
@@ -177,7 +178,7 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
         fold = compute_fold(session, bench.attached(session))
     assert fold is not None
     with bench.database.write() as session:
-        store_fold(session, fold, worker="w", computed_at=START, seconds=0.0)
+        store_folds(session, [fold], worker="w", computed_at=START, seconds=0.0)
 
     with pytest.raises(StaleFoldError), bench.database.write() as session:
         store_slices(session, found, at=START)

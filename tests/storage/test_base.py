@@ -19,7 +19,7 @@ from tracker.storage.detectors import Detector, add_versions
 from tracker.storage.estimates.counts import Count
 from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
 from tracker.storage.labelling.labels import Label
-from tracker.storage.operations.job_runs import JobRun, add_job_run
+from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.storage.queries import Query
 
 STORABLE = st.text(
@@ -235,7 +235,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
             "sequence": 1,
             "kind": "run",
             "computed_at": START,
-            "job_run_id": add_job_run(session, run),
+            "job_run_id": add_job_runs(session, [run])[0],
             "confidence_level": 0.95,
             "labels": 1,
             "unclear": 0,

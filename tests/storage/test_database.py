@@ -17,7 +17,7 @@ from tracker.errors import UnavailableError
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, Version, add_versions
-from tracker.storage.estimates.pending import PendingBatch, add_batch, advance_revision
+from tracker.storage.estimates.pending import PendingBatch, add_batch, advance_revisions
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_of_eight_that_claim_a_revision_one_gets_it(
 ) -> None:
     def claim(_: int) -> bool:
         with database.write() as session:
-            return advance_revision(session, detector_id, seen=0)
+            return advance_revisions(session, {detector_id: 0})
 
     assert sorted(at_once(claim)) == [False] * 7 + [True]
     with database.read() as session:

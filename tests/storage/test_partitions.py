@@ -20,6 +20,7 @@ from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.counts import (
     count_pending_labels,
     count_pending_queries,
+    count_pending_rows,
     count_window,
 )
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -184,8 +185,11 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
     "what somebody has reserved": reserved,
 }
 BY_BATCH: dict[str, Ask] = {
-    "the job": lambda s, d, b: list(iter_pending_labels(s, d, [b])),
-    "the queries that the job counts": lambda s, d, b: count_pending_queries(s, d, [b]),
+    "the job": lambda s, d, b: list(iter_pending_labels(s, {d: [b]})),
+    "the queries that the job counts": lambda s, d, b: count_pending_queries(
+        s, {d: [b]}
+    ),
+    "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
     "what the job has yet to count": lambda s, d, _: count_pending_labels(s, d),
 }
 READS_MUCH: dict[str, Ask] = {

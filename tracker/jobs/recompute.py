@@ -14,17 +14,13 @@ from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.slice_recounts import compute_slices, store_slices
 from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.recompute import (
-    Fold,
-    compute_fold,
-    compute_folds,
-    store_fold,
-)
+from tracker.services.operations.fold_writes import store_folds
+from tracker.services.operations.recompute import Fold, compute_fold, compute_folds
 from tracker.services.telling.events import FAILING, tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector, load_detectors
 from tracker.storage.estimates.slices import list_uncounted
-from tracker.storage.operations.job_runs import JobRun, add_job_run, beat
+from tracker.storage.operations.job_runs import JobRun, add_job_runs, beat
 from tracker.storage.operations.leases import (
     LEASE_SECONDS,
     count_failures,
@@ -38,7 +34,9 @@ log = structlog.get_logger("tracker.job")
 Clock = Callable[[], datetime]
 _TRIES = 5
 # Detectors with fewer new queries and labels are folded together.
-_FEW = 200
+_FEW = 400
+# So many are written in one transaction, for which labels wait on SQLite.
+_WRITTEN_AT_ONCE = 16
 _FIRST_REST_SECONDS = 10.0
 _LONGEST_REST_SECONDS = 3600.0
 
@@ -74,7 +72,8 @@ def recompute_detector(
             return None
         with suppress(StaleFoldError):
             seconds = time.perf_counter() - begun
-            return _store(database, fold, worker=worker, clock=clock, seconds=seconds)
+            done = _store(database, [fold], worker=worker, clock=clock, seconds=seconds)
+            return done[0]
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
 
@@ -88,41 +87,50 @@ def recompute_small(
 ) -> list[Recomputed]:
     """Fold in what waits for those of the detectors that have little to do.
 
-    Their intervals are computed together, which takes less than half as long.
+    Together they take a third of what each takes alone.
     """
     begun = time.perf_counter()
     with database.read() as session:
         found = load_detectors(session, detector_ids)
         ready = [one for one in found if not list_uncounted(one)]
         folds = compute_folds(session, ready, below=_FEW)
-    done = []
-    for fold in folds:
+    done: list[Recomputed] = []
+    seconds = (time.perf_counter() - begun) / max(len(folds), 1)
+    for start in range(0, len(folds), _WRITTEN_AT_ONCE):
+        some = folds[start : start + _WRITTEN_AT_ONCE]
         with suppress(StaleFoldError):
-            seconds = (time.perf_counter() - begun) / len(folds)
-            done.append(
-                _store(database, fold, worker=worker, clock=clock, seconds=seconds)
-            )
+            done += _store(database, some, worker=worker, clock=clock, seconds=seconds)
     return done
 
 
 def _store(
-    database: Database, fold: Fold, *, worker: str, clock: Clock, seconds: float
-) -> Recomputed:
-    """Write a fold; raises StaleFoldError if another worker was faster."""
+    database: Database,
+    folds: Sequence[Fold],
+    *,
+    worker: str,
+    clock: Clock,
+    seconds: float,
+) -> list[Recomputed]:
+    """Write folds that took so many *seconds* each.
+
+    Raises StaleFoldError, with nothing written, if another worker was faster.
+    """
     begun = time.perf_counter()
     with database.write() as session:
-        store_fold(session, fold, worker=worker, computed_at=clock(), seconds=seconds)
-    log.info(
-        "recomputed",
-        detector=f"det_{fold.detector_id}",
-        batches=len(fold.batches),
-        labels=fold.labels,
-        snapshots=fold.snapshots,
-        seconds=round(seconds + time.perf_counter() - begun, 4),
-    )
-    if fold.has_corrections:
-        _replay_drift(database, fold.detector_id)
-    return Recomputed(fold.detector_id, fold.labels, fold.snapshots)
+        store_folds(session, folds, worker=worker, computed_at=clock(), seconds=seconds)
+    took = seconds + (time.perf_counter() - begun) / len(folds)
+    for fold in folds:
+        log.info(
+            "recomputed",
+            detector=f"det_{fold.detector_id}",
+            batches=len(fold.batches),
+            labels=fold.labels,
+            snapshots=fold.snapshots,
+            seconds=round(took, 4),
+        )
+        if fold.has_corrections:
+            _replay_drift(database, fold.detector_id)
+    return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
 def _count_slices(database: Database, detector_id: int, clock: Clock) -> None:
@@ -274,7 +282,7 @@ class Recomputer:
                 snapshots=0,
                 error=reason,
             )
-            add_job_run(session, run)
+            add_job_runs(session, [run])
             detector = find_detector(session, detector_id)
             if detector is not None and not failures:
                 tell(session, FAILING, detector, at=at, data={"error": reason})

@@ -163,8 +163,9 @@ def _compile_true(*_arguments: Any, **_options: Any) -> str:
 def for_partitions(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return *condition* for PostgreSQL, where it says in which partition to look.
 
-    It must follow from the others.  SQLite would take it for the most telling one,
-    and begin with all queries of a detector instead of the few new ones.
+    Or between which ids.  It must follow from the others.  SQLite would take it for
+    the most telling one, and begin with all queries of a detector instead of the few
+    new ones.
     """
     return _ForPartitions(condition)
 

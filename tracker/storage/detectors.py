@@ -183,12 +183,20 @@ def _are_archived(among: Collection[int] | None) -> list[ColumnElement[bool]]:
     return found
 
 
-def list_versions(session: Session, detector_id: int) -> Sequence[Version]:
-    """Return the versions of a detector in the order in which they arrived."""
+def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
+    """Return the versions of detectors in the order in which they arrived."""
     statement = (
-        select(Version).where(Version.detector_id == detector_id).order_by(Version.id)
+        select(Version)
+        .where(Version.detector_id.in_(detector_ids))
+        .order_by(Version.id)
     )
     return session.scalars(statement).all()
+
+
+def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
+    """Return the versions with these ids, by id."""
+    found = session.scalars(select(Version).where(Version.id.in_(ids)))
+    return {version.id: version for version in found}
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:

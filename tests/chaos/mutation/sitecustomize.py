@@ -71,19 +71,19 @@ def store_a_known_key_again():
 def let_workers_write_at_will():
     """No leases: a worker that folded writes, even if another one has written since."""
     from tracker.jobs import recompute as job
-    from tracker.services.operations import recompute
+    from tracker.services.operations import fold_writes, recompute
 
     take = job.take_leases
     job.take_leases = lambda *given, **more: take(*given, **more | {"is_forced": True})
 
-    recompute.advance_revision = lambda session, detector_id, seen: True
-    delete = recompute.delete_batches
+    fold_writes.advance_revisions = lambda session, seen: True
+    delete = fold_writes.delete_batches
 
     def delete_batches(session, batches):
         delete(session, batches)
         return len(batches)
 
-    recompute.delete_batches = delete_batches
+    fold_writes.delete_batches = delete_batches
     compute = recompute.compute_folds
 
     def compute_folds(session, detectors, **more):
@@ -119,10 +119,13 @@ def fold_by_a_watermark():
     newest = {}
     original = recompute.list_pending_batches
 
-    def list_pending_batches(session, detector_id):
-        behind = newest.get(detector_id, 0)
-        found = [n for n in original(session, detector_id) if n > behind]
-        newest[detector_id] = max(found, default=behind)
+    def list_pending_batches(session, detector_ids):
+        found = {}
+        for detector_id, batches in original(session, detector_ids).items():
+            behind = newest.get(detector_id, 0)
+            if later := [n for n in batches if n > behind]:
+                found[detector_id] = later
+                newest[detector_id] = max(later)
         return found
 
     recompute.list_pending_batches = list_pending_batches

@@ -12,7 +12,7 @@ from tracker.services.estimates.slice_counts import SliceChanges, SliceTally
 from tracker.services.estimates.tallies import StaleFoldError, in_order_of_replacement
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.counts import iter_counted_metadata
-from tracker.storage.estimates.pending import advance_revision
+from tracker.storage.estimates.pending import advance_revisions
 from tracker.storage.estimates.slices import (
     delete_slices,
     list_counted,
@@ -69,7 +69,7 @@ def store_slices(session: Session, recount: SliceRecount, *, at: datetime) -> No
 
     Raises StaleFoldError if labels were folded in meanwhile: count once more.
     """
-    if not advance_revision(session, recount.detector_id, seen=recount.revision):
+    if not advance_revisions(session, {recount.detector_id: recount.revision}):
         raise StaleFoldError("labels were folded in meanwhile")
     detector = session.get_one(Detector, recount.detector_id)
     names = recount.changes.names

@@ -1,70 +1,50 @@
 """Folding new labels into the running counts, and the snapshots on the way.
 
 It goes in two steps, so that nothing is locked while intervals are computed:
-``compute_folds`` reads one snapshot of the database and computes, ``store_fold``
-claims a detector's next revision and writes everything in one transaction, or
-nothing if another worker was faster.
+``compute_folds`` reads one snapshot of the database and computes, ``store_folds``
+claims the next revision of each detector and writes everything in one transaction,
+or nothing if another worker was faster.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker import stats
 from tracker.services.estimates.drift import Watch
 from tracker.services.estimates.slice_counts import (
     SliceChanges,
     SliceTally,
 )
 from tracker.services.estimates.tallies import (
-    StaleFoldError,
     Tally,
     in_order_of_replacement,
 )
 from tracker.services.operations.fold_scores import (
     Found,
-    dump_scores,
     estimate_points,
     measure_points,
 )
 from tracker.services.telling.events import (
-    DRIFT,
-    FIRST_SEEN,
-    VERDICT,
     Look,
     VerdictChange,
     find_last_verdicts,
     follow_verdict,
-    tell,
 )
-from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.counts import (
     count_pending_queries,
+    count_pending_rows,
     iter_pending_metadata,
     load_counts,
-    store_counts,
 )
-from tracker.storage.estimates.drift import load_watches, store_watch
-from tracker.storage.estimates.pending import (
-    advance_revision,
-    delete_batches,
-    first_id,
-    list_pending_batches,
-)
+from tracker.storage.estimates.drift import load_watches
+from tracker.storage.estimates.pending import first_id, list_pending_batches
 from tracker.storage.estimates.slices import list_counted
-from tracker.storage.estimates.snapshots import (
-    add_intervals,
-    add_measures,
-    add_snapshots,
-)
 from tracker.storage.labelling.labels import iter_pending_labels
-from tracker.storage.operations.job_runs import JobRun, add_job_run
-from tracker.storage.operations.leases import end_lease
-from tracker.words import DECIDING_METHOD, EXACT
+from tracker.words import DECIDING_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +54,7 @@ class Fold:
     detector_id: int
     revision: int
     confidence_level: float
-    batches: list[int]
+    batches: Sequence[int]
     labels: int
     tallies: dict[int, Tally]
     intervals: Found
@@ -106,11 +86,10 @@ def compute_folds(
 ) -> list[Fold]:
     """Return what ``compute_fold`` does for those of *detectors* that have work.
 
-    Their intervals are computed together, which takes far less than one by one.
-    With *below*, detectors with so many new queries or labels, or more, are left out.
+    Read and computed together they take far less than one by one.  With *below*,
+    detectors with so many new queries and labels, or more, are left out.
     """
-    every = (_tally(session, detector, below) for detector in detectors)
-    found = [one for one in every if one is not None]
+    found = _tally(session, detectors, below)
     intervals, measures = Found(), Found()
     for level in {one.detector.confidence_level for one in found}:
         points = {
@@ -121,89 +100,117 @@ def compute_folds(
         }
         intervals |= estimate_points(points, level)
         measures |= measure_points(points, level)
-    return [_end_fold(session, one, intervals, measures) for one in found]
+    verdicts = _follow_verdicts(session, found, intervals)
+    return [one.end(intervals, measures, verdicts) for one in found]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Tallied:
     """The new labels of a detector, counted."""
 
     detector: Detector
-    batches: list[int]
-    labels: int
-    tallies: dict[int, Tally]
+    batches: Sequence[int]
     slices: SliceTally
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    labels: int = 0
+
+    def fold(self, row: Any) -> None:
+        """Count a label."""
+        self.tallies[row.version_id].fold(row)
+        self.slices.fold(row)
+        self.labels += 1
+
+    def end(
+        self,
+        intervals: Found,
+        measures: Found,
+        verdicts: Mapping[int, list[VerdictChange]],
+    ) -> Fold:
+        """Return it with what belongs to it of all that was computed."""
+        return Fold(
+            detector_id=self.detector.id,
+            revision=self.detector.revision,
+            confidence_level=self.detector.confidence_level,
+            batches=self.batches,
+            labels=self.labels,
+            tallies=self.tallies,
+            intervals={one: intervals[one] for one in self.tallies},
+            measures={one: measures[one] for one in self.tallies},
+            verdicts={one: verdicts[one] for one in self.tallies if one in verdicts},
+            slices=self.slices.finish(self.detector.confidence_level),
+        )
 
 
-def _tally(session: Session, detector: Detector, below: int | None) -> _Tallied | None:
-    batches = list(list_pending_batches(session, detector.id))
+def _tally(
+    session: Session, detectors: Iterable[Detector], below: int | None
+) -> list[_Tallied]:
+    by_id = {detector.id: detector for detector in detectors}
+    batches = list_pending_batches(session, by_id)
+    if below is not None and batches:
+        rows = count_pending_rows(session, batches)
+        batches = {one: batches[one] for one in batches if rows[one] < below}
     if not batches:
-        return None
-    tallies = _load_tallies(session, detector)
-    queries = count_pending_queries(session, detector.id, batches)
-    if below is not None and sum(queries.values()) >= below:
-        return None
-    for version_id, number in queries.items():
-        tallies[version_id].queries += number
-    slices = SliceTally(session, list_counted(detector))
-    if slices.names:
-        with closing(iter_pending_metadata(session, detector.id, batches)) as found:
-            for version_id, metadata in found:
-                slices.add_query(version_id, metadata)
-    labels = 0
-    starts = {first_id(batch) for batch in batches}
-    pending = iter_pending_labels(
-        session, detector.id, batches, has_metadata=bool(slices.names)
-    )
-    with closing(pending) as rows:
-        for row in in_order_of_replacement(rows, starts):
-            tallies[row.version_id].fold(row)
-            slices.fold(row)
-            labels += 1
-            if labels == below:
-                return None
-    for tally in tallies.values():
-        tally.finish()
-    return _Tallied(detector, batches, labels, tallies, slices)
+        return []
+    found = {
+        one: _Tallied(by_id[one], some, SliceTally(session, list_counted(by_id[one])))
+        for one, some in batches.items()
+    }
+    of_version = _load_tallies(session, found)
+    for version_id, number in count_pending_queries(session, batches).items():
+        of_version[version_id].tallies[version_id].queries += number
+    has_metadata = False
+    for detector_id, one in found.items():
+        if one.slices.names:
+            has_metadata = True
+            its = {detector_id: one.batches}
+            with closing(iter_pending_metadata(session, its)) as queries:
+                for version_id, metadata in queries:
+                    one.slices.add_query(version_id, metadata)
+    starts = {first_id(batch) for some in batches.values() for batch in some}
+    pending = iter_pending_labels(session, batches, has_metadata=has_metadata)
+    with closing(pending) as labels:
+        for row in in_order_of_replacement(labels, starts):
+            of_version[row.version_id].fold(row)
+    for one in found.values():
+        for tally in one.tallies.values():
+            tally.finish()
+    return list(found.values())
 
 
-def _end_fold(
-    session: Session, one: _Tallied, intervals: Found, measures: Found
-) -> Fold:
-    detector, tallies = one.detector, one.tallies
-    of_these, measured = (
-        {version_id: found[version_id] for version_id in tallies}
-        for found in (intervals, measures)
-    )
-    return Fold(
-        detector_id=detector.id,
-        revision=detector.revision,
-        confidence_level=detector.confidence_level,
-        batches=one.batches,
-        labels=one.labels,
-        tallies=tallies,
-        intervals=of_these,
-        measures=measured,
-        verdicts=_follow_verdicts(session, detector, tallies, of_these),
-        slices=one.slices.finish(detector.confidence_level),
-    )
+def _load_tallies(
+    session: Session, found: Mapping[int, _Tallied]
+) -> dict[int, _Tallied]:
+    """Give each its counts so far, and return which one each version belongs to."""
+    versions = list_versions(session, *found)
+    ids = [version.id for version in versions]
+    counts = load_counts(session, ids)
+    watches = load_watches(session, ids)
+    for version in versions:
+        one = found[version.detector_id]
+        one.tallies[version.id] = Tally(
+            counts[version.id],
+            version.next_checkpoint,
+            version.next_joint,
+            {name: i for i, name in enumerate(one.detector.classes)},
+            Watch.of(one.detector, watches.get(version.id)),
+        )
+    return {version.id: found[version.detector_id] for version in versions}
 
 
 def _follow_verdicts(
-    session: Session,
-    detector: Detector,
-    tallies: dict[int, Tally],
-    intervals: Found,
+    session: Session, found: Sequence[_Tallied], intervals: Found
 ) -> dict[int, list[VerdictChange]]:
-    """Return how the verdict of each version changes on the way."""
-    target = detector.target
-    seen = [version_id for version_id, tally in tallies.items() if tally.points]
-    if target is None or not seen:
-        return {}
-    last = find_last_verdicts(session, seen)
-    found = {}
-    for version_id in seen:
-        points = tallies[version_id].points
+    """Return how the verdict of each version with a target changes on the way."""
+    seen = {
+        version_id: (one.detector, tally.points)
+        for one in found
+        if one.detector.target is not None
+        for version_id, tally in one.tallies.items()
+        if tally.points
+    }
+    last = find_last_verdicts(session, list(seen)) if seen else {}
+    changes = {}
+    for version_id, (detector, points) in seen.items():
         looks = [
             Look(
                 points[number].correct,
@@ -215,124 +222,8 @@ def _follow_verdicts(
             for number, method, scores in intervals[version_id]
             if method == DECIDING_METHOD
         ]
-        found[version_id] = follow_verdict(
-            looks, target, detector.confidence_level, last.get(version_id)
+        assert detector.target is not None
+        changes[version_id] = follow_verdict(
+            looks, detector.target, detector.confidence_level, last.get(version_id)
         )
-    return found
-
-
-def _load_tallies(session: Session, detector: Detector) -> dict[int, Tally]:
-    versions = list_versions(session, detector.id)
-    ids = [version.id for version in versions]
-    counts = load_counts(session, ids)
-    watches = load_watches(session, ids)
-    positions = {name: i for i, name in enumerate(detector.classes)}
-    return {
-        version.id: Tally(
-            counts[version.id],
-            version.next_checkpoint,
-            version.next_joint,
-            positions,
-            Watch.of(detector, watches.get(version.id)),
-        )
-        for version in versions
-    }
-
-
-def store_fold(
-    session: Session, fold: Fold, *, worker: str, computed_at: datetime, seconds: float
-) -> None:
-    """Write a fold; raises StaleFoldError if another worker was faster."""
-    if not advance_revision(session, fold.detector_id, seen=fold.revision):
-        raise StaleFoldError("another worker has folded these labels")
-    if delete_batches(session, fold.batches) != len(fold.batches):
-        raise StaleFoldError("another worker has taken these batches")
-    end_lease(session, fold.detector_id)
-    run = JobRun(
-        detector_id=fold.detector_id,
-        worker=worker,
-        started_at=computed_at,
-        seconds=seconds,
-        outcome="done",
-        batches=len(fold.batches),
-        labels=fold.labels,
-        snapshots=fold.snapshots,
-        error=None,
-    )
-    run_id = add_job_run(session, run)
-    for version_id, tally in fold.tallies.items():
-        if not (tally.changed or tally.queries or tally.repeats):
-            continue
-        cells = {cell: tally.cells[cell] for cell in sorted(tally.changed)}
-        store_counts(session, version_id, cells)
-        if tally.watch.has_changed:
-            store_watch(session, version_id, tally.watch.dump())
-        version = session.get_one(Version, version_id)
-        if tally.points:
-            _store_points(session, fold, version, tally, run_id, computed_at)
-        _tell(session, fold, version, tally, at=computed_at)
-        version.queries += tally.queries
-        version.corrections += tally.corrections
-        version.unstated += tally.unstated
-        version.repeats += tally.repeats
-        version.next_checkpoint = tally.next_checkpoint
-        version.next_joint = tally.next_joint
-        version.last_label_at = tally.last_label_at or version.last_label_at
-    if fold.slices.rows:
-        detector = session.get_one(Detector, fold.detector_id)
-        fold.slices.store(session, detector, at=computed_at)
-    session.flush()
-
-
-def _tell(
-    session: Session, fold: Fold, version: Version, tally: Tally, *, at: datetime
-) -> None:
-    told: list[tuple[str, dict[str, Any] | None]] = []
-    if not version.queries and tally.queries:
-        told.append((FIRST_SEEN, None))
-    # An alarm may be what ends a verdict, so it is told first.
-    told += [(DRIFT, alarm.dump()) for alarm in tally.watch.alarms]
-    told += [(VERDICT, one.dump()) for one in fold.verdicts.get(version.id, ())]
-    if told:
-        detector = session.get_one(Detector, fold.detector_id)
-        for kind, data in told:
-            tell(session, kind, detector, at=at, version=version, data=data)
-
-
-def _store_points(  # noqa: PLR0913, PLR0917 - the parts of one write.
-    session: Session,
-    fold: Fold,
-    version: Version,
-    tally: Tally,
-    run_id: int,
-    computed_at: datetime,
-) -> None:
-    snapshot_ids = add_snapshots(
-        session,
-        [
-            {
-                "version_id": version.id,
-                "sequence": version.sequence + number,
-                "kind": point.kind,
-                "computed_at": computed_at,
-                "job_run_id": run_id,
-                "confidence_level": fold.confidence_level,
-                "labels": sum(point.labelled),
-                "unclear": point.unclear,
-                "targeted_left_out": point.targeted,
-            }
-            for number, point in enumerate(tally.points, start=1)
-        ],
-    )
-    version.sequence += len(tally.points)
-    intervals = [
-        {"method": method, "formula": stats.get_method(method).formula, **row}
-        for method, row in dump_scores(snapshot_ids, fold.intervals[version.id])
-    ]
-    add_intervals(session, intervals)
-    formula = stats.get_method(EXACT).formula
-    measures = [
-        {"measure": measure, "formula": formula, **row}
-        for measure, row in dump_scores(snapshot_ids, fold.measures[version.id])
-    ]
-    add_measures(session, measures)
+    return changes

@@ -5,16 +5,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import CheckConstraint, ForeignKey, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, Select, func, select
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, for_partitions, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.pending import (
+    Pending,
     PendingBatch,
     batch_of,
     belongs_to,
+    ends_of,
     lies_among,
     list_pending_batches,
 )
@@ -83,11 +85,12 @@ def load_counts(
     return counts
 
 
-def store_counts(session: Session, version_id: int, cells: Mapping[Cell, int]) -> None:
-    """Set the stored counts of *cells*, and leave the others as they are."""
+def store_counts(session: Session, counts: Mapping[int, Mapping[Cell, int]]) -> None:
+    """Set the stored counts of some cells by version, and leave the others."""
     rows = [
-        {"version_id": version_id, **cell._asdict(), "number": number}
-        for cell, number in cells.items()
+        {"version_id": version_id, **cell._asdict(), "number": cells[cell]}
+        for version_id, cells in sorted(counts.items())
+        for cell in sorted(cells)
     ]
     upsert(session, Count, rows)
 
@@ -136,7 +139,7 @@ def count_pending_labels(
     may be waiting.
     """
     changes: dict[int, VersionCounts] = {}
-    batches = list_pending_batches(session, detector_id)
+    batches = list_pending_batches(session, [detector_id])
     if not batches:
         return changes
     for is_old in (False, True):
@@ -160,7 +163,7 @@ def count_pending_labels(
             .join(Query, is_of_query())
             .where(PendingBatch.detector_id == detector_id)
             .where(for_partitions(Label.detector_id == detector_id))
-            .where(lies_among(Label.id, batches))
+            .where(lies_among(Label.id, **ends_of(batches)))
             .group_by(*columns)
         )
         if is_old:
@@ -200,37 +203,40 @@ def find_newest_scored(session: Session, detector_id: int) -> int | None:
     return max([*found, *session.scalars(statement)], default=None)
 
 
-def count_pending_queries(
-    session: Session, detector_id: int, batches: Sequence[int]
-) -> dict[int, int]:
-    """Count the queries of pending *batches*, all up to the last one, by version."""
-    statement = (
-        select(Query.version_id, func.count())
-        .select_from(PendingBatch)
-        .join(Query, belongs_to(Query.id))
-        .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= batches[-1])
-        .where(for_partitions(Query.detector_id == detector_id))
-        .where(lies_among(Query.id, batches))
-        .group_by(Query.version_id)
+def count_pending_queries(session: Session, batches: Pending) -> dict[int, int]:
+    """Count the queries of pending *batches* by version."""
+    statement = _of_pending(select(Query.version_id, func.count()), Query, batches)
+    return dict(session.execute(statement.group_by(Query.version_id)).all())
+
+
+def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
+    """Count the queries and labels of pending *batches* together by detector."""
+    found = dict.fromkeys(batches, 0)
+    for rows_of in (Query, Label):
+        columns = select(PendingBatch.detector_id, func.count())
+        statement = _of_pending(columns, rows_of, batches)
+        rows: Any = session.execute(statement.group_by(PendingBatch.detector_id))
+        for detector_id, number in rows:
+            found[detector_id] += number
+    return found
+
+
+def _of_pending(
+    columns: Select[*tuple[Any, ...]], rows_of: type[Query | Label], batches: Pending
+) -> Select[*tuple[Any, ...]]:
+    return (
+        columns.select_from(PendingBatch)
+        .join(rows_of, belongs_to(rows_of.id))
+        .where(PendingBatch.detector_id.in_(batches))
+        .where(for_partitions(rows_of.detector_id.in_(batches)))
+        .where(lies_among(rows_of.id, **ends_of(batches)))
     )
-    return dict(session.execute(statement).all())
 
 
-def iter_pending_metadata(
-    session: Session, detector_id: int, batches: Sequence[int]
-) -> Generator[Any]:
+def iter_pending_metadata(session: Session, batches: Pending) -> Generator[Any]:
     """Stream version and metadata of the queries of pending *batches*, in order."""
-    statement = (
-        select(Query.version_id, Query.details)
-        .select_from(PendingBatch)
-        .join(Query, belongs_to(Query.id))
-        .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= batches[-1])
-        .where(for_partitions(Query.detector_id == detector_id))
-        .where(lies_among(Query.id, batches))
-        .order_by(Query.id)
-    )
+    columns = select(Query.version_id, Query.details)
+    statement = _of_pending(columns, Query, batches).order_by(Query.id)
     return stream(session, statement)
 
 

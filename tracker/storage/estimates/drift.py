@@ -1,6 +1,6 @@
 """The watch for drift of each version: what it needs of all labels so far."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import JSON, ForeignKey, select, update
@@ -32,9 +32,10 @@ def load_watches(
     return {one.version_id: one for one in session.scalars(statement)}
 
 
-def store_watch(session: Session, version_id: int, state: dict[str, Any]) -> None:
-    """Write the state of the watch of a version, and leave its replay as it is."""
-    upsert(session, DriftWatch, [{"version_id": version_id, "state": state}])
+def store_watches(session: Session, states: Mapping[int, dict[str, Any]]) -> None:
+    """Write the state of the watch of each version, and leave its replay as it is."""
+    rows = [{"version_id": one, "state": states[one]} for one in sorted(states)]
+    upsert(session, DriftWatch, rows)
 
 
 def store_replay(session: Session, version_id: int, replay: dict[str, Any]) -> None:

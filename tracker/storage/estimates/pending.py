@@ -11,26 +11,31 @@ times would miss a transaction that commits late.  The job deletes the row in th
 transaction that folds the batch into the running counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     CursorResult,
     ForeignKey,
     Index,
+    and_,
     delete,
     insert,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, for_partitions
 from tracker.storage.detectors import Detector
 from tracker.storage.hiding import BATCH_BITS
 
 BATCH_LIMIT = 1 << BATCH_BITS
+Pending = Mapping[int, Sequence[int]]
+"""By detector: the numbers of its pending batches, in order."""
 
 
 class PendingBatch(Base):
@@ -87,24 +92,27 @@ def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
 def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
     """Return the condition that an id *column* lies in a pending batch's range."""
     first = PendingBatch.id * BATCH_LIMIT
-    return column.between(first, first + (BATCH_LIMIT - 1))
+    in_range = column.between(first, first + (BATCH_LIMIT - 1))
+    # What PostgreSQL can find by a hash table, instead of batch by batch.
+    return and_(in_range, for_partitions(batch_of(column) == PendingBatch.id))
 
 
 def lies_among(
-    column: InstrumentedAttribute[int], batches: Sequence[int]
+    column: InstrumentedAttribute[int], first: Any, last: Any
 ) -> ColumnElement[bool]:
-    """Return the condition that an id *column* lies between the ends of *batches*.
+    """Return the condition that an id *column* lies between two ends of batches.
 
     It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
     batch holds a ninth of the table, and without this would go through all of it.
     """
-    ends = ends_of(batches)
-    return column.between(ends["first"], ends["last"])
+    return for_partitions(column.between(first, last))
 
 
-def ends_of(batches: Sequence[int]) -> dict[str, int]:
-    """Return the ``first`` and the ``last`` id that *batches*, in order, may hold."""
-    return {"first": first_id(batches[0]), "last": first_id(batches[-1] + 1) - 1}
+def ends_of(batches: Pending) -> dict[str, int]:
+    """Return the ``first`` and the ``last`` id that *batches* may hold."""
+    first = min(some[0] for some in batches.values())
+    last = max(some[-1] for some in batches.values())
+    return {"first": first_id(first), "last": first_id(last + 1) - 1}
 
 
 def list_pending_detectors(session: Session) -> Sequence[int]:
@@ -116,34 +124,39 @@ def list_pending_detectors(session: Session) -> Sequence[int]:
     return list(seen)
 
 
-def list_pending_batches(
-    session: Session, detector_id: int, *, limit: int | None = None
-) -> Sequence[int]:
-    """Return the numbers of a detector's pending batches, in order."""
+def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pending:
+    """Return the pending batches of those of the detectors that have any."""
     statement = (
-        select(PendingBatch.id)
-        .where(PendingBatch.detector_id == detector_id)
+        select(PendingBatch.detector_id, PendingBatch.id)
+        .where(PendingBatch.detector_id.in_(detector_ids))
         .order_by(PendingBatch.id)
-        .limit(limit)
     )
-    return session.scalars(statement).all()
+    found: dict[int, list[int]] = {}
+    for detector_id, batch in session.execute(statement):
+        found.setdefault(detector_id, []).append(batch)
+    return found
 
 
-def advance_revision(session: Session, detector_id: int, *, seen: int) -> bool:
-    """Claim the next revision of a detector, unless another worker was faster.
+def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
+    """Claim the next revision of each detector, unless another worker was faster.
 
-    A worker reads, computes without any lock, and then claims the revision after
-    the one it had *seen*.  False means that what it computed is out of date and
-    must be thrown away.  A worker that was paused for an hour, or one whose
-    twin has done the work already, therefore does no harm.
+    A worker reads, computes without any lock, and then claims the revisions after
+    those it had *seen*.  False means that some of what it computed is out of date and
+    must be thrown away: the caller rolls back.  A worker that was paused for an hour,
+    or one whose twin has done the work already, therefore does no harm.
     """
+    if len(seen) > 1:
+        # In one order everywhere, so that no two workers wait for each other.
+        locked = select(Detector.id).where(Detector.id.in_(seen)).order_by(Detector.id)
+        session.execute(locked.with_for_update(key_share=True)).all()
     result = session.execute(
         update(Detector)
-        .where(Detector.id == detector_id, Detector.revision == seen)
-        .values(revision=seen + 1)
+        .where(tuple_(Detector.id, Detector.revision).in_(seen.items()))
+        .values(revision=Detector.revision + 1),
+        execution_options={"synchronize_session": False},
     )
     assert isinstance(result, CursorResult)
-    return result.rowcount == 1
+    return result.rowcount == len(seen)
 
 
 def delete_batches(session: Session, batches: Sequence[int]) -> int:

@@ -28,10 +28,12 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows, stream
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import (
+    Pending,
     PendingBatch,
     batch_of,
     belongs_to,
     ends_of,
+    lies_among,
 )
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.queries import Query
@@ -166,13 +168,9 @@ def count_since(
 
 
 def iter_pending_labels(
-    session: Session,
-    detector_id: int,
-    batches: Sequence[int],
-    *,
-    has_metadata: bool = False,
+    session: Session, batches: Pending, *, has_metadata: bool = False
 ) -> Generator[Any]:
-    """Stream the labels of pending *batches*, all up to the last one, in order.
+    """Stream the labels of pending *batches* in order.
 
     Each row has ``id``, ``replaces_id``, ``label``, ``sampling`` and
     ``created_at``, of its query ``version_id``, ``predicted`` and, where it is asked
@@ -180,21 +178,21 @@ def iter_pending_labels(
     ``old_sampling`` (None if it is the first); and ``is_repeat`` and ``old_is_repeat``,
     whether they are counted nowhere.
     """
-    values = {"detector": detector_id, "batch": batches[-1], **ends_of(batches)}
+    values = {"detectors": list(batches), **ends_of(batches)}
     return stream(session, _select_pending(has_metadata=has_metadata).params(values))
 
 
 @cache
 def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
     """Return it once: for few labels, to build it takes longer than to run it."""
-    detector_id: Any = bindparam("detector", type_=Query.detector_id.type)
+    among: Any = bindparam("detectors", type_=Query.detector_id.type, expanding=True)
     return (
-        _select_folded(detector_id, has_metadata=has_metadata)
+        _select_folded(Label.detector_id.in_(among), has_metadata=has_metadata)
         .join(PendingBatch, belongs_to(Label.id))
-        .where(PendingBatch.detector_id == detector_id)
-        .where(PendingBatch.id <= bindparam("batch"))
-        .where(Label.id.between(bindparam("first"), bindparam("last")))
-        .order_by(Label.id)
+        .where(PendingBatch.detector_id.in_(among))
+        .where(lies_among(Label.id, bindparam("first"), bindparam("last")))
+        # The order of the labels' ids, in which SQLite finds those of one detector.
+        .order_by(PendingBatch.id, Label.id)
     )
 
 
@@ -202,7 +200,7 @@ def iter_counted_labels(session: Session, detector_id: int) -> Generator[Any]:
     """Stream the labels that no longer wait for the job, in order, as those that do."""
     pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
     statement = (
-        _select_folded(detector_id, has_metadata=True)
+        _select_folded(Label.detector_id == detector_id, has_metadata=True)
         .where(Query.detector_id == detector_id)
         .where(batch_of(Label.id).not_in(pending))
         .order_by(Label.id)
@@ -231,7 +229,9 @@ def iter_first_labels(
     return stream(session, statement)
 
 
-def _select_folded(detector_id: int, *, has_metadata: bool) -> Select[*tuple[Any, ...]]:
+def _select_folded(
+    is_theirs: ColumnElement[bool], *, has_metadata: bool
+) -> Select[*tuple[Any, ...]]:
     old = aliased(Label)
     details: Any = Query.details if has_metadata else null()
     return (
@@ -252,7 +252,7 @@ def _select_folded(detector_id: int, *, has_metadata: bool) -> Select[*tuple[Any
         .select_from(Label)
         .join(Query, is_of_query())
         .outerjoin(old, is_replaced(old))
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(for_partitions(is_theirs))
     )
 
 

@@ -46,11 +46,11 @@ class Heartbeat(Base):
     seen_at: Mapped[datetime]
 
 
-def add_job_run(session: Session, run: JobRun) -> int:
-    """Add the row of a run and return its id."""
-    session.add(run)
+def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
+    """Add the rows of runs and return their ids."""
+    session.add_all(runs)
     session.flush()
-    return run.id
+    return [run.id for run in runs]
 
 
 def list_job_runs(

@@ -38,6 +38,7 @@ _SKEW = timedelta(seconds=LEASE_SECONDS)
 # At the end of a long queue workers take few at once, so that all end together.
 _MOST_TAKEN = 64
 _SHARE = 4
+_IN_PLACE = {"synchronize_session": False}
 
 
 def is_held(
@@ -75,6 +76,15 @@ class Lease(Base):
     error: Mapped[str | None] = mapped_column(Text)
 
 
+def _in_order(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return *condition*, for leases that are locked in the order of their detectors.
+
+    So no two transactions that change several of them wait for each other.
+    """
+    chosen = select(Lease.detector_id).where(condition).order_by(Lease.detector_id)
+    return Lease.detector_id.in_(chosen.with_for_update().scalar_subquery())
+
+
 def take_leases(
     session: Session,
     worker: str,
@@ -104,22 +114,27 @@ def take_leases(
     free = [found for found in session.scalars(statement) if found not in excluding]
     taken = free[: min(_MOST_TAKEN, -(-len(free) // _SHARE))]
     values = {"worker": worker, **lease_from(at)}
-    rows = [{"detector_id": found, "failures": 0, **values} for found in taken]
+    rows = [{"detector_id": one, "failures": 0, **values} for one in sorted(taken)]
     upsert(session, Lease, rows, keeping=["failures"])
     return taken
 
 
 def renew_leases(session: Session, worker: str, *, at: datetime) -> None:
     """Hold what *worker* holds for longer."""
-    statement = update(Lease).where(Lease.worker == worker)
-    session.execute(statement.values(lease_from(at)))
+    statement = update(Lease).where(_in_order(Lease.worker == worker))
+    session.execute(statement.values(lease_from(at)), execution_options=_IN_PLACE)
 
 
 def release_leases(session: Session, worker: str, *, at: datetime) -> None:
     """Give back whatever *worker* holds."""
-    mine = Lease.worker == worker
-    session.execute(delete(Lease).where(mine, Lease.failures == 0))
-    session.execute(update(Lease).where(mine).values(worker=None, until=at))
+    mine = _in_order(Lease.worker == worker)
+    session.execute(
+        delete(Lease).where(mine, Lease.failures == 0), execution_options=_IN_PLACE
+    )
+    session.execute(
+        update(Lease).where(mine).values(worker=None, until=at),
+        execution_options=_IN_PLACE,
+    )
 
 
 def release_dead(
@@ -132,9 +147,13 @@ def release_dead(
             release_leases(session, worker, at=at)
 
 
-def end_lease(session: Session, detector_id: int) -> None:
-    """Forget the lease of a detector that was brought up to date, and its failures."""
-    session.execute(delete(Lease).where(Lease.detector_id == detector_id))
+def end_leases(session: Session, detector_ids: Collection[int]) -> None:
+    """Forget the leases of detectors that were brought up to date, and their failures.
+
+    The caller has claimed their revisions.
+    """
+    theirs = Lease.detector_id.in_(detector_ids)
+    session.execute(delete(Lease).where(_in_order(theirs)), execution_options=_IN_PLACE)
 
 
 def let_rest(
