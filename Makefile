@@ -21,16 +21,16 @@ serve: $(VENV)/.installed ## install, and run Tracker on its embedded database
 
 TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(VENV)/.installed-dev ## install, and run the tests on SQLite and PostgreSQL
-	$(TESTS) -m "not chaos" $(PYTEST_ARGS)
+	$(TESTS) -m "not (chaos or slow)" $(PYTEST_ARGS)
 
-quick: $(VENV)/.installed-dev ## the tests on SQLite alone and without a browser
-	$(TESTS) -m "not (chaos or postgresql or browser or processes)" $(PYTEST_ARGS)
+quick: $(VENV)/.installed-dev ## the same on SQLite alone
+	$(TESTS) -m "not (chaos or slow or postgresql)" $(PYTEST_ARGS)
 
-chaos: $(VENV)/.installed-dev ## kills, mutants, any request, the largest sums: an hour or two
-	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m chaos $(PYTEST_ARGS)
+chaos: $(VENV)/.installed-dev ## the rest: browsers, servers, kills, mutants, any request: some hours
+	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m "chaos or slow" $(PYTEST_ARGS)
 
-short-chaos: $(VENV)/.installed-dev ## the same in a few minutes, as CI does
-	$(TESTS) -m chaos $(PYTEST_ARGS)
+short-chaos: $(VENV)/.installed-dev ## the same in twenty minutes, as CI does
+	$(TESTS) -m "chaos or slow" $(PYTEST_ARGS)
 
 check: lint types contracts test ## what CI runs: lint, types, import contracts, tests
 

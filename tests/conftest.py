@@ -67,7 +67,7 @@ class Clock:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with what it uses, so that `make quick` can leave it out."""
+    """Mark each test with what it uses, by which the Makefile chooses."""
     for item in items:
         used = {*getattr(item, "fixturenames", ())}
         given = getattr(getattr(item, "callspec", None), "params", {}).values()
@@ -76,6 +76,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("postgresql")
         if "chromium" in used:
             item.add_marker("browser")
+            item.add_marker("slow")
+        if item.get_closest_marker("processes") is not None:
+            item.add_marker("slow")
         rare = {kind for mark in item.iter_markers("chaos_on") for kind in mark.args}
         is_longer = IS_LONG and item.get_closest_marker("longer") is not None
         is_chaos = "/chaos/" in item.nodeid

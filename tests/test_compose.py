@@ -44,6 +44,7 @@ def configured(compose: list[str], folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_other_settings_stand_in_a_file_beside_it(
     compose: list[str], tmp_path: Path
 ) -> None:

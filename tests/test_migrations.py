@@ -182,6 +182,7 @@ def revisions() -> list[str]:
     return sorted(file.name[:4] for file in files)
 
 
+@pytest.mark.slow
 def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
     database: Database,
 ) -> None:

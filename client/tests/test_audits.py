@@ -21,6 +21,7 @@ def door(service: Service, tracker: Tracker):
     return made
 
 
+@pytest.mark.slow
 def test_an_audit_is_labelled_until_its_goal_and_closed(door):
     audit = door.begin_audit("November", half_width=0.2, seed="1", version="*")
     assert audit["queries"] == 60

@@ -77,6 +77,7 @@ def add_rows(service: Service, name: str, file: Path, right: int, wrong: int) ->
     service.run("import", name, str(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts", "status"), [((300, 0), 0), ((40, 60), 1), ((2, 0), 3), (None, 2)]
 )

@@ -48,6 +48,7 @@ def test_the_examples_run_one_after_the_other(
     assert "NO        0/1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document", [ROOT / "README.md", ROOT / "client" / "README.md"]
 )

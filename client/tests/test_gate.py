@@ -187,6 +187,7 @@ def test_a_version_is_compared_by_what_holds_at_every_look() -> None:
     assert verdicts == {"better": "met", "worse": "missed", "undecided": "undecided"}
 
 
+@pytest.mark.slow
 def test_import_reports_every_bad_row(run, service, tmp_path) -> None:
     detector = service.new_name()
     service.run("detectors", "create", detector, "--question", "?")
@@ -237,6 +238,7 @@ def test_the_command_loads_nothing_heavy() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_file_is_read_as_the_options_say(run, service, tmp_path) -> None:
     name = service.new_name()
     service.run("detectors", "create", name, "--question", "?")
@@ -267,6 +269,7 @@ def test_a_file_is_read_as_the_options_say(run, service, tmp_path) -> None:
     assert [one["labeler"] for one in given] == ["alice"]
 
 
+@pytest.mark.slow
 def test_mistakes_are_said_once(run, service, tmp_path) -> None:
     name = service.new_name()
     service.run("detectors", "create", name, "--question", "?")

@@ -42,6 +42,7 @@ def test_a_frame_gets_an_interval(service, door, tmp_path, capsys) -> None:
     assert len(service.queries(door)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guide", "fixture", "name"),
     [

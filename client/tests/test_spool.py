@@ -150,6 +150,7 @@ def append_many(folder: Path, name: str, number: int) -> None:
             spool.tend()
 
 
+@pytest.mark.slow
 def test_processes_share_one_sequence_and_lose_nothing(tmp_path) -> None:
     context = multiprocessing.get_context("spawn")
     names, number = ["a", "b", "c"], 300

@@ -62,6 +62,7 @@ def test_the_answer_of_each_request_may_be_lost(behind, proxy, service) -> None:
     assert len(set(keys)) < len(keys)
 
 
+@pytest.mark.slow
 def test_a_frozen_server_is_given_up_and_asked_again(behind, proxy, service) -> None:
     proxy.modes = [4.0, FINE]
     one = door(behind, service)
@@ -73,6 +74,7 @@ def test_a_frozen_server_is_given_up_and_asked_again(behind, proxy, service) -> 
     assert set(service.queries(one.name)) == {"a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_waited_for(behind, proxy, service, status) -> None:
     one = door(behind, service)
@@ -86,6 +88,7 @@ def test_retry_after_is_waited_for(behind, proxy, service, status) -> None:
     assert second - first >= 2
 
 
+@pytest.mark.slow
 def test_waits_grow_while_a_server_fails(behind, proxy, service) -> None:
     proxy.modes = [500]
     door(behind, service).log("YES")
@@ -107,6 +110,7 @@ for number in range({number}):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(0)", ""])
 def test_a_program_that_ends_after_the_append_loses_nothing(
     run_program, tracker, service, end
@@ -123,6 +127,7 @@ def test_a_program_that_ends_after_the_append_loses_nothing(
     assert not tracker.dead_letters.exists()
 
 
+@pytest.mark.slow
 def test_programs_killed_in_the_middle_of_sending_double_nothing(
     service, proxy, tmp_path
 ) -> None:
@@ -230,6 +235,7 @@ assert not tracker.refused and not tracker.dropped
 """
 
 
+@pytest.mark.slow
 def test_a_program_goes_on_while_no_file_can_grow(run_program, service) -> None:
     name = service.new_name()
     done = run_program(FULL.format(name=name))

@@ -12,6 +12,8 @@ import pytest
 from client.tests.service import ROOT
 from tests.processes import build_wheel
 
+pytestmark = pytest.mark.slow
+
 CLIENT = ROOT / "client"
 SOURCES = sorted((CLIENT / "tracker_client").rglob("*.py"))
 

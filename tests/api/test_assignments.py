@@ -33,6 +33,7 @@ def assign(api: Api, labeler: str, labels: int) -> dict:
     return answer.json
 
 
+@pytest.mark.slow
 def test_each_label_of_a_person_counts_once_from_then_on(api, queries):
     label(api, queries[0])
     made = assign(api, "labeler-key", 200)

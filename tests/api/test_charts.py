@@ -93,6 +93,7 @@ def test_what_is_wrong_is_named(api, door, suffix):
     assert_problem(api.get(f"{PATH}.gif"), 404)
 
 
+@pytest.mark.slow
 @pytest.mark.chaos_on("postgresql")
 def test_of_a_costly_method_and_many_classes_fewer_moments_are_computed(api, recompute):
     classes = [f"c{number}" for number in range(60)]

@@ -8,6 +8,8 @@ import pytest
 from tests.api.published import published_rows
 from tracker.services.wording import dump_instant
 
+pytestmark = pytest.mark.slow
+
 
 def without_instants(rows):
     for row in rows:

@@ -191,6 +191,7 @@ def test_names_can_be_no_formula_and_no_header(api, recompute):
     assert [row["scope"] for row in rows] == ["balanced", *body["classes"]]
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_holds_no_transaction(api, history, database):
     for _ in range(40):
         response = api.call("GET", f"{PATH}?format=csv", buffered=False)

@@ -199,6 +199,7 @@ def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
     assert api.post(path, LABEL, headers=KEY).status_code == 201
 
 
+@pytest.mark.slow
 def test_an_answer_and_its_effect_are_there_both_or_neither(api, query, database):
     """Something fails behind the label, as if the process had been killed."""
     path = f"/queries/{query}/labels"

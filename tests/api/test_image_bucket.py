@@ -53,6 +53,7 @@ def test_an_image_is_for_those_who_see_its_detector(
     assert stranger.get(f"{path}/thumbnail").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_away_is_a_503_and_nothing_is_written(
     api: Api, door: Any, app: Flask, tables: Any, s3_server: S3Server
 ) -> None:

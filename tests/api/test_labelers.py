@@ -37,6 +37,7 @@ def truth(key):
     return "NO" if int(key.rpartition("-")[2]) % 2 else "YES"
 
 
+@pytest.mark.slow
 def test_each_person_is_measured_by_what_trusted_people_said(api, two_people):
     empty = api.get(LABELERS).json
     assert (empty["items"], empty["pairs"], empty["several"]) == ([], [], None)

@@ -41,6 +41,7 @@ def test_each_format_of_the_history_is_documented(api, door, document, suffix):
     assert got.mimetype in call["responses"]["200"]["content"]
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_document():
     command = [sys.executable, "-W", "error", "-m", "tracker.api"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)

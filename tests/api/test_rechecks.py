@@ -55,6 +55,7 @@ def answer_all(api: Api, *, role: str = "editor") -> list[str]:
     return keys
 
 
+@pytest.mark.slow
 def test_second_labels_bound_the_errors_and_change_nothing_scored(api, labelled):
     before = api.get("/detectors/door/estimate?version=v1").json
     assert before["label_errors"] is None
@@ -95,6 +96,7 @@ def test_second_labels_bound_the_errors_and_change_nothing_scored(api, labelled)
     )
 
 
+@pytest.mark.slow
 def test_a_difference_is_disputed_and_settling_it_leaves_the_bounds(api, labelled):
     draw(api, 60)
     answer_all(api)

@@ -18,6 +18,7 @@ def door(database_url: str, tmp_path: Path) -> Shell:
     return shell
 
 
+@pytest.mark.slow
 def test_an_audit_is_begun_listed_and_exported(door: Shell) -> None:
     audit = door("audits", "create", "door", "--name", "all", "--seed", "1").stdout
     assert audit.strip() == "aud_1"

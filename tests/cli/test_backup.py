@@ -30,6 +30,8 @@ from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("target", DATABASES)
 @pytest.mark.parametrize("source", DATABASES)

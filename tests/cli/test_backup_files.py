@@ -64,6 +64,7 @@ def rewritten(file: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> 
     return path
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_refused_wherever_the_damage_is(
     shell: Shell, file: Path, new_shell: NewShell
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_row_that_fits_no_table_is_refused_with_its_place(
     assert is_empty(empty)
 
 
+@pytest.mark.slow
 def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
     file: Path, new_shell: NewShell
 ) -> None:
@@ -229,6 +231,7 @@ def test_a_database_that_holds_anything_is_refused(shell: Shell, file: Path) -> 
     assert exported(shell) == before
 
 
+@pytest.mark.slow
 def test_a_database_without_tables_is_migrated_first(shell: Shell, file: Path) -> None:
     new = Shell(f"sqlite:///{shell.folder / 'new' / 'x.db'}", shell.folder / "new")
 
@@ -265,6 +268,7 @@ def test_an_existing_file_is_replaced_only_when_asked_for(
     assert list(shell.folder.glob(".backup*")) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -266,6 +266,7 @@ def test_wrong_words_fail_and_say_what_would_be_right(shell: Shell) -> None:
     )
 
 
+@pytest.mark.slow
 def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> None:
     for command in ("serve", "web"):
         without_key = shell(command, "--host", "0.0.0.0", status=1)

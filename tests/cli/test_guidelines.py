@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.filled import opened
 from tests.cli.test_commands import Shell
 from tracker.storage.detectors import find_detector_by_name
 
 
+@pytest.mark.slow
 def test_a_guideline_is_set_and_taken_away(database_url: str, tmp_path: Path) -> None:
     shell = Shell(database_url, tmp_path)
     shell("detectors", "create", "gate", "--question", "Open?", "--guideline", "a\nb")

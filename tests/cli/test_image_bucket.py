@@ -18,6 +18,8 @@ from tests.s3 import SECRET, S3Server
 from tracker.settings import Settings
 from tracker.storage.images import open_image_store
 
+pytestmark = pytest.mark.slow
+
 
 def move_images(shell: Shell, server: S3Server) -> None:
     """Copy the folder into the bucket, as an operator would, and use that."""

@@ -182,6 +182,7 @@ def test_another_predictor_is_asked_at_once(device, api, door, model, asker):
     assert asker.run() == 0
 
 
+@pytest.mark.slow
 def test_a_bad_image_holds_up_no_other(device, door, model, asker):
     first = say({"predicted": "MAYBE"})
     later = say({"predicted": "YES"})

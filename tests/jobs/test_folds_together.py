@@ -62,6 +62,7 @@ def stored(database: Database) -> dict[str, list[Sequence[object]]]:
         }
 
 
+@pytest.mark.slow
 def test_together_they_give_the_bits_of_each_alone(database: Database) -> None:
     make_detectors(database)
     with database.read() as session:
@@ -80,6 +81,7 @@ def test_together_they_give_the_bits_of_each_alone(database: Database) -> None:
         assert sum(map(len, fold.intervals.values())) >= 2 * fold.labels
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_what_each_alone_stores(
     database: Database, new_database: Callable[[str], Database]
 ) -> None:

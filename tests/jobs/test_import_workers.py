@@ -172,6 +172,7 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
     assert_imported_once(database, import_id, 3)
 
 
+@pytest.mark.slow
 def test_progress_is_noted_beside_the_import_and_known_to_others(
     database: Database, clock: Clock
 ) -> None:
@@ -254,6 +255,7 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
     assert count(database, Query) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.chaos_on("sqlite")
 def test_an_attempt_after_one_that_was_undone_is_not_slower(
     database: Database, clock: Clock

@@ -87,6 +87,7 @@ def test_a_file_that_is_wrong_is_rejected_at_once(
     assert count(database, Query) == count(database, ImportPiece) == 0
 
 
+@pytest.mark.slow
 def test_postgresql_counts_the_rows_of_a_large_import_at_once(
     new_database: Callable[[str], Database], clock: Clock
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_key_is_free_again(bench: Bench, recompute: Recompute) -> None:
     assert new.id > old.id
 
 
+@pytest.mark.slow
 def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
     bench: Bench, recompute: Recompute
 ) -> None:
@@ -270,6 +271,7 @@ def test_who_comes_while_a_query_is_being_deleted_waits_and_does_not_find_it(
     assert there(bench) == {young.id}
 
 
+@pytest.mark.slow
 def test_labelers_who_race_the_worker_lose_no_label(
     bench: Bench, recompute: Recompute
 ) -> None:

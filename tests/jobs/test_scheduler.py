@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
@@ -53,6 +54,7 @@ def test_a_large_fold_holds_up_no_other_detector(database: Database) -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
     database_url: str,
 ) -> None:

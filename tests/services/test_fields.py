@@ -190,6 +190,7 @@ def _models(of: type[Input] = Input) -> Iterator[type[Input]]:
         yield from _models(model)
 
 
+@pytest.mark.slow
 def test_no_input_is_refused_in_the_words_of_a_library(app: Flask) -> None:
     assert api.OPTIONS
     models = list(_models())

@@ -91,6 +91,7 @@ def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     return found, report
 
 
+@pytest.mark.slow
 @given(st.lists(ANY_ROW, min_size=1, max_size=5))
 def test_many_rows_at_once_are_read_as_the_model_reads_each(
     rows: list[dict[str, Any]],
@@ -161,6 +162,7 @@ CELLS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
     header = data.draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
@@ -184,6 +186,7 @@ def sorted_values(rows: list[Row]) -> list[tuple[int, list[Any]]]:
     return [(row.number, sorted(row.values.items())) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_key_that_is_repeated_among_very_many_is_found_at_once() -> None:
     # To compare each with all others would take minutes.
     keys = [f'"k{number}":0' for number in range(200_000)]

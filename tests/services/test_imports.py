@@ -118,6 +118,7 @@ def test_rows_are_written_by_column_as_one_by_one(
     assert (report.unchanged, other.unchanged) == (0, 1)
 
 
+@pytest.mark.slow
 def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
     database: Database,
 ) -> None:

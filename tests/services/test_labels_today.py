@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.imports.reading.rows import Row
@@ -42,6 +44,7 @@ def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
     assert today(gate) == Today(2_500, 2_500)
 
 
+@pytest.mark.slow
 def test_where_not_all_are_looked_at_it_is_so_many_at_least(bench: Bench) -> None:
     bench.label(bench.log("YES"), "NO")
     gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")

@@ -126,6 +126,7 @@ def test_every_stored_method_is_there_at_every_checkpoint(
             assert row[-3:] == (float(low).hex(), float(high).hex(), formula)
 
 
+@pytest.mark.slow
 def test_a_costly_joint_interval_waits_for_five_percent_more_labels(
     database: Database, clock: Clock, recompute: Callable[[], None]
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_costly_joint_interval_waits_for_five_percent_more_labels(
         assert after == -(-105 * before // 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
     bench: Bench,

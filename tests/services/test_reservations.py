@@ -212,6 +212,7 @@ def rows_read(session: Session) -> int:
     return int(session.execute(statement).scalar_one() or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["random", "targeted"])
 def test_asking_costs_the_same_however_much_there_is(bench: Bench, queue: str) -> None:
     costs = []

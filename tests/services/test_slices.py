@@ -93,6 +93,7 @@ def random_step(draw: random.Random) -> dict[str, Any]:
     return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_running_counts_equal_a_recount_whenever_a_key_is_declared(
     bench: Bench, recompute: Callable[[], None], seed: int
@@ -228,6 +229,7 @@ def test_beyond_five_hundred_values_the_rest_is_one_slice(
     assert differences(bench) == []
 
 
+@pytest.mark.slow
 def test_a_slice_that_is_worse_is_told_once(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:

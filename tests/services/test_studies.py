@@ -241,6 +241,7 @@ def test_a_file_is_read_no_further_than_a_study_may_go() -> None:
     assert len(read_rounds(lines, ".csv")) == MOST_ROUNDS + 1
 
 
+@pytest.mark.slow
 def test_the_largest_study_is_taken(bench: Bench) -> None:
     shares = np.random.default_rng(1).random((MOST_ROUNDS, 3)).tolist()
     rounds = [dict(zip(ROUND_FIELDS[1:], row, strict=True)) for row in shares]

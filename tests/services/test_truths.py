@@ -298,6 +298,7 @@ class Crowd:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_running_counts_are_what_a_recount_finds(
     bench: Bench, recompute: Recompute, seed: int

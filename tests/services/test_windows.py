@@ -31,6 +31,7 @@ def known(bench: Bench, **choices: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_replay_gives_what_was_known_at_every_moment(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
@@ -190,6 +191,7 @@ def log_with_late_yes(bench: Bench) -> None:
                     bench.label(query, label, labelled_at=at.isoformat())
 
 
+@pytest.mark.slow
 def test_a_class_whose_labels_come_late_is_missing_from_the_newest_queries(
     bench: Bench,
 ) -> None:

@@ -174,6 +174,7 @@ def test_right_and_wrong_mirror_each_other(pair, level):
     assert float(high) == pytest.approx(1 - float(mirrored.low), rel=0, abs=3e-16)
 
 
+@pytest.mark.slow
 @given(counts())
 @settings(max_examples=200, deadline=None)
 def test_a_higher_level_gives_a_wider_interval(pair):

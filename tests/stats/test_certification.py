@@ -111,6 +111,7 @@ def brute_force(target, accuracy, power, level, k, n, last):
     return too_low[-1] + 1 if too_low else 0
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(
     target=st.floats(0.3, 0.97),

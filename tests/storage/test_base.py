@@ -52,6 +52,7 @@ def test_no_id_is_beyond_what_a_database_can_hold(number: int) -> None:
     assert parse_id("det", dump_id("det", number)) is None
 
 
+@pytest.mark.slow
 @given(st.one_of(st.text(), st.from_regex(r"\A(det|iq)_[+-]?\d{1,25}\Z")))
 @example("det_007")
 @example("det_٣")

@@ -111,6 +111,7 @@ def assert_unavailable(images: ImageStore, why: str) -> None:
         list(images.iter_names())
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_said_and_found_again(
     bucket: ImageStore, s3_server: S3Server
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_server_that_refuses_or_fails_is_said(status: int, why: str) -> None:
         assert_unavailable(open_image_store(Settings(**settings)), why)
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         images = open_image_store(Settings(**asking(silent.getsockname()[1])))

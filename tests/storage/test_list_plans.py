@@ -69,6 +69,7 @@ def plans(session: Session, statement: str, values: Any) -> Iterator[str]:
         steps += step.get("Plans", [])
 
 
+@pytest.mark.slow
 def test_every_list_is_a_walk_along_an_index(database: Database, filled: int) -> None:
     found = {}
     for name, (narrowed, sort) in ASKED.items():

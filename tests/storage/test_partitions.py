@@ -53,6 +53,8 @@ from tracker.storage.queries import (
     lock_query,
 )
 
+pytestmark = pytest.mark.slow
+
 DETECTORS = 20
 QUERIES = 2_000
 PARTITION = re.compile(r"(queries|labels)_p\d\d")

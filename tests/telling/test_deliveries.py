@@ -250,6 +250,7 @@ def test_only_what_was_asked_for_is_told(
     assert len(receiver.messages) == is_told
 
 
+@pytest.mark.slow
 def test_a_receiver_that_misbehaves_holds_up_no_other(
     database: Database,
     door: Detector,

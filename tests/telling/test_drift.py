@@ -104,6 +104,7 @@ def test_a_class_that_came_later_gets_its_reference_first() -> None:
     assert watch.alarms == []
 
 
+@pytest.mark.slow
 def test_a_fall_is_told_once_with_the_snapshot_however_labels_come(
     new_database: Callable[[str], Database], clock: Clock
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_correction_and_a_targeted_label_are_not_watched(
         assert session.scalars(select(DriftWatch)).all() == []
 
 
+@pytest.mark.slow
 def test_after_many_corrections_a_replay_goes_by_the_labels_of_today(
     app: Flask, database: Database, recompute: Callable[[], None]
 ) -> None:
@@ -186,6 +188,7 @@ def test_after_many_corrections_a_replay_goes_by_the_labels_of_today(
     assert watch.state["alarms"] == 1
 
 
+@pytest.mark.slow
 def test_a_replay_waits_for_one_correction_in_a_hundred_labels(
     database: Database, recompute: Callable[[], None]
 ) -> None:

@@ -34,6 +34,7 @@ from tracker.storage.telling.events import Event
 Log = Callable[..., None]
 
 
+@pytest.mark.slow
 def test_a_verdict_is_an_event_once_when_it_changes(
     database: Database, door: Detector, log: Log, recompute: Callable[[], None]
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_verdict_is_an_event_once_when_it_changes(
     assert kinds in (["missed"], ["undecided", "missed"], ["undecided"])
 
 
+@pytest.mark.slow
 def test_the_same_labels_give_the_same_events_in_one_run_or_many(
     new_database: Callable[[str], Database], clock: Clock
 ) -> None:
@@ -85,6 +87,7 @@ def test_the_same_labels_give_the_same_events_in_one_run_or_many(
     assert len(told[0]) >= 2
 
 
+@pytest.mark.slow
 def test_workers_at_once_tell_once(
     database: Database, clock: Clock, door: Detector, log: Log
 ) -> None:
@@ -187,6 +190,7 @@ def test_an_alarm_leaves_missed_as_it_is() -> None:
     assert follow_verdict([alarmed], 0.7, 0.95, last) == []
 
 
+@pytest.mark.slow
 def test_a_fall_that_stays_above_the_target_ends_met_and_later_begins_it_again(
     database: Database, door: Detector, log: Log, recompute: Callable[[], None]
 ) -> None:
@@ -215,6 +219,7 @@ def test_a_fall_that_stays_above_the_target_ends_met_and_later_begins_it_again(
     ]
 
 
+@pytest.mark.slow
 def test_a_detector_that_fails_is_one_event_until_it_works_again(
     database: Database, clock: Clock, door: Detector, log: Log
 ) -> None:

@@ -106,6 +106,7 @@ def follow(right: npt.NDArray[np.bool_]) -> tuple[int, int]:
     return len(changes), int(np.count_nonzero(np.diff([0, *bare])))
 
 
+@pytest.mark.slow
 @pytest.mark.longer
 @pytest.mark.parametrize("accuracies", [(0.96, 0.84), (1.0, 0.8), (1.0, 0.84)])
 def test_a_wrong_verdict_is_ever_told_in_at_most_one_life_of_twenty(

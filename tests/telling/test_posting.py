@@ -140,6 +140,7 @@ def send(behaviour: Behaviour | None, seconds: float = 15.0) -> Answer:
         return found
 
 
+@pytest.mark.slow
 def test_a_status_is_all_that_is_read() -> None:
     assert send(None).is_success
     assert send(answer(500)).status == 500

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import numpy as np
+import pytest
 from flask import Flask
 
 from tests.cli.test_commands import Shell
@@ -36,6 +37,7 @@ def write_rows(length: int, accuracy: float, seed: int) -> str:
     return "\n".join(["key,predicted,label", *rows]) + "\n"
 
 
+@pytest.mark.slow
 def test_a_camera_gets_worse_and_everyone_is_told(
     app: Flask,
     database: Database,

@@ -59,6 +59,7 @@ def call(client: Any, method: str, path: str, token: str = "") -> int:
         return int(a.status_code)
 
 
+@pytest.mark.slow
 def test_every_role_on_every_page(app: Flask) -> None:
     visitors = {role: Visitor(app, f"the {role}", role) for role in ROLES}
     nobody = app.test_client()

@@ -49,6 +49,7 @@ def queries(visitor: Visitor, detector_id: str) -> Page:
     return visitor.get(f"/detectors/{detector_id}/queries?show=disputed")
 
 
+@pytest.mark.slow
 def test_each_query_is_given_to_two_people_and_to_nobody_twice(
     people: People, door: str
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_names_of_the_pages_are_found() -> None:
     assert len(names) > 50
 
 
+@pytest.mark.slow
 @each_case
 def test_no_input_of_a_page_is_a_mistake_of_ours(
     app: Flask, visitor: Visitor, shelf: Shelf, value: str

@@ -23,6 +23,7 @@ def sheep(shelf: Shelf) -> str:
     return detector_id
 
 
+@pytest.mark.slow
 def test_an_audit_is_begun_labelled_and_closed(visitor: Visitor, sheep: str) -> None:
     path = f"/detectors/{sheep}/audits"
     assert "None yet." in visitor.get(path).text
@@ -156,6 +157,7 @@ def test_the_reason_of_a_draw_is_told_after_its_answer(
     assert "the detector's confidence was" in after
 
 
+@pytest.mark.slow
 def test_the_report_is_whole_in_itself_and_keeps_what_was_said(
     visitor: Visitor, sheep: str
 ) -> None:
@@ -180,6 +182,7 @@ def test_the_report_is_whole_in_itself_and_keeps_what_was_said(
     assert visitor.client.get(f"{address}/draws.xls").status_code == 404
 
 
+@pytest.mark.slow
 def test_after_a_hundred_labels_the_page_says_whether_choosing_helps(
     visitor: Visitor, shelf: Shelf
 ) -> None:
@@ -213,6 +216,7 @@ def test_what_is_wrong_with_the_form_is_said(
     assert "Autumn" in sent.text or wrong.get("name") == ""
 
 
+@pytest.mark.slow
 def test_what_a_closed_audit_said_stands_on_the_history(
     visitor: Visitor, sheep: str
 ) -> None:

@@ -58,6 +58,7 @@ def address(farm: Farm, fill_once: FillOnce) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_an_audit_says_what_is_stored_and_what_the_api_says(
     app: Flask, visitor: Visitor, shelf: Shelf, database: Database, keys: dict[str, str]
 ) -> None:
@@ -150,6 +151,7 @@ def fact(page: Page, name: str) -> str:
     return words_of(said)
 
 
+@pytest.mark.slow
 def test_what_an_audit_says_now_and_on_the_way(
     app: Flask, visitor: Visitor, address: str, database: Database, keys: dict[str, str]
 ) -> None:
@@ -339,6 +341,7 @@ def test_the_report_says_what_page_and_rows_say(
     assert row[2:5] == [str(QUERIES), str(labels), f"{interval(found['balanced'])} %"]
 
 
+@pytest.mark.slow
 def test_an_audit_that_cannot_choose_gives_what_random_labels_give(
     visitor: Visitor, farm: Farm, fill_once: FillOnce
 ) -> None:
@@ -352,6 +355,7 @@ def test_an_audit_that_cannot_choose_gives_what_random_labels_give(
     assert "It has cost nothing" in idle or (cost and int(cost[1]) < 0.1 * LABELS)
 
 
+@pytest.mark.slow
 def test_how_far_it_is_to_a_target(
     app: Flask, visitor: Visitor, farm: Farm, fill_once: FillOnce, keys: dict[str, str]
 ) -> None:

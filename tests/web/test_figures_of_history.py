@@ -79,6 +79,7 @@ def read_labels(database: Database, *, is_today: bool = False) -> list[Told]:
     ]
 
 
+@pytest.mark.slow
 def test_the_drift_alarms(visitor: Visitor, path: str, database: Database) -> None:
     labels = read_labels(database)
     assert len(labels) == sum(number for number, *_ in PHASES)
@@ -213,6 +214,7 @@ def snapshots_of(database: Database) -> list[tuple[int, str]]:
         return [(number, str(at)[:19]) for number, at in session.execute(statement)]
 
 
+@pytest.mark.slow
 def test_since_when_each_verdict_held(
     visitor: Visitor, path: str, database: Database
 ) -> None:
@@ -298,6 +300,7 @@ def test_the_table_of_snapshots(
         assert shown == lines_of(labels[:labelled])[measure]
 
 
+@pytest.mark.slow
 def test_what_was_known_at_an_earlier_moment(
     visitor: Visitor,
     shelf: Shelf,

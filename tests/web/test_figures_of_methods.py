@@ -27,6 +27,8 @@ from tests.web.test_figures import cells
 from tracker import stats
 from tracker.storage.database import Database
 
+pytestmark = pytest.mark.slow
+
 Numbers = npt.NDArray[np.float64]
 Bounds = tuple[Numbers, Numbers]
 

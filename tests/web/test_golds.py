@@ -48,6 +48,7 @@ def blind(html: str) -> str:
     return re.sub(r'name="csrf_token" value="[^"]*"', "", html)
 
 
+@pytest.mark.slow
 def test_the_label_page_of_a_gold_query_is_that_of_any_other(
     ann: Visitor, door: str, golds: set[str]
 ) -> None:

@@ -64,6 +64,7 @@ def scraped(
     return visitor
 
 
+@pytest.mark.slow
 def test_dashboard_and_rules_use_metrics_that_there_are(scraped: Visitor) -> None:
     given = set(
         re.findall(r"^(tracker_\w+)", scraped.client.get("/metrics").text, re.M)
@@ -137,6 +138,7 @@ def prometheus(
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_real_prometheus_answers_what_the_dashboard_asks(prometheus: str) -> None:
     def ask(path: str, **parameters: str) -> Any:
         try:

@@ -201,6 +201,7 @@ def test_a_scrape_takes_few_statements(
     assert len(statements) <= 9
 
 
+@pytest.mark.slow
 def test_a_detector_whose_run_failed_is_counted_and_says_so_on_its_page(
     visitor: Visitor,
     shelf: Shelf,

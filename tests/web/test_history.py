@@ -33,6 +33,7 @@ def numbers(page: Page) -> list[int]:
     return [int(row[2]) for row in rows if re.match(r"\d\d:\d\d:", row[1])]
 
 
+@pytest.mark.slow
 def test_the_table_is_paged_either_way(visitor: Visitor, published: str) -> None:
     path = f"/detectors/{published}/history"
     for order, first, last in (("newest", 72, 1), ("oldest", 1, 72)):
@@ -46,6 +47,7 @@ def test_the_table_is_paged_either_way(visitor: Visitor, published: str) -> None
         assert (rows[0], rows[-1]) == (first, last)
 
 
+@pytest.mark.slow
 def test_of_many_classes_the_table_shows_the_chosen_one(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
@@ -88,6 +90,7 @@ def test_the_chart_follows_the_choices(visitor: Visitor, published: str) -> None
     assert spec["background"] == "#262626"
 
 
+@pytest.mark.slow
 def test_the_chart_is_drawn_as_a_picture(visitor: Visitor, published: str) -> None:
     svg = visitor.client.get(f"/detectors/{published}/chart.svg")
     png = visitor.client.get(f"/detectors/{published}/chart.png")
@@ -98,6 +101,7 @@ def test_the_chart_is_drawn_as_a_picture(visitor: Visitor, published: str) -> No
     assert visitor.get(f"/detectors/{published}/chart.pdf").status == 404
 
 
+@pytest.mark.slow
 def test_the_history_is_downloaded(visitor: Visitor, published: str) -> None:
     answer = visitor.client.get(f"/detectors/{published}/history.csv")
     rows = list(csv.DictReader(io.StringIO(answer.text)))
@@ -129,6 +133,7 @@ def test_the_labels_are_downloaded(visitor: Visitor, published: str) -> None:
     assert len(answer.text.splitlines()) == 73
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["json", "svg"])
 def test_a_chart_that_is_still_the_same_is_not_sent_again(
     visitor: Visitor,
@@ -162,6 +167,7 @@ def test_a_chart_follows_the_settings_of_its_detector(
     assert visitor.client.get(path, headers=same).status_code == 200
 
 
+@pytest.mark.slow
 def test_the_last_labels_stand_beside_the_whole(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
@@ -207,6 +213,7 @@ def chart_of(visitor: Visitor, page: Page) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_an_alarm_and_the_verdicts_stand_over_the_chart(
     visitor: Visitor, fallen: str
 ) -> None:
@@ -230,6 +237,7 @@ def test_an_alarm_and_the_verdicts_stand_over_the_chart(
     assert re.search(r"since label \d{3}\.$", said)
 
 
+@pytest.mark.slow
 def test_a_chart_of_a_window_is_another_one(visitor: Visitor, fallen: str) -> None:
     path = f"/detectors/{fallen}/chart.json"
     plain = visitor.client.get(path)
@@ -262,6 +270,7 @@ def test_a_replay_is_a_line_in_the_chart_and_corrections_are_ticks(
     assert "YES to NO, 31 Jan" in spec
 
 
+@pytest.mark.slow
 def test_a_drift_alarm_stands_on_the_list_and_the_page_for_a_month(
     visitor: Visitor, fallen: str, shelf: Shelf, clock: Clock
 ) -> None:

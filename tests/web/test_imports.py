@@ -134,6 +134,7 @@ def test_what_is_wrong_with_a_file_is_said(
     assert said in page.by_id("file-error").text
 
 
+@pytest.mark.slow
 def test_an_import_may_be_larger_than_other_bodies(
     settings: Settings, database: Database, clock: Clock, shelf: Shelf
 ) -> None:
@@ -197,6 +198,7 @@ def follow(
     return sent.headers["Location"]
 
 
+@pytest.mark.slow
 def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
     visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
     assert "imp_1 (5 MiB): imported" in form.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
@@ -253,6 +256,7 @@ def test_what_is_wrong_with_a_large_file_is_said_later(
     )
 
 
+@pytest.mark.slow
 def test_bad_rows_of_a_large_file_are_skipped_on_request(
     visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
 ) -> None:

@@ -74,6 +74,7 @@ def label_all(
     return label
 
 
+@pytest.mark.slow
 def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     visitor: Visitor,
     shelf: Shelf,

@@ -151,6 +151,7 @@ def test_many_classes_are_searched(visitor: Visitor, shelf: Shelf) -> None:
     assert "Nothing left to label" in page.text
 
 
+@pytest.mark.slow
 def test_a_part_of_one_class_is_enough_among_many(
     visitor: Visitor, shelf: Shelf
 ) -> None:

@@ -149,6 +149,7 @@ def test_without_labels_both_pages_say_so(visitor: Visitor, shelf: Shelf) -> Non
     assert "80 or fewer" in page
 
 
+@pytest.mark.slow
 def test_the_coverage_of_the_balanced_accuracy_is_summed(
     visitor: Visitor, published: str
 ) -> None:

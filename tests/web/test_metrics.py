@@ -25,6 +25,7 @@ def add_detectors(database: Database, first: int, last: int) -> None:
             log_query(session, detector, query, by(at=START))
 
 
+@pytest.mark.slow
 @pytest.mark.longer
 def test_many_detectors_take_as_many_statements_as_one(
     visitor: Visitor, database: Database, clock

@@ -29,6 +29,7 @@ def test_a_target_above_the_estimate_has_little_hope(
     ) in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "sentence"),
     [

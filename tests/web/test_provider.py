@@ -135,6 +135,7 @@ def test_after_half_a_day_the_provider_is_asked_again(app: Flask, clock: Clock) 
     assert client.get("/account").status_code == 303
 
 
+@pytest.mark.slow
 def test_who_is_disabled_is_not_let_in(
     app: Flask, database: Database, clock: Clock
 ) -> None:

@@ -45,6 +45,7 @@ def answer(visitor: Visitor, detector_id: str, query: str, **fields: str) -> str
     return visitor.get(given.headers["Location"]).text
 
 
+@pytest.mark.slow
 def test_labels_are_drawn_given_again_blind_and_told_of(
     eve: Visitor, door: str
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_difference_waits_for_an_editor(app: Flask, eve: Visitor, door: str) -
     assert "if the two labelers err independently" in eve.get(f"/detectors/{door}").text
 
 
+@pytest.mark.slow
 def test_the_page_says_that_an_untrusted_answer_is_left_out(
     app: Flask, eve: Visitor, door: str
 ) -> None:
@@ -163,6 +165,7 @@ def test_skipping_asks_about_another_one_first(eve: Visitor, door: str) -> None:
     assert ask(eve, door) != first
 
 
+@pytest.mark.slow
 def test_editors_see_how_people_agree_and_err(
     app: Flask, eve: Visitor, door: str
 ) -> None:

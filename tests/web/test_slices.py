@@ -34,6 +34,7 @@ def cameras(shelf: Shelf, recompute: Callable[[], None], fill_once: FillOnce) ->
     return fill_once(build)
 
 
+@pytest.mark.slow
 def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     visitor: Visitor, cameras: str
 ) -> None:

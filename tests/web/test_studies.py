@@ -161,6 +161,7 @@ def test_an_archived_detector_takes_no_study(visitor: Visitor, shelf: Shelf) -> 
     assert upload(visitor, detector_id).status == 422
 
 
+@pytest.mark.slow
 def test_many_studies_come_in_pages(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     for number in range(26):

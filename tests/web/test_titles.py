@@ -4,6 +4,7 @@ import io
 import re
 from collections import defaultdict
 
+import pytest
 from flask import Flask
 
 from tests.conftest import START, by
@@ -44,6 +45,7 @@ def _title(page: Page) -> str:
     return title.text
 
 
+@pytest.mark.slow
 def test_no_two_pages_share_a_title(
     app: Flask, visitor: Visitor, published: str, database: Database
 ) -> None:

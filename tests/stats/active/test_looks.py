@@ -280,6 +280,7 @@ def test_for_two_classes_the_expansion_is_wider_than_the_corners():
 NOTHING_KNOWN = np.zeros((len(POOL.strata.sizes), 3), dtype=int)
 
 
+@pytest.mark.slow
 def test_a_forecast_grows_with_what_is_asked():
     few, many = (
         foresee(POOL.strata, NOTHING_KNOWN, Goal(None, width, None), 0.95)
@@ -293,6 +294,7 @@ def test_a_forecast_grows_with_what_is_asked():
     assert again == decided
 
 
+@pytest.mark.slow
 def test_a_forecast_for_a_rare_class_says_what_it_then_takes():
     pool = confident(20_000, 0.1, 5, sharpness=3.4)
     known = np.zeros((len(pool.strata.sizes), 3), dtype=int)
@@ -344,6 +346,7 @@ def test_choosing_helps_where_confidences_speak_and_nowhere_else():
     assert gains[1] < 1.05
 
 
+@pytest.mark.slow
 def test_the_expected_half_width_is_reached():
     pool = confident(50_000, 0.03, 5, sharpness=3.4)
     widths = []
