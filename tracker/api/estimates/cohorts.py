@@ -20,7 +20,9 @@ class CohortChoice(Parameters):
     version: Text | None = Field(
         default=None, description="The one that is shown unless given; * pools all."
     )
-    limit: DrawLimit = Field(default=30, description="The last so many days or weeks.")
+    limit: DrawLimit = Field(
+        default=30, description="The number of days or weeks, the newest ones."
+    )
 
 
 @routes.get(
@@ -29,7 +31,7 @@ class CohortChoice(Parameters):
 )
 @requires("viewer")
 def get_cohorts(path: DetectorPath, query: CohortChoice) -> dict[str, Any]:
-    """Say how many queries of each day or week have a label, and how late it came."""
+    """Get how many queries of each day or week have a label, and how late it came."""
     choices: dict[str, Any] = dict(query)
     with database().read() as session:
         detector = get_detector(session, path.id)

@@ -29,10 +29,10 @@ class SliceChoice(Parameters):
         default=None, description="The one that is shown unless given."
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="The detector's own unless given."
+        default=None, description="By default that of the detector."
     )
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(
-        default="json", description="The others are a file with a row for each class."
+        default="json", description="All but json are files with a row for each class."
     )
 
 
@@ -42,7 +42,7 @@ class SliceChoice(Parameters):
 )
 @requires("viewer")
 def get_slices(path: DetectorPath, query: SliceChoice) -> dict[str, Any] | Response:
-    """Cut the queries by something that is known of each, and compare the parts."""
+    """Cut the queries by a property of each, and compare the parts."""
     choices: dict[str, Any] = dict(query)
     format_name = choices.pop("format")
     with database().read() as session:

@@ -30,10 +30,11 @@ class Mapping(Shape):
         default_factory=dict, description="By value, the class that it stands for."
     )
     extra: Extra | None = Field(
-        default=None, description="What becomes of other columns."
+        default=None, description="What to do with other columns."
     )
     time_zone: str | None = Field(
-        default=None, description="Of times without one, such as Europe/Berlin."
+        default=None,
+        description="The time zone of times without one, such as Europe/Berlin.",
     )
     time_format: str | None = Field(
         default=None,
