@@ -22,7 +22,8 @@ class JudgeChoice(Parameters):
 
     version: Text | None = Field(
         default=None,
-        description="The one that is shown unless given; * pools all.",
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
     )
 
 

@@ -141,7 +141,7 @@ class Detector(Shape):
     guideline: str = Field(description="How to answer it, for labelers.")
     classes: list[str]
     added_classes: list[AddedClass] = Field(
-        description="Those of the classes that were added later."
+        description="The classes that were added later."
     )
     confidence_level: float
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
@@ -166,7 +166,9 @@ class Detector(Shape):
     )
     created_at: Instant
     archived_at: Instant | None
-    versions: list[DetectorVersion] = Field(description="In the order they arrived.")
+    versions: list[DetectorVersion] = Field(
+        description="The versions, in the order they arrived."
+    )
 
 
 def describe_detector(session: Session, detector: storage.Detector) -> Detector:

@@ -18,7 +18,9 @@ class CohortChoice(Parameters):
 
     by: services.Cut = Field(default="day", description="A week begins on Monday, UTC.")
     version: Text | None = Field(
-        default=None, description="The one that is shown unless given; * pools all."
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
     )
     limit: DrawLimit = Field(
         default=30, description="The number of days or weeks, the newest ones."

@@ -44,7 +44,7 @@ class EstimateChoice(Window, Where):
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
     measure: Measure = Field(
         default="recall",

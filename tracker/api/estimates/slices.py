@@ -26,10 +26,10 @@ class SliceChoice(Parameters):
         "version, predicted or week. The last two read every query of the version."
     )
     version: Text | None = Field(
-        default=None, description="The one that is shown unless given."
+        default=None, description="The version; by default the one that is shown."
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(
         default="json", description="All but json are files with a row for each class."

@@ -51,7 +51,7 @@ PREFER = {
     "required": False,
     "description": "With respond-async (RFC 7240) the answer is a 202 as soon as the "
     "file has arrived, and a worker imports it; Location says where to ask how far it "
-    "is. Anything else makes no difference.",
+    "is. Any other preference is ignored.",
     "schema": {"type": "string"},
     "example": _LATER,
 }

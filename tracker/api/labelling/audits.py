@@ -127,7 +127,7 @@ class AuditMoment(Shape):
 
 
 class AuditHistory(Shape):
-    """How the intervals of an audit closed in, the oldest first."""
+    """The intervals of an audit round by round, the oldest first."""
 
     items: list[AuditMoment]
 

@@ -29,7 +29,7 @@ class RecheckChoice(Parameters):
     """Of which version."""
 
     version: Text | None = Field(
-        default=None, description="By default the one that is shown."
+        default=None, description="The version; by default the one that is shown."
     )
 
 

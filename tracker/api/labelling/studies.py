@@ -90,7 +90,7 @@ class StudyChoice(Parameters):
     """How a study is evaluated."""
 
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
 
 

@@ -90,7 +90,7 @@ class Estimate(OfDetector):
         default=None, description="The last labels or days that it covers."
     )
     as_known_at: Instant | None = Field(
-        default=None, description="What came later is left out."
+        default=None, description="What came after this instant is left out."
     )
 
     @property

@@ -57,7 +57,7 @@ class ClassErrors(OfClass):
 
 
 class LabelErrors(Shape):
-    """What labels that were given again, blind, say of all labels."""
+    """What labels given again, blind, tell about all labels."""
 
     drawn_until: Instant = Field(
         description="The draw was from labels given until then."

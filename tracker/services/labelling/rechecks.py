@@ -48,7 +48,7 @@ class NewRechecks(Input):
         description="How many to draw, uniformly from the labels of the version."
     )
     version: VersionName | None = Field(
-        default=None, description="By default the version that is shown."
+        default=None, description="The version; by default the one that is shown."
     )
 
 

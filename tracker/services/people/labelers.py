@@ -102,9 +102,9 @@ class LabelerReport(Shape):
         description=f"At most {MOST_PAIRS}, those with the most queries in common."
     )
     items: list[Labeler] = Field(
-        description="By labels that a trusted person gave again, blind."
+        description="The labelers, by labels that a trusted person gave again, blind."
     )
-    gold: list[Labeler] = Field(description="By gold queries.")
+    gold: list[Labeler] = Field(description="The labelers, by gold queries.")
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
