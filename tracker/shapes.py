@@ -58,8 +58,8 @@ class Counts(Shape):
 class Score(Accuracy, Counts):
     """An accuracy with its counts and its interval.
 
-    That of a class is correct / labelled; the balanced one is the mean of those of
-    the classes, with the counts of all.
+    The accuracy of a class is correct / labelled.  The balanced accuracy is the mean
+    of the class accuracies, with the counts of all classes.
     """
 
 

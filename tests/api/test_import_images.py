@@ -138,7 +138,7 @@ def test_a_worker_reads_the_images_too(api, door, settings, importer, images, na
     [
         ("key,predicted,image\na,YES,3.png\n", IMAGES, "there is no image"),
         ("key,predicted,image\na,YES,3.png\n", {"3.png": b"<html>"}, "it is not a PNG"),
-        ("key,predicted\na,YES\n", IMAGES, "no column says which image"),
+        ("key,predicted\na,YES\n", IMAGES, "no column names the image"),
     ],
 )
 def test_a_worker_refuses_what_is_wrong_with_images(
@@ -239,11 +239,11 @@ def test_many_images_of_a_request_take_no_memory(app):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("3.png", "there is no image of this name"),
-        ("../../etc/passwd", "there is no image of this name"),
-        ("/etc/passwd", "there is no image of this name"),
+        ("3.png", "there is no image with this name"),
+        ("../../etc/passwd", "there is no image with this name"),
+        ("/etc/passwd", "there is no image with this name"),
         # Two end so.
-        ("1.png", "there is no image of this name"),
+        ("1.png", "there is no image with this name"),
         ("bad.png", "it is not a PNG, JPEG or WebP"),
         ("empty.png", "it is empty"),
         ("locked.png", "it cannot be read"),

@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_later_file_is_in_its_report(api, door, work, table
     work()
     found = api.get(sent.headers["Location"]).json
     assert found["state"] == "rejected"
-    assert found["error"] == "1 of 2 rows are wrong; nothing written"
+    assert found["error"] == "1 of 2 rows are wrong; nothing was written"
     assert found["report"]["queries_added"] == 0
     assert [(e["row"], e["field"]) for e in found["report"]["errors"]] == [
         (2, "predicted")

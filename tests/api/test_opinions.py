@@ -84,7 +84,10 @@ def test_one_labeler_has_one_word_in_a_file(api, wanted, tables):
     before = tables()
     sent = send(api, ("a", "YES", "YES", "ann"), ("a", None, "NO", "ann"))
     problem = assert_problem(sent, 422, field="label")
-    assert "'ann' says 'YES' and then 'NO'" in problem["errors"][0]["message"]
+    assert (
+        "'ann' gives the same key 'YES' and then 'NO'"
+        in problem["errors"][0]["message"]
+    )
     assert tables() == before
 
 

@@ -48,7 +48,7 @@ def test_two_labels_of_one_input_are_refused(door: Shell) -> None:
     torn = "input,version,predicted,label\ne,v1,NO,NO\ne,v2,NO,YES\n"
     file = door.file("torn.csv", torn)
     said = door("import", "door", file, status=1).stderr
-    assert "row 2, label: the input 'e' stands twice, with 'NO' and then" in said
+    assert "row 2, label: the input 'e' occurs twice, with 'NO' and then" in said
     assert "nothing was written" in said
     found = json.loads(door("compare", "door", "--format", "json").stdout)
     assert found["paired"]["pairs"] == 4

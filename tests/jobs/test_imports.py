@@ -68,7 +68,7 @@ def test_a_file_of_several_pieces_is_read_as_it_was(database: Database) -> None:
 @pytest.mark.parametrize(
     ("content", "said", "errors"),
     [
-        (b"predicted\nYES\nMAYBE\n", "1 of 2 rows are wrong; nothing written", 1),
+        (b"predicted\nYES\nMAYBE\n", "1 of 2 rows are wrong; nothing was written", 1),
         (b"colour\nred\n", "colour: is not a known column", None),
         (b"\xff\xfe\x00", "body: it is not UTF-16", None),
     ],

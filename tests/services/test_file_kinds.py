@@ -230,7 +230,7 @@ def test_latin_1_is_read_and_said() -> None:
     content = "key;pred;note\nä;YES;grün \u2013 fertig\n".encode("cp1252")
     rows, report = read(content)
     assert rows == [{"key": "ä", "predicted": "YES", "note": "grün \u2013 fertig"}]
-    assert report.notes == ["it is not UTF-8 and was read as Latin-1"]
+    assert report.notes == ["the file is not UTF-8 and was read as Latin-1"]
 
 
 def test_numbers_are_read_as_the_class_they_are() -> None:
@@ -337,8 +337,8 @@ def test_times_are_read(cell: str, choices: Choices) -> None:
     [
         ("2026-10-25T02:30:00", "twice or never in Europe/Berlin"),
         ("2026-03-29T02:30:00", "twice or never in Europe/Berlin"),
-        ("2026-02-30T02:30:00", "an instant is written like"),
-        ("yesterday", "an instant is written like"),
+        ("2026-02-30T02:30:00", "it must be an instant such as"),
+        ("yesterday", "it must be an instant such as"),
     ],
 )
 def test_times_that_are_none_are_said(cell: str, said: str) -> None:
@@ -392,7 +392,7 @@ def test_annotations_that_disagree_must_say_whose_they_are() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.xlsx", b"PK\x03\x04", "it is not Excel"),
+        ("x.xlsx", b"PK\x03\x04", "it is not an Excel file"),
         ("x.csv.gz", b"\x1f\x8b\x08\x00abc", "it is not gzip"),
         (
             "x.csv.gz",
@@ -400,9 +400,17 @@ def test_annotations_that_disagree_must_say_whose_they_are() -> None:
             "it is not gzip",
         ),
         ("x.json", b"[]", "is required"),
-        ("x.json", b'{"a": [1], "b": []}', "not equally long"),
-        ("x.json", b'{"columns": ["a"], "data": [[1, 2]]}', "does not have 1 values"),
-        ("x.json", b'{"classes": ["a"], "labels": {"k": 1}}', "the class 1 of 1"),
+        ("x.json", b'{"a": [1], "b": []}', "must be equally long"),
+        (
+            "x.json",
+            b'{"columns": ["a"], "data": [[1, 2]]}',
+            "row 1 must be a list of 1 values",
+        ),
+        (
+            "x.json",
+            b'{"classes": ["a"], "labels": {"k": 1}}',
+            "at least 0 and less than 1",
+        ),
         ("x.doc", b"", "its name must end in"),
     ],
 )

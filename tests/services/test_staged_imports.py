@@ -334,7 +334,10 @@ def test_one_labeler_has_one_word_in_a_file_for_queries_that_are_known(
     with staged(database, content, clock) as found:
         with pytest.raises(RejectedImportError) as refused:
             show(database, found)
-        assert "says 'NO' and then 'YES'" in refused.value.report.errors[0].message
+        assert (
+            "gives the same key 'NO' and then 'YES'"
+            in refused.value.report.errors[0].message
+        )
     assert dump(database) == known
     assert count_all(database)["staged_batches"] == 0
 

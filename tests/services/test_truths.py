@@ -183,7 +183,7 @@ def test_two_rows_must_not_contradict_each_other(bench: Bench) -> None:
         send_rows(bench, rows)
     [error] = refused.value.errors
     assert (error.field, getattr(error, "row", None)) == ("label", 2)
-    assert "the input 'a' stands twice" in error.message
+    assert "the input 'a' occurs twice" in error.message
 
 
 def test_an_input_may_be_added_by_an_import(bench: Bench, recompute: Recompute) -> None:

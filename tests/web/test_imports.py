@@ -121,7 +121,7 @@ def test_bad_rows_are_skipped_on_request(visitor: Visitor, shelf: Shelf) -> None
         (b"{", "rows.json", "it is not JSON"),
         (b"PAR1", "rows.parquet", "it is not Parquet"),
         (GOOD, "rows.docx", "its name must end in"),
-        (GOOD, "rows.xlsx", "it is not Excel"),
+        (GOOD, "rows.xlsx", "it is not an Excel file"),
         (b"\x1f\x8bx", "rows.csv.gz", "it is not gzip"),
         (GOOD, "", "choose a file first"),
     ],
@@ -325,7 +325,7 @@ def test_the_columns_of_a_file_are_shown_with_what_they_are_taken_for(
         f"/detectors/{detector_id}/import/preview",
         {"file": (io.BytesIO(content), "rows.xlsx")},
     )
-    assert "it is not Excel" in wrong.text
+    assert "it is not an Excel file" in wrong.text
 
 
 def test_what_was_chosen_for_a_column_stays_chosen(

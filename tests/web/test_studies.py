@@ -131,7 +131,7 @@ def test_the_same_file_again_leads_to_the_same_study(
         (b"{", "a.json", {}, "file", "it is not JSON"),
         (b"", "a.csv", {"name": " "}, "name", "is required"),
         (b"", "a.csv", {"kind": "x"}, "kind", "is not right"),
-        (b"", "a.csv", {"version": "*"}, "version", "stands for all versions"),
+        (b"", "a.csv", {"version": "*"}, "version", "means all versions"),
         (b"", "a.csv", {"note": "x" * 2_001}, "note", "at most 2,000 characters"),
     ],
 )

@@ -22,7 +22,8 @@ class JudgeChoice(Parameters):
 
     version: Text | None = Field(
         default=None,
-        description="The one that is shown unless given; * pools all.",
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
     )
 
 
@@ -30,7 +31,7 @@ class JudgementPage(Shape):
     """What judges said of a query, by their names."""
 
     items: list[QueryJudgement]
-    next: Address | None = Field(description="null: they fit on one page.")
+    next: Address | None = Field(description="Always null: all fit on one page.")
 
 
 @routes.get(
@@ -47,7 +48,7 @@ def get_judges(path: DetectorPath, query: JudgeChoice) -> dict[str, Any]:
 @routes.get("/queries/<id>/judgements", responses=answers({200: JudgementPage}, 404))
 @requires("viewer")
 def list_judgements(path: QueryPath) -> dict[str, Any]:
-    """List what judges said of a query; none of it is its label."""
+    """List the judgements of a query; none of them is its label."""
     with database().read() as session:
         items = services.list_judgements(session, get_query(session, path.id))
         return JudgementPage(items=items, next=None).dump()

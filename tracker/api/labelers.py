@@ -9,7 +9,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.people import labelers as services
 from tracker.services.people.labelers import LabelerReport
 
-routes = build_routes("labelers", "The people who label, beside each other.")
+routes = build_routes("labelers", "The people who label, compared with each other.")
 
 
 @routes.get(

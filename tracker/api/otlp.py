@@ -69,7 +69,7 @@ _BODY = {
 }
 _ANSWER: dict[Any, Any] = {
     "200": {
-        "description": "Taken; partialSuccess says what was not, and why.",
+        "description": "Accepted; partialSuccess says what was not, and why.",
         "content": {
             _JSON: {"schema": {"type": "object"}},
             _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
@@ -87,8 +87,8 @@ _ANSWER: dict[Any, Any] = {
 def receive_logs() -> Response:
     """Receive gen_ai.evaluation.result events as judgements of queries.
 
-    A judgement is shown beside the labels and never counts as truth.  Sent again it
-    changes nothing.  Records that are not understood are counted in partialSuccess.
+    A judgement is shown beside the labels and never counts as truth.  Sending it
+    again changes nothing.  Records not understood are counted in partialSuccess.
     """
     is_json = request.mimetype == _JSON
     if not is_json and request.mimetype != _PROTOBUF:

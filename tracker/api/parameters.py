@@ -240,7 +240,7 @@ class Window(Parameters):
 
     since: When | None = Field(
         default=None,
-        description="From this instant on, or from so long ago: 30m, 12h, 7d, 2w.",
+        description="From this instant on, or from this long ago: 30m, 12h, 7d, 2w.",
     )
     until: When | None = Field(
         default=None, description="Before this instant, in the same format."

@@ -71,8 +71,8 @@ class QueryList(Page, Window, Where):
     )
     wrong: Flag | None = Field(
         default=None,
-        description="Where the detector was wrong, or right: of those with a label "
-        "that is no UNCLEAR.",
+        description="true: only queries that the detector got wrong; false: only "
+        "those it got right. UNCLEAR labels are neither.",
     )
     agreement: Literal["agreed", "disputed", "settled"] | None = Field(
         default=None,
@@ -80,18 +80,18 @@ class QueryList(Page, Window, Where):
     )
     versus: Text | None = Field(
         default=None,
-        description="Only queries whose input was put to this other version too, where "
-        "exactly one of the two is right; with wrong=false what was gained, with "
-        "wrong=true what was lost.",
+        description="Only queries whose input was put to this other version too, "
+        "where exactly one of the two is right; wrong=false lists those gained, "
+        "wrong=true those lost.",
     )
     tag: Text | None = Field(
         default=None, description="Only queries that are marked with this tag."
     )
     waiting: Flag | None = Field(
         default=None,
-        description="true: only those that wait for their prediction, the newest "
-        "first; false: none of them. They are listed among the others if nothing else "
-        "is asked for.",
+        description="true: only queries that wait for their prediction, the newest "
+        "first; false: none of these. Without any filter or order they are listed "
+        "among the others.",
     )
     sort: Literal[
         "newest",
@@ -104,7 +104,7 @@ class QueryList(Page, Window, Where):
         "-key",
     ] = Field(
         default="newest",
-        description="- is downwards; those without a value come last.",
+        description="- sorts downwards; queries without a value come last.",
     )
     after: QueryCursor | None = Field(default=None, description="The value from next.")
 
@@ -131,8 +131,8 @@ class QueryList(Page, Window, Where):
 def log_query(path: DetectorPath) -> Response:
     """Log a query, with or without its label.
 
-    The same key again with the same content answers 200 and the stored query; with
-    other content it is a 409.
+    Sending the same key and content again answers 200 and the stored query; with other
+    content it is a 409.
     """
     new, image = read_new_query()
 
@@ -259,11 +259,11 @@ def get_query(path: QueryPath) -> dict[str, Any]:
 )
 @requires("editor")
 def complete_query(path: QueryPath, body: QueryCompletion) -> dict[str, Any]:
-    """Give a query its input, or one that waits for it the prediction.
+    """Give a query its input, or the prediction that it waits for.
 
-    Queries that wait come by the device API.  With its input a query shares the label
-    of all that were put to it.  Once more the same answers the same; another prediction
-    or input is a 409.
+    Queries that wait come from the device API.  All queries with the same input share
+    its label.  Sending the same again gets the same answer; another prediction or input
+    is a 409.
     """
 
     def complete(session: Session) -> dict[str, Any]:

@@ -77,9 +77,11 @@ class FieldProblem(Shape):
     )
     field: str
     message: str = Field(description="The value received, and what would be right.")
-    rows: int = Field(default=1, description="In how many rows of many.")
+    rows: int = Field(
+        default=1, description="The number of rows with this error, if more than one."
+    )
     also: list[int] = Field(
-        default=[], description="The other ones of these rows, at most 10,000 in all."
+        default=[], description="The other rows, at most 10,000 in all."
     )
 
 

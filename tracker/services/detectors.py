@@ -85,17 +85,17 @@ class NewDetector(Input):
     )
     slices: SliceNames = Field(
         default=[],
-        description="The keys of the metadata that it is cut by, at most 8: how "
-        "accurate is it for each camera?",
+        description="At most 8 metadata keys to cut its queries by: how accurate is "
+        "it for each camera?",
     )
 
 
 class DetectorChange(Input):
     """The fields to change; a field that is left out keeps its value.
 
-    Classes can be added, never removed or renamed.  The history says of which classes
-    it is: from the first label after the change on, the balanced accuracy is the mean
-    of all.
+    Classes can be added, never removed or renamed.  The history says which classes
+    it covers: from the first label after the change on, the balanced accuracy is the
+    mean of all.
     """
 
     name: DetectorName | None = None
@@ -114,7 +114,7 @@ class DetectorChange(Input):
     predictor: str | None = None
     slices: SliceNames | None = None
     classes: Classes | None = Field(
-        default=None, description="Those there are, and the new ones."
+        default=None, description="The existing classes and the new ones."
     )
 
 
@@ -141,7 +141,7 @@ class Detector(Shape):
     guideline: str = Field(description="How to answer it, for labelers.")
     classes: list[str]
     added_classes: list[AddedClass] = Field(
-        description="Those of the classes that were added later."
+        description="The classes that were added later."
     )
     confidence_level: float
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
@@ -158,11 +158,17 @@ class Detector(Shape):
         description="The version that is shown unless another is asked for; null for "
         "the newest with a scored label."
     )
-    predictor: str | None = Field(description="Where a model answers images.")
-    slices: list[str] = Field(description="The keys of the metadata that it is cut by.")
+    predictor: str | None = Field(
+        description="The address of the model that answers images."
+    )
+    slices: list[str] = Field(
+        description="The metadata keys that its queries are cut by."
+    )
     created_at: Instant
     archived_at: Instant | None
-    versions: list[DetectorVersion] = Field(description="In the order they arrived.")
+    versions: list[DetectorVersion] = Field(
+        description="The versions, in the order they arrived."
+    )
 
 
 def describe_detector(session: Session, detector: storage.Detector) -> Detector:

@@ -64,11 +64,11 @@ def parse_instant(value: object) -> datetime:
         value = value.upper()
     elif not isinstance(value, datetime):
         raise ValueError(
-            "an instant is written like 2026-01-31T13:45:00Z, with a time zone and at "
-            "most six decimals"
+            "it must be an instant such as 2026-01-31T13:45:00Z, with a time zone and "
+            "at most six decimals"
         )
     elif value.tzinfo is None:
-        raise ValueError("an instant needs a time zone, such as Z")
+        raise ValueError("it must have a time zone, such as Z")
     try:
         given = datetime.fromisoformat(value) if isinstance(value, str) else value
         instant = given.astimezone(UTC)
@@ -127,13 +127,15 @@ def _check_text(value: str) -> str:
 
 def _check_detector_name(value: str) -> str:
     if value.startswith("det_"):
-        raise ValueError("a name must not begin with det_, which begins an id")
+        raise ValueError("a name must not begin with det_, as ids do")
     return value
 
 
 def _check_class(value: str) -> str:
     if value.casefold() in (UNCLEAR.casefold(), BALANCED):
-        raise ValueError("no class may be called UNCLEAR or balanced, in any case")
+        raise ValueError(
+            "a class must not be called UNCLEAR or balanced, in upper or lower case"
+        )
     return value
 
 
@@ -141,20 +143,21 @@ def _check_classes(value: list[str]) -> list[str]:
     seen: set[str] = set()
     for name in value:
         if name in seen:
-            raise ValueError(f"the class {show(name)} stands in it twice")
+            raise ValueError(f"the class {show(name)} is given twice")
         seen.add(name)
     return value
 
 
 def _check_slices(value: list[str]) -> list[str]:
-    if len(set(value)) < len(value):
-        raise ValueError("a key stands in it twice")
+    for name in value:
+        if value.count(name) > 1:
+            raise ValueError(f"the key {show(name)} is given twice")
     return value
 
 
 def _check_version(value: str) -> str:
     if value == "*":
-        raise ValueError("* stands for all versions together and cannot be one")
+        raise ValueError("* means all versions together and cannot name one")
     return value
 
 

@@ -85,7 +85,8 @@ class Query(Shape):
     key: str | None = Field(description="The caller's own id.")
     input: str | None = Field(description="The input.")
     predicted: str | None = Field(
-        description="The class that the detector said; null while that is waited for."
+        description="The class that the detector said; null while the query waits for "
+        "it."
     )
     waiting: bool = Field(
         default=False, description="Whether it still waits for its prediction."

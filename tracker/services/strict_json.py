@@ -50,6 +50,6 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise ValueError(f"the key {show(name)} stands twice in one object")
+            raise ValueError(f"the key {show(name)} occurs twice in one object")
         values[name] = value
     return values

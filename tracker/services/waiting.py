@@ -59,11 +59,11 @@ class NewWaiting(Input):
 
 
 class QueryCompletion(Input):
-    """What a query has not yet: what the detector said of it, or its input."""
+    """What a query does not have yet: its prediction, or its input."""
 
     predicted: LabelText | None = Field(
         default=None,
-        description="The class that the detector said, where the query waits for it.",
+        description="The class that the detector said, if the query waits for it.",
     )
     confidence: Probability | None = Field(
         default=None,
@@ -71,13 +71,13 @@ class QueryCompletion(Input):
     )
     version: VersionName | None = Field(
         default=None,
-        description="Which state of the detector answered; as the query says unless "
-        "given.",
+        description="The version of the detector that answered; by default that of "
+        "the query.",
     )
     input: Key | None = Field(
         default=None,
-        description="What was put in, where the query does not say so yet; it then "
-        "shares the label of the input.",
+        description="What was put in, if the query has no input yet; it then shares "
+        "the label of the input.",
     )
 
 

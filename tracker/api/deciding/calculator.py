@@ -33,8 +33,8 @@ class IntervalChoice(Parameters):
         description="One number for each class, separated by commas: 23,41."
     )
     labelled: WholeList = Field(
-        description="Of each class, by commas: 28,44; from two classes on there is a "
-        "balanced accuracy, too. At most 1,000 classes."
+        description="One number for each class, separated by commas: 28,44. Two or "
+        "more classes also give a balanced accuracy. At most 1,000 classes."
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
     confidence_level: LevelText = Field(
@@ -45,8 +45,8 @@ class IntervalChoice(Parameters):
     )
     set_size: Whole | None = Field(
         default=None,
-        description="Of one class, with the method exact: how many queries there are "
-        "in all, for the accuracy on just these.",
+        description="For one class and the method exact: the number of queries in a "
+        "finite set, to bound the accuracy on that set.",
     )
 
 
@@ -61,7 +61,7 @@ class CoverageChoice(Parameters):
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
     confidence_level: LevelText = Field(
-        default=0.95, description="What the intervals promise."
+        default=0.95, description="The confidence level of the intervals."
     )
 
 
@@ -77,7 +77,7 @@ def get_interval(query: IntervalChoice) -> dict[str, Any]:
 def get_coverage(query: CoverageChoice) -> dict[str, Any]:
     """Compute exactly how often an interval would hold the truth.
 
-    Of two classes it is the interval of the balanced accuracy. Where that takes
+    For two classes it is the interval of the balanced accuracy. If a method takes
     long for each outcome, the number of likely outcomes is limited. Each key may
     ask for one at a time; 429 says that it must wait.
     """

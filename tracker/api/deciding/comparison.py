@@ -25,7 +25,7 @@ class ComparisonChoice(Parameters):
         description="The new version; by default the one of the newest queries.",
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
 
 

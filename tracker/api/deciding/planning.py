@@ -54,7 +54,7 @@ class PlanChoice(Parameters):
         "versions.",
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
 
 

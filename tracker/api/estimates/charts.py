@@ -43,8 +43,8 @@ class ChartChoice(Parameters):
     )
     window: Text | None = Field(
         default=None,
-        description="Also the last labels or days at each moment, such as 500 or 7d, "
-        "with drift alarms, corrections and verdicts.",
+        description="Also draw the last labels or days at each moment, such as 500 or "
+        "7d, with drift alarms, corrections and verdicts.",
     )
 
 

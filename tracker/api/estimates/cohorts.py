@@ -18,9 +18,13 @@ class CohortChoice(Parameters):
 
     by: services.Cut = Field(default="day", description="A week begins on Monday, UTC.")
     version: Text | None = Field(
-        default=None, description="The one that is shown unless given; * pools all."
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
     )
-    limit: DrawLimit = Field(default=30, description="The last so many days or weeks.")
+    limit: DrawLimit = Field(
+        default=30, description="The number of days or weeks, the newest ones."
+    )
 
 
 @routes.get(
@@ -29,7 +33,7 @@ class CohortChoice(Parameters):
 )
 @requires("viewer")
 def get_cohorts(path: DetectorPath, query: CohortChoice) -> dict[str, Any]:
-    """Say how many queries of each day or week have a label, and how late it came."""
+    """Get how many queries of each day or week have a label, and how late it came."""
     choices: dict[str, Any] = dict(query)
     with database().read() as session:
         detector = get_detector(session, path.id)

@@ -44,18 +44,18 @@ class EstimateChoice(Window, Where):
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
     measure: Measure = Field(
         default="recall",
-        description="What is answered beside the accuracies of the classes, which are "
-        "their recall.",
+        description="What to add to the accuracies of the classes, which are their "
+        "recall.",
     )
     window: Text | None = Field(
         default=None,
-        description="Only the last labels, such as 500, or those of queries asked so "
-        "long ago at most, such as 7d. By the method exact, whose interval holds for "
-        "the average of a window in which the accuracy changes.",
+        description="Only the last labels, such as 500, or labels of queries asked "
+        "within this time, such as 7d. It takes the method exact, whose interval "
+        "holds for the average of a window in which the accuracy changes.",
     )
     as_known_at: When | None = Field(default=None, description=AS_KNOWN_AT)
     include_targeted: Flag = Field(

@@ -51,8 +51,8 @@ class HistoryChoice(Window):
     )
     measure: Measure = Field(
         default="recall",
-        description="What it is the history of; with another measure than recall, "
-        "which is the accuracy of each class, files have a column measure at the end.",
+        description="The measure; recall is the accuracy of each class. With any "
+        "other measure files have a last column, measure.",
     )
     method: StoredMethod = Field(
         default="exact",
@@ -64,8 +64,8 @@ class HistoryChoice(Window):
     )
     limit: RowLimit | None = Field(
         default=None,
-        description="Of json: 10,000 unless given, fewer of a method that is not "
-        "stored; the last snapshot is completed.",
+        description="JSON only: the number of rows, by default 10,000, fewer for a "
+        "method that is not stored; the last snapshot is completed.",
     )
     after: Place | None = Field(
         default=None, description="JSON only: the value from next."

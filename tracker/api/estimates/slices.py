@@ -26,13 +26,13 @@ class SliceChoice(Parameters):
         "version, predicted or week. The last two read every query of the version."
     )
     version: Text | None = Field(
-        default=None, description="The one that is shown unless given."
+        default=None, description="The version; by default the one that is shown."
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="The detector's own unless given."
+        default=None, description="The confidence level; by default the detector's own."
     )
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(
-        default="json", description="The others are a file with a row for each class."
+        default="json", description="All but json are files with a row for each class."
     )
 
 
@@ -42,7 +42,7 @@ class SliceChoice(Parameters):
 )
 @requires("viewer")
 def get_slices(path: DetectorPath, query: SliceChoice) -> dict[str, Any] | Response:
-    """Cut the queries by something that is known of each, and compare the parts."""
+    """Cut the queries by a property of each, and compare the parts."""
     choices: dict[str, Any] = dict(query)
     format_name = choices.pop("format")
     with database().read() as session:

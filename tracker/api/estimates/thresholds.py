@@ -22,7 +22,7 @@ class CalibrationChoice(Parameters):
         "versions.",
     )
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
 
 

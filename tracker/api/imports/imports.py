@@ -51,7 +51,7 @@ PREFER = {
     "required": False,
     "description": "With respond-async (RFC 7240) the answer is a 202 as soon as the "
     "file has arrived, and a worker imports it; Location says where to ask how far it "
-    "is. Anything else makes no difference.",
+    "is. Any other preference is ignored.",
     "schema": {"type": "string"},
     "example": _LATER,
 }
@@ -66,12 +66,13 @@ class ImportChoice(Parameters):
 
     on_error: Literal["reject", "skip"] = Field(
         default="reject",
-        description="reject: one bad row and nothing is written; skip: the others are.",
+        description="reject: one bad row means that nothing is written; skip: all "
+        "other rows are written.",
     )
     columns: list[str] = Field(
         default=[],
         alias="map",
-        description="FIELD=COLUMN, as often as needed: which column holds a field. "
+        description="FIELD=COLUMN, repeatable: the column that holds a field. "
         "Well-known names are understood without it.",
     )
     classes: list[str] = Field(
@@ -98,7 +99,7 @@ class ImportChoice(Parameters):
     uses_saved: Flag = Field(
         default=True,
         alias="saved_mapping",
-        description="false: without what is saved with the detector.",
+        description="false: ignore the mapping that is saved with the detector.",
     )
     save_mapping: Flag = Field(
         default=False,
@@ -132,9 +133,9 @@ def import_file(path: DetectorPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
     Sending a file again adds nothing.  A known key with another label is a
-    correction, with another prediction an error.  Columns are known by their usual
-    names, and values by what they stand for; the answer says what was read as what.
-    With images beside the rows, a column says which image belongs to which row.
+    correction, with another prediction an error.  Usual names of columns and values
+    are understood; the answer says what was read as what.  With images beside the
+    rows, a column says which image belongs to which row.
     """
     choices = query.read()
     with receive_rows() as (sent, images):
@@ -229,7 +230,7 @@ def _import_later(
 )
 @requires("viewer")
 def get_mapping(path: DetectorPath) -> dict[str, Any]:
-    """Look at how the files of a detector are read unless an import says otherwise."""
+    """Get how files of a detector are read unless an import says otherwise."""
     with database().read() as session:
         return load_mapping(get_detector(session, path.id)).dump()
 

@@ -36,9 +36,9 @@ class AssignmentList(Shape):
 )
 @requires("editor")
 def assign(path: DetectorPath, body: NewAssignment) -> dict[str, Any]:
-    """Ask a person for so many labels, counted from now on.
+    """Ask a person for a number of labels, counted from now on.
 
-    What they were asked for before is replaced.
+    This replaces what they were asked for before.
     """
     with database().write() as session:
         detector = get_open_detector(session, path.id)
@@ -51,7 +51,7 @@ def assign(path: DetectorPath, body: NewAssignment) -> dict[str, Any]:
 )
 @requires("labeler")
 def list_assignments(path: DetectorPath) -> dict[str, Any]:
-    """List how far each person is; labelers see only their own."""
+    """List the progress of each person; labelers see only their own."""
     with database().read() as session:
         detector = get_detector(session, path.id)
         items = services.list_assignments(session, detector, by())

@@ -87,7 +87,7 @@ class AuditDraw(NextQuery):
 
 
 class AuditDraws(Shape):
-    """The next draws in their order; none where nothing is left."""
+    """The next draws in order; empty if none is left."""
 
     items: list[AuditDraw]
 
@@ -119,7 +119,7 @@ class AuditMoment(Shape):
     at: Instant
     draws: int = Field(description="The number of draws that counted.")
     labels_expected: int = Field(
-        description="The draws that were expected to reach the goal."
+        description="The number of draws expected to reach the goal."
     )
     labels: int
     classes: list[ClassEstimate]
@@ -127,7 +127,7 @@ class AuditMoment(Shape):
 
 
 class AuditHistory(Shape):
-    """How the intervals of an audit closed in, the oldest first."""
+    """The intervals of an audit round by round, the oldest first."""
 
     items: list[AuditMoment]
 
@@ -140,8 +140,8 @@ class AuditHistory(Shape):
 def add_audit(path: DetectorPath, body: NewAudit) -> Response:
     """Begin an audit of a fixed set of queries.
 
-    Its draws have known chances, so that its intervals hold at every look and however
-    bad the confidences are.
+    The draws have known chances, so the intervals hold at every look, however bad the
+    confidences are.
     """
 
     def add(session: Session) -> tuple[Shape, int]:
@@ -175,8 +175,8 @@ def get_audit(path: AuditPath) -> dict[str, Any]:
 def get_next_draws(path: AuditPath, query: DrawsWanted) -> dict[str, Any]:
     """Get the next draws of an audit, reserved for the caller.
 
-    They come again until they are labelled; one that cannot be answered is labelled
-    UNCLEAR.  After half an hour they are offered to others too.
+    The same draws are returned until they are labelled; label one that cannot be
+    answered UNCLEAR.  After half an hour they are offered to others too.
     """
     asked_by = by().credit(query.labeler)
 
@@ -277,7 +277,7 @@ def pause_audit(path: AuditPath) -> Response:
 )
 @requires("editor")
 def resume_audit(path: AuditPath) -> Response:
-    """Go on with an audit that was paused."""
+    """Resume an audit that was paused."""
     return _change_once(path, resume)
 
 

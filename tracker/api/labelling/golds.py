@@ -38,7 +38,7 @@ class GoldPage(Shape):
 )
 @requires("editor")
 def mark_gold(path: QueryPath, body: NewGold) -> dict[str, Any]:
-    """Make a query without a label gold: say what its answer is known to be.
+    """Make a query without a label gold, by giving its known answer.
 
     It is mixed into the random queue at the detector's `gold_rate`, unmarked.
     Answers to it are not labels, and are never scored.
@@ -50,7 +50,7 @@ def mark_gold(path: QueryPath, body: NewGold) -> dict[str, Any]:
 @routes.get("/queries/<id>/gold", responses=answers({200: Gold}, 404, 410))
 @requires("editor")
 def get_gold(path: QueryPath) -> dict[str, Any]:
-    """Get what the answer of a gold query is known to be, and how many differed."""
+    """Get the known answer of a gold query, and how many people answered otherwise."""
     with database().read() as session:
         return services.get_gold(session, path.id).dump()
 
@@ -60,7 +60,7 @@ def get_gold(path: QueryPath) -> dict[str, Any]:
 )
 @requires("editor")
 def unmark_gold(path: QueryPath) -> Response:
-    """Make a query an ordinary one again; what was answered to it still counts."""
+    """Make a gold query ordinary again; the answers to it still count."""
     with database().write() as session:
         services.unmark_gold(session, path.id, by())
     return no_content()
@@ -69,7 +69,7 @@ def unmark_gold(path: QueryPath) -> Response:
 @routes.get("/detectors/<detector:id>/gold", responses=answers({200: GoldPage}, 404))
 @requires("editor")
 def list_golds(path: DetectorPath, query: GoldList) -> dict[str, Any]:
-    """List the gold queries of a detector, those that were gold among them."""
+    """List the gold queries of a detector, including those that no longer are."""
     with database().read() as session:
         found = services.list_golds(
             session,

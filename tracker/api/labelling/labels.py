@@ -59,7 +59,7 @@ class LabelExport(Window, Where):
 def add_label(path: QueryPath, body: NewLabel) -> Response:
     """Label a query; an earlier label stays in the label history.
 
-    What an editor has settled takes the role editor to change; others get a 409.
+    Changing a label that an editor has settled takes the role editor; others get a 409.
     """
 
     def add(session: Session) -> tuple[Shape, int]:

@@ -29,7 +29,7 @@ class RecheckChoice(Parameters):
     """Of which version."""
 
     version: Text | None = Field(
-        default=None, description="By default the one that is shown."
+        default=None, description="The version; by default the one that is shown."
     )
 
 
@@ -39,7 +39,7 @@ class RecheckChoice(Parameters):
 )
 @requires("editor")
 def draw_rechecks(path: DetectorPath, body: NewRechecks) -> Response:
-    """Draw labels of a version at random, to be given again by somebody else.
+    """Draw labels of a version at random, for somebody else to give again.
 
     Get them by `/next?queue=recheck`, and send the answers to `/queries/{id}/recheck`.
     """
@@ -64,7 +64,7 @@ def draw_rechecks(path: DetectorPath, body: NewRechecks) -> Response:
 )
 @requires("viewer")
 def get_rechecks(path: DetectorPath, query: RecheckChoice) -> dict[str, Any]:
-    """Tell how often labels are wrong, and what the accuracies are worth then."""
+    """Bound the share of wrong labels, and the accuracies by the truth."""
     with database().read() as session:
         detector = get_detector(session, path.id)
         version = services.choose_version(session, detector, query.version)
@@ -81,7 +81,7 @@ def _report(session: Session, detector: Detector, version: Version) -> RecheckRe
 )
 @requires("labeler")
 def add_recheck(path: QueryPath, body: NewRecheck) -> Response:
-    """Give the label of a query a second time; the first one stays and is scored.
+    """Label a query a second time; the first label stays and is scored.
 
     Where the two differ the query is disputed, until an editor settles it.
     """
@@ -98,7 +98,7 @@ def add_recheck(path: QueryPath, body: NewRecheck) -> Response:
 @routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))
 @requires("viewer")
 def get_recheck(path: QueryPath) -> dict[str, Any]:
-    """Get what was said of a query the second time; 404 until then."""
+    """Get the second label of a query; 404 until it has one."""
     with database().read() as session:
         found = find_recheck(session, get_query(session, path.id).id)
         if found is None or found.answered_at is None:

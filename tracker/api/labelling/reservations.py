@@ -47,32 +47,32 @@ class NextWanted(Parameters):
     )
     queue: Annotated[str, one_of(QUEUES)] = Field(
         default="random",
-        description="random, which is drawn by chance, targeted, which is picked, or "
-        "disagreements, what two versions say differently of, drawn by chance.",
+        description="random: drawn by chance; targeted: picked; disagreements: drawn "
+        "by chance from what two versions answer differently.",
     )
     order: Annotated[str, one_of(ORDERS)] | None = Field(
         default=None,
-        description="Of the targeted queue: confidence, the lowest first and the "
-        "default, or newest.",
+        description="Targeted queue: confidence (the default), the lowest first, or "
+        "newest.",
     )
     predicted: Text | None = Field(
-        default=None, description="Targeted: only with this prediction."
+        default=None, description="Targeted queue: only queries with this prediction."
     )
     version: Text | None = Field(
         default=None,
-        description="Of this version, * for all; unless given all of the targeted "
-        "queue, and of the random one the version that is shown.",
+        description="Only queries of this version; * for all. By default the targeted "
+        "queue gives all versions, the random queue the one that is shown.",
     )
     min_confidence: ShareText | None = Field(
-        default=None, description="Targeted: at least as confident."
+        default=None, description="Targeted queue: only queries at least as confident."
     )
     max_confidence: ShareText | None = Field(
-        default=None, description="Targeted: at most as confident."
+        default=None, description="Targeted queue: only queries at most as confident."
     )
     where: list[Text] | None = Field(
         default=None,
-        description="Targeted: only where this holds, as for a list of queries; "
-        "repeatable, then all must hold.",
+        description="Targeted queue: only queries that meet this condition, as in a "
+        "list of queries; if repeated, all must hold.",
     )
     old: Text | None = Field(
         default=None,
@@ -81,8 +81,8 @@ class NextWanted(Parameters):
     )
     new: Text | None = Field(
         default=None,
-        description="Disagreements: the version that queries last arrived with "
-        "unless given.",
+        description="Disagreements queue: the new version; by default the one that "
+        "queries last arrived with.",
     )
     skip: QueryReference | None = Field(
         default=None, description="The id of a query to skip first."
@@ -101,7 +101,7 @@ def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]
     """Get the next query to label, drawn at random by default.
 
     It is reserved, and comes without its prediction.  The same labeler gets the same
-    query until it is labelled or skipped; nobody else does within five minutes.
+    query until it is labelled or skipped; nobody else gets it within five minutes.
     """
     asked_by = by().credit(query.labeler)
 

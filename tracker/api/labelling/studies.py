@@ -90,7 +90,7 @@ class StudyChoice(Parameters):
     """How a study is evaluated."""
 
     confidence_level: LevelText | None = Field(
-        default=None, description="By default that of the detector."
+        default=None, description="The confidence level; by default the detector's own."
     )
 
 
@@ -111,8 +111,8 @@ class RoundsChoice(Parameters):
 def add_study(path: DetectorPath, query: StudyDescription) -> Response:
     """Add a resampling study.
 
-    The same name again with the same content answers 200 and the stored study; with
-    other content it is a 409.  A study is never changed.
+    Sending the same name and content again answers 200 and the stored study; with other
+    content it is a 409.  A study is never changed.
     """
     new = _read_new_study(query)
 

@@ -21,7 +21,7 @@ routes = build_routes("tags", "What people mark queries with, to find them again
 def tag_query(path: QueryPath, body: NewTags) -> dict[str, Any]:
     """Mark a query with these tags, and with no others.
 
-    The list of queries is narrowed to a tag by tag=; the labels export has them too.
+    List the queries with a tag by tag=; the labels export has the tags too.
     """
     with database().write() as session:
         query = see_as(session, set_tags(session, path.id, body), by().name)

@@ -46,7 +46,7 @@ class CalculatedIntervals(Shape):
     method: MethodWord
     is_guaranteed: bool = Field(
         description="Whether each interval holds the truth as often as it says, "
-        "whatever that is."
+        "whatever the truth is."
     )
     confidence_level: float
     side: Side = Field(description="both, or the one bound that is not 0 or 1.")

@@ -45,7 +45,7 @@ class UnpairedClassChange(UnpairedChange, OfClass):
 
 
 class Unpaired(Shape):
-    """The comparison if the queries of the versions are taken as different."""
+    """The comparison that treats the queries of the versions as different."""
 
     method: MethodWord
     classes: list[UnpairedClassChange]

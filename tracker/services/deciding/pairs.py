@@ -88,8 +88,8 @@ class Paired(Shape):
     """The comparison on the inputs that both versions got."""
 
     method: PairedMethod = Field(
-        description="Of the classes: exact; or joint for each by itself or box, where "
-        "that would take too long."
+        description="The method for the classes: exact, or where that would take too "
+        "long joint for each by itself, or box."
     )
     pairs: int
     classes: list[PairedChange]

@@ -79,12 +79,12 @@ class PlannedClass(OfClass):
         "interval to the width."
     )
     to_certify: int | None = Field(
-        description="To have the low end of its interval above the target with the "
-        "power from then on; null also without a target."
+        description="The number from which on the low end of its interval is above "
+        "the target with the chance power; null also without a target."
     )
     chance_to_certify: float | None = Field(
-        description="The chance of that after so many more labels as more says; null "
-        "where it says none."
+        description="The chance of that after the number of labels in more; null "
+        "without more."
     )
 
 
@@ -92,12 +92,12 @@ class NextClass(OfClass):
     """The class whose next label helps most."""
 
     reason: Literal["unlabelled", "narrows_most"] = Field(
-        description="unlabelled, or narrows_most: of the balanced accuracy."
+        description="unlabelled, or narrows_most (the balanced interval)."
     )
 
 
 class LabelPlan(OfDetector):
-    """How many labels make the accuracies known well enough."""
+    """How many labels it takes to know the accuracies well enough."""
 
     computed_at: Instant
     confidence_level: float

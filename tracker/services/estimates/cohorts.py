@@ -28,13 +28,14 @@ class Cohort(Shape):
     start: date
     queries: int
     labelled: int
-    share: float = Field(description="Of the queries, those with a label.")
+    share: float = Field(description="The share of the queries that have a label.")
     median_delay_seconds: float | None = Field(
         description="From the question to the first label; null without a label."
     )
     is_young: bool = Field(
-        description="Whether labels of it are still to come: it is not as old as nine "
-        "of ten labels take of the predicted class that waits longest."
+        description="Whether labels are still to come: the cohort is younger than the "
+        "time that nine of ten labels take, for the predicted class that waits "
+        "longest."
     )
 
 
@@ -44,7 +45,8 @@ class Cohorts(OfDetector):
     by: Cut
     computed_at: Instant
     usual_delay_seconds: float | None = Field(
-        description="Within it nine of ten labels came; null with fewer than ten."
+        description="The time within which nine of ten labels came; null with fewer "
+        "than ten labels."
     )
     usual_share: float | None = Field(
         description="The median share labelled of cohorts that are not young."

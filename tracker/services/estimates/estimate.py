@@ -82,14 +82,15 @@ class Estimate(OfDetector):
     )
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
     decision: Decision | None = Field(
-        description="null without a target, and where the labels are no random sample."
+        description="null without a target, and where the labels are not a random "
+        "sample."
     )
     no_decision_because: str | None = Field(description="Why there is no decision.")
     window: str | None = Field(
-        default=None, description="The last labels or days that it is of."
+        default=None, description="The last labels or days that it covers."
     )
     as_known_at: Instant | None = Field(
-        default=None, description="What came later is left out."
+        default=None, description="What came after this instant is left out."
     )
 
     @property

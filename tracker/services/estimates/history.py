@@ -54,7 +54,7 @@ class _Place(Shape):
     version: str
     labels: int
     scope: str = Field(
-        description="A class, or balanced; of another measure than recall a class, or "
+        description="A class or balanced; for measures other than recall a class, "
         "overall or macro."
     )
 
@@ -62,16 +62,16 @@ class _Place(Shape):
 class HistoryRow(Moment, _Place):
     """One row of a snapshot: a class, or all of them together.
 
-    Of precision the correct ones are counted among those predicted as the class, of F1
-    among those with it as label or prediction; `accuracy` is the measure itself.
+    For precision the correct ones are counted among those predicted as the class, for
+    F1 among those with it as label or prediction.  `accuracy` is the measure itself.
     """
 
     computed_at: Instant
     confidence_level: float
     method: MethodWord
     formula: int = Field(
-        description="By which formula of the method it was computed; anytime has had "
-        "a second one since it was made narrower for unequal classes."
+        description="The formula of the method; anytime has had a second one since it "
+        "was made narrower for unequal classes."
     )
     measure: MeasureWord = RECALL
 

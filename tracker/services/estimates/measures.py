@@ -43,7 +43,9 @@ class ClassPrecision(OfClass):
     predicted: int = Field(
         description="The number of labelled queries with this prediction."
     )
-    precision: float | None = Field(description="null without a prediction of it.")
+    precision: float | None = Field(
+        description="null without a prediction of the class."
+    )
     low: float
     high: float
 
@@ -95,7 +97,8 @@ class MeasuredEstimate(Estimate):
     """An estimate with another measure beside the accuracies of the classes."""
 
     overall: Score | None = Field(
-        default=None, description="With measure=overall: the right ones of all labels."
+        default=None,
+        description="With measure=overall: correct / labelled over all classes.",
     )
     precision: Precision | None = Field(
         default=None, description="With measure=precision."
@@ -104,7 +107,7 @@ class MeasuredEstimate(Estimate):
     label_errors: LabelErrors | None = Field(
         default=None,
         description="How often labels are wrong, by those given a second time; null "
-        "while there is none, and for anything but all labels of one version.",
+        "while there are none, and for anything but all labels of one version.",
     )
 
     def dump(self) -> dict[str, Any]:

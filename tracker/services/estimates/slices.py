@@ -41,15 +41,15 @@ class SliceEstimate(Shape):
         "values beyond 500."
     )
     queries: int
-    share: float = Field(description="Of all queries.")
+    share: float = Field(description="The share of all queries.")
     labels: int = Field(description="Scored labels.")
     state: State = Field(
-        description="worse or better than all others together, which is ever said "
-        "falsely of any slice with a chance of at most the error of the level."
+        description="worse or better than all others together; the chance that this "
+        "is ever said falsely of any slice is at most the error of the level."
     )
     likely: Literal["better", "worse"] | None = Field(
-        description="What the present evidence suggests where state does not say it: "
-        "at most the error of the level is the expected share of false ones."
+        description="What the present evidence suggests where state does not say it; "
+        "the expected share of false ones is at most the error of the level."
     )
     classes: list[ClassEstimate]
     balanced: Accuracy
@@ -65,7 +65,7 @@ class SliceEstimate(Shape):
 
 
 class Slices(OfDetector):
-    """A detector's queries, cut by something that is known of each."""
+    """A detector's queries, cut by a property of each."""
 
     version: str | None = Field(
         description="* where the cut is by version; null before the first query."
@@ -78,7 +78,7 @@ class Slices(OfDetector):
         "label; the balanced one is the mean of those of the classes."
     )
     is_counted: bool = Field(
-        description="false while the job counts a key that was declared just now."
+        description="false while the job counts a newly declared key."
     )
     is_for_every_look: bool = Field(
         description="Whether states may be looked at after every label; if not, they "
@@ -88,7 +88,7 @@ class Slices(OfDetector):
     labels: int
     overall: Score = Field(description="All slices together.")
     items: list[SliceEstimate] = Field(
-        description="Worse ones first, then those that are most below the whole."
+        description="Worse slices first, then those furthest below the whole."
     )
 
     def find(self, state: State) -> list[SliceEstimate]:

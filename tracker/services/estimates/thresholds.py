@@ -29,7 +29,7 @@ _BINS = 10
 
 
 class ThresholdPoint(Shape):
-    """The answers whose confidence is at least a threshold."""
+    """The predictions whose confidence is at least a threshold."""
 
     threshold: float
     queries: int
@@ -66,7 +66,7 @@ class Thresholds(_Confidences):
 
 
 class CalibrationBin(Shape):
-    """The answers whose confidence lies between two numbers."""
+    """The predictions whose confidence lies between two numbers."""
 
     start: float = Field(description="Confidences in the bin are at least this.")
     end: float = Field(

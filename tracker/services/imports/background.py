@@ -54,11 +54,15 @@ class Import(Shape):
         "only after done was anything written."
     )
     on_error: OnErrorWord = Field(description="reject or skip.")
-    rows_read: int = Field(description="So far; updated about once a second.")
+    rows_read: int = Field(
+        description="The number so far, updated about once a second."
+    )
     bytes: int = Field(
         description="The size of the file in bytes, with the images beside it."
     )
-    bytes_read: int = Field(description="So far; updated about once a second.")
+    bytes_read: int = Field(
+        description="The number so far, updated about once a second."
+    )
     created_at: Instant = Field(description="When the upload was complete.")
     started_at: Instant | None = Field(description="When a worker last started it.")
     finished_at: Instant | None

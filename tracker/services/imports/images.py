@@ -24,11 +24,11 @@ from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
 _NONE_NAMED = (
-    "no column says which image belongs to a row; call it image, or name it as in "
-    "map image=COLUMN"
+    "no column names the image of each row; call that column image, or choose it, as "
+    "in map image=COLUMN"
 )
 _PIECE = 2**20
-_MISSING = "there is no image of this name beside the file"
+_MISSING = "there is no image with this name beside the file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,9 @@ def open_zip(stream: BinaryIO) -> ImageFiles:
     try:
         archive = zipfile.ZipFile(stream)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise InvalidInputError.of("images", f"it is no zip file: {error}") from error
+        raise InvalidInputError.of(
+            "images", f"it is not a zip file: {error}"
+        ) from error
 
     def opener(entry: zipfile.ZipInfo) -> Callable[[], BinaryIO]:
         return lambda: archive.open(entry)  # type: ignore[return-value]

@@ -51,7 +51,8 @@ def brings_input(
             name, stored = "version", names[stored]
         raise InvalidInputError.of(
             name,
-            f"the key {show(key)} is known with {show(stored)}, not {show(item[name])}",
+            f"the query with the key {show(key)} has {show(stored)}, not "
+            f"{show(item[name])}",
         )
     return given["input"] is not None and query["input"] is None
 
@@ -72,8 +73,8 @@ class Stated:
         if stated != label:
             raise InvalidInputError.of(
                 "label",
-                f"the input {show(name)} stands twice, with {show(stated)} and then "
-                f"with {show(label)}; all queries with one input share their label",
+                f"the input {show(name)} occurs twice, with {show(stated)} and then "
+                f"with {show(label)}; queries with the same input share one label",
             )
 
     def agree(self, stated: Iterable[tuple[str | None, str | None]]) -> bool:

@@ -61,8 +61,8 @@ class Opinions:
         ):
             raise InvalidInputError.of(
                 "label",
-                f"{show(labeler)} says {show(said['label'])} and then {show(label)} "
-                "of the same key",
+                f"{show(labeler)} gives the same key {show(said['label'])} and then "
+                f"{show(label)}; keep one label",
             )
         return True
 

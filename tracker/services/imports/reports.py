@@ -39,7 +39,8 @@ class RejectedImportError(InvalidInputError):
         self.report = report
         # A thousand errors in one line would say nothing.
         self.args = (
-            f"{report.bad_rows:,} of {report.rows:,} rows are wrong; nothing written",
+            f"{report.bad_rows:,} of {report.rows:,} rows are wrong; "
+            "nothing was written",
         )
 
 

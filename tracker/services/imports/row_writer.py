@@ -270,7 +270,7 @@ class RowWriter:
         if "predicted" not in item:
             raise InvalidInputError.of(
                 "key",
-                f"{show(key)} is not known, and there is no predicted to add it with",
+                f"{show(key)} is not known; to add it as a query, give predicted",
             )
         if "metadata" in item:
             item = {**item, "metadata": dump_metadata(item["metadata"])}
@@ -339,8 +339,8 @@ class RowWriter:
         ):
             raise InvalidInputError.of(
                 "label",
-                f"the key {show(query['key'])} stands twice, with "
-                f"{show(query['label'])} and then with {show(given)}",
+                f"the key {show(query['key'])} occurs twice, with "
+                f"{show(query['label'])} and then with {show(given)}; keep one label",
             )
         return True
 

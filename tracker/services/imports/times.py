@@ -55,7 +55,7 @@ class TimeReader:
                 found = datetime.strptime(bare, self._format)  # noqa: DTZ007 - placed.
             except ValueError as error:
                 raise ValueError(
-                    f"{show(value)} is not right: it is not of the time format "
+                    f"{show(value)} is not right: it must have the time format "
                     f"{self._format}"
                 ) from error
             return self._place(found, value, noted)
@@ -86,14 +86,14 @@ class TimeReader:
             return found
         if self._zone is None:
             raise ValueError(
-                f"{show(value)} has no time zone; say which by time-zone, such as "
+                f"{show(value)} has no time zone; name one by time-zone, such as "
                 "Europe/Berlin, or write it like 2026-01-31T13:45:00Z"
             )
         placed = found.replace(tzinfo=self._zone, fold=0)
         if placed.utcoffset() != placed.replace(fold=1).utcoffset():
             raise ValueError(
-                f"{show(value)} is twice or never in {self._zone_name}, where the "
-                "clocks change; write its offset, as in +02:00"
+                f"{show(value)} occurs twice or never in {self._zone_name}, where "
+                "the clocks change; add its offset, such as +02:00"
             )
         noted[self._name, "a time without a zone", f"one in {self._zone_name}"] += 1
         return placed

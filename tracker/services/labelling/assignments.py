@@ -46,9 +46,9 @@ class Assignment(Shape):
 def assign(
     session: Session, detector: Detector, new: NewAssignment, by: By
 ) -> Assignment:
-    """Ask a person for so many labels, counted from now on.
+    """Ask a person for a number of labels, counted from now on.
 
-    What they were asked for before is replaced.
+    This replaces what they were asked for before.
     """
     found = storage.find_assignment(session, detector.id, new.labeler)
     if found is None:

@@ -53,10 +53,12 @@ class AuditResult(Shape):
     at: Instant
     by: str
     is_reached: bool = Field(description="Whether the goal was reached.")
-    draws: int = Field(description="How many were handed out.")
-    open_draws: int = Field(description="How many of them had no label.")
+    draws: int = Field(description="The number of draws handed out.")
+    open_draws: int = Field(description="The number of draws without a label.")
     labels_used: int = Field(description="How many draws counted.")
-    labels: int = Field(description="Known ones included, unclear ones not.")
+    labels: int = Field(
+        description="The number of labels, including known ones but not unclear ones."
+    )
     unclear: int
     half_width: float
     classes: list[ClassEstimate]
@@ -97,7 +99,9 @@ class AuditSummary(Shape):
     )
     created_by: str
     created_at: Instant
-    paused_at: Instant | None = Field(description="Nothing is drawn since then.")
+    paused_at: Instant | None = Field(
+        description="When it was paused; nothing has been drawn since."
+    )
     closed_at: Instant | None
     extensions: list[AuditExtended] = Field(
         description="How the aim was narrowed, the oldest first."

@@ -48,8 +48,8 @@ class Gold(Shape):
     marked_by: str
     marked_at: Instant
     active: bool = Field(
-        description="Whether it is given to people; no longer once it has a label, or "
-        "its mark was taken away."
+        description="Whether people are given it; false once it has a label or is no "
+        "longer marked."
     )
     answers: int = Field(description="How many people have answered it.")
     wrong: int = Field(description="How many of them answered otherwise.")

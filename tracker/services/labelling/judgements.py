@@ -53,10 +53,11 @@ class JudgedClass(OfClass):
     """How a judge does on one class, by the queries that have a label."""
 
     sensitivity: Score = Field(
-        description="Of the queries with this label, those that the judge called so."
+        description="The share of queries with this label that the judge called so."
     )
     specificity: Score = Field(
-        description="Of the queries with another label, those that it did not."
+        description="The share of queries with another label that the judge did not "
+        "call so."
     )
 
 
@@ -71,10 +72,12 @@ class Judge(Shape):
 
 
 class JudgeReport(OfDetector):
-    """The judges of a version, each beside the labels; none of them is the truth."""
+    """The judges of a version, each compared with the labels; none is the truth."""
 
     version: str | None = Field(description="* for all versions together.")
-    confidence_level: float = Field(description="Of each exact interval by itself.")
+    confidence_level: float = Field(
+        description="The level of each exact interval by itself."
+    )
     items: list[Judge]
 
 

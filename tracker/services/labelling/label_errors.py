@@ -36,7 +36,7 @@ _LEAST_RIGHT = 0.5
 
 
 class Bounds(Shape):
-    """Where an accuracy lies by the truth, not by the labels."""
+    """Bounds on an accuracy by the truth, not by the labels."""
 
     low: float
     high: float
@@ -46,32 +46,38 @@ class ClassErrors(OfClass):
     """How often a label of a class is wrong, and the accuracy of the class."""
 
     drawn: int = Field(description="Labels of the class that were drawn and counted.")
-    different: int = Field(description="Those of them given otherwise again.")
-    error_high: float = Field(description="At most so many of its labels are wrong.")
-    low: float = Field(description="Of the accuracy of the class, by the truth.")
+    different: int = Field(
+        description="Those that were given differently the second time."
+    )
+    error_high: float = Field(description="At most this share of its labels is wrong.")
+    low: float = Field(
+        description="The lower bound of the accuracy of the class, by the truth."
+    )
     high: float
 
 
 class LabelErrors(Shape):
-    """What labels that were given again, blind, say of all labels."""
+    """What labels given again, blind, tell about all labels."""
 
-    drawn_until: Instant = Field(description="Labels given until then were drawn from.")
-    drawn: int = Field(description="Labels drawn at random to be given again.")
-    answered: int = Field(description="Those that were.")
-    counted: int = Field(
-        description="The first ones drawn, as many as bound the errors best; what of "
-        "them has no answer counts as different."
+    drawn_until: Instant = Field(
+        description="The draw was from labels given until then."
     )
-    different: int = Field(description="Those counted that were given otherwise.")
+    drawn: int = Field(description="Labels drawn at random to be given again.")
+    answered: int = Field(description="Those that were given again.")
+    counted: int = Field(
+        description="The first labels drawn, as many as bound the errors best; those "
+        "without an answer count as different."
+    )
+    different: int = Field(description="Counted labels that were given differently.")
     unanswered: int = Field(
-        description="Those counted that have no answer, or one that is left out."
+        description="Counted labels that have no answer, or one that is left out."
     )
     untrusted_left_out: int = Field(
         description="Answers by people who are not trusted, treated as missing because "
         "the trusted ones alone say more; 0 where all answers count."
     )
     trusted: bool = Field(
-        description="Whether all who gave the answers that count are trusted."
+        description="Whether everyone whose answer counts is trusted."
     )
     assumption: str = Field(description="What the bounds assume of label errors.")
     error_high: float = Field(
@@ -79,7 +85,7 @@ class LabelErrors(Shape):
         "level of the estimate."
     )
     classes: list[ClassErrors] = Field(
-        description="The error of each class holds by itself, the accuracies hold all "
+        description="The error of each class holds by itself; the accuracies hold all "
         "together."
     )
     balanced: Bounds = Field(

@@ -48,12 +48,12 @@ class NewRechecks(Input):
         description="How many to draw, uniformly from the labels of the version."
     )
     version: VersionName | None = Field(
-        default=None, description="By default the version that is shown."
+        default=None, description="The version; by default the one that is shown."
     )
 
 
 class NewRecheck(Input):
-    """What somebody says of a query without knowing its label."""
+    """A second label of a query, by somebody who does not know the first."""
 
     label: LabelText = Field(description="A class of the detector, or UNCLEAR.")
     note: Note | None = Field(default=None, description="A note by the labeler.")
@@ -63,7 +63,7 @@ class NewRecheck(Input):
     trusted: bool | None = Field(
         default=None,
         description="Whether the labeler is trusted to know the truth; editors only. "
-        "By default an editor is, who does not name another labeler.",
+        "By default editors who name no other labeler are.",
     )
 
 

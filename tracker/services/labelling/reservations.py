@@ -52,8 +52,8 @@ class NextQuery(Shape):
         description="How the query was chosen; send it with the label."
     )
     recheck: bool = Field(
-        description="Whether it has a label, which is to be given a second time: send "
-        "the answer to /queries/{id}/recheck."
+        description="Whether this is a re-check, where a label is given a second "
+        "time: send the answer to /queries/{id}/recheck."
     )
     reserved_until: Instant = Field(
         description="Until this instant nobody else is offered the query."

@@ -18,11 +18,11 @@ Tag = VersionWanted
 
 
 class NewTags(Input):
-    """What a query is marked with from now on."""
+    """All tags of a query from now on."""
 
     tags: Annotated[list[Tag], Field(max_length=MOST)] = Field(
-        description=f"At most {MOST}; an empty list takes all tags away. What stands "
-        "in it twice counts once."
+        description=f"At most {MOST}; an empty list removes all tags. A tag given "
+        "twice counts once."
     )
 
 

@@ -53,7 +53,7 @@ class Pair(Kappa):
 class Several(Kappa):
     """How all people agree: Fleiss' kappa."""
 
-    labelers: int = Field(description="So many on each query.")
+    labelers: int = Field(description="The number of people on each query.")
     queries: int
 
 
@@ -75,21 +75,21 @@ class Labeler(Shape):
         "queries."
     )
     wrong: int = Field(description="Those of them that differ from what is known.")
-    low: float = Field(description="Of the error rate, exact.")
+    low: float = Field(description="The lower bound of the error rate, exact.")
     high: float
     careless: bool = Field(
         description=f"Whether the error rate is above {ACCEPTABLE:g} beyond doubt; "
-        "somebody whose rate is not is ever flagged with a chance of at most 0.01."
+        "somebody whose rate is not has a chance of at most 0.01 of ever being flagged."
     )
     classes: list[KnownClass] = Field(description="By the true class.")
 
 
 class LabelerReport(Shape):
-    """The people who labelled, beside each other and beside what is known."""
+    """The people who labelled, compared with each other and with what is known."""
 
     detector: str = Field(description="The id of the detector.")
     name: str = Field(description="The name of the detector.")
-    confidence_level: float = Field(description="Of each interval by itself.")
+    confidence_level: float = Field(description="The level of each interval by itself.")
     agreed: Score = Field(
         description="Of the queries that several people labelled, those on which they "
         "agree."
@@ -102,9 +102,9 @@ class LabelerReport(Shape):
         description=f"At most {MOST_PAIRS}, those with the most queries in common."
     )
     items: list[Labeler] = Field(
-        description="By labels that a trusted person gave again, blind."
+        description="The labelers, by labels that a trusted person gave again, blind."
     )
-    gold: list[Labeler] = Field(description="By gold queries.")
+    gold: list[Labeler] = Field(description="The labelers, by gold queries.")
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:

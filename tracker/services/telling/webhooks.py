@@ -87,7 +87,9 @@ class Webhook(Shape):
     id: str = Field(description="whk_ and a number.")
     url: str
     events: list[EventWord]
-    detectors: list[str] | None = Field(description="Their ids; null for all of them.")
+    detectors: list[str] | None = Field(
+        description="The ids of the detectors; null for all of them."
+    )
     format: Format
     created_by: str
     created_at: Instant

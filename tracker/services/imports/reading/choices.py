@@ -30,10 +30,11 @@ class Mapping(Shape):
         default_factory=dict, description="By value, the class that it stands for."
     )
     extra: Extra | None = Field(
-        default=None, description="What becomes of other columns."
+        default=None, description="What to do with other columns."
     )
     time_zone: str | None = Field(
-        default=None, description="Of times without one, such as Europe/Berlin."
+        default=None,
+        description="The time zone of times without one, such as Europe/Berlin.",
     )
     time_format: str | None = Field(
         default=None,
@@ -48,7 +49,7 @@ class Mapping(Shape):
         for name in value:
             if name not in MAPPED:
                 raise ValueError(
-                    f"{show(name)} is not a field; there are: {', '.join(MAPPED)}"
+                    f"{show(name)} is not a field; the fields are {', '.join(MAPPED)}"
                 )
         return value
 
@@ -60,7 +61,7 @@ class Mapping(Shape):
                 ZoneInfo(value)
             except (ZoneInfoNotFoundError, ValueError, OSError) as error:
                 raise ValueError(
-                    "a time zone is written like Europe/Berlin or UTC"
+                    "it must be a time zone such as Europe/Berlin or UTC"
                 ) from error
         return value
 
@@ -165,7 +166,9 @@ def _pairs(
         # A value may hold an equals sign, and so may a column; a field does not.
         left, sign, right = text.rpartition("=") if last else text.partition("=")
         if not (sign and left and right):
-            wrong.append(FieldError(name, f"{show(text)} is not right: {form}"))
+            wrong.append(
+                FieldError(name, f"{show(text)} is not right: it must be {form}")
+            )
         elif pairs.setdefault(left, right) != right:
             wrong.append(FieldError(name, f"{show(left)} is given twice"))
     return pairs

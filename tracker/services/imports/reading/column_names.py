@@ -161,7 +161,7 @@ def _chosen(
             message = f"there is no column {show(column)}; there are: {shown}"
             wrong.append(FieldError("map", message))
         elif names.count(found) > 1:
-            message = f"the column {show(column)} stands twice"
+            message = f"the column {show(column)} occurs twice"
             wrong.append(FieldError("map", message))
         else:
             yield name, found
@@ -173,6 +173,6 @@ def _ambiguous(name: str, candidates: Sequence[str]) -> FieldError:
     shown = " and ".join(map(show, candidates))
     return FieldError(
         name,
-        f"the columns {shown} could both be it; choose one, as in "
+        f"the columns {shown} could both hold it; choose one, as in "
         f"map {name}={show_name(candidates[0])}",
     )

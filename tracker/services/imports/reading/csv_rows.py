@@ -101,7 +101,7 @@ class CsvRows:
             if lines:
                 yield CsvPiece(first, header, lines, has_comma)
             if _seen.latin:
-                self._notes.append("it is not UTF-8 and was read as Latin-1")
+                self._notes.append("the file is not UTF-8 and was read as Latin-1")
         except UnicodeDecodeError as error:
             raise InvalidInputError.of(
                 "body",
@@ -148,7 +148,7 @@ def _read_header(
         names = ", ".join(fields or FIELDS)
         raise InvalidInputError.of(
             "body",
-            f"the file is empty; its first line names the columns: {names}",
+            f"the file is empty; its first line must name the columns: {names}",
         )
     delimiter = max(_DELIMITERS, key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
@@ -165,7 +165,7 @@ def _read_header(
 
 def _read_row(number: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) != len(header):
-        message = f"the row has {len(cells)} cells, the header {len(header)}"
+        message = f"the row has {len(cells)} cells, but the header has {len(header)}"
         return Row(number, {}).without("row", message)
     return Row(
         number,
@@ -181,7 +181,9 @@ def with_number(row: Row, name: str) -> Row:
     """Return *row* with the text of *name* read as a number, or its error."""
     cell = row.values[name]
     if not _NUMBER.fullmatch(cell):
-        message = f"{show(cell)} is not right: a number from 0 to 1, such as 0.97"
+        message = (
+            f"{show(cell)} is not right: it must be a number from 0 to 1, such as 0.97"
+        )
         return row.without(name, message)
     row.values[name] = float(cell)
     return row

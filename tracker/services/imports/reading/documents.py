@@ -66,7 +66,7 @@ def _read_split(names: Sequence[Any], lines: Sequence[Any]) -> Iterator[TablePie
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, list) or len(line) != len(names):
             raise InvalidInputError.of(
-                "data", f"row {number} does not have {len(names)} values"
+                "data", f"row {number} must be a list of {len(names)} values"
             )
     return iter_tables([str(name) for name in names], lines)
 
@@ -77,7 +77,7 @@ def _read_columns(body: Mapping[str, Any]) -> Iterator[TablePiece]:
         if len(set(map(len, values))) > 1:
             sizes = ", ".join(f"{show_name(n)} {len(v):,}" for n, v in body.items())
             raise InvalidInputError.of(
-                "body", f"its columns are not equally long: {sizes}"
+                "body", f"its columns must be equally long: {sizes}"
             )
         return iter_tables(list(body), zip(*values, strict=True))
     if not values or not all(isinstance(one, dict) for one in values):
@@ -116,7 +116,8 @@ def _only(key: str, target: Any) -> Any:
         return target
     if len(target) > 1:
         raise InvalidInputError.of(
-            "labels", f"{show_name(key)} has {len(target)} classifications, not one"
+            "labels",
+            f"{show_name(key)} has {len(target)} classifications; it must have one",
         )
     return target[0] if target else None
 
@@ -126,6 +127,8 @@ def _class_at(key: str, label: Any, classes: Any) -> Any:
         return label
     if not 0 <= label < len(classes):
         raise InvalidInputError.of(
-            "labels", f"{show_name(key)} has the class {label} of {len(classes)}"
+            "labels",
+            f"{show_name(key)} has the class {label}; it must be at least 0 and less "
+            f"than {len(classes)}",
         )
     return classes[label]

@@ -32,7 +32,9 @@ def excel_pieces(stream: BinaryIO, notes: list[str]) -> Iterator[TablePiece]:
                     )
                 return _read_sheet(filled)
     except (CalamineError, zipfile.BadZipFile) as error:
-        raise InvalidInputError.of("file", f"it is not Excel: {error}") from error
+        raise InvalidInputError.of(
+            "file", f"it is not an Excel file: {error}"
+        ) from error
     raise InvalidInputError.of("file", "the workbook is empty")
 
 

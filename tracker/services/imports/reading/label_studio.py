@@ -69,7 +69,7 @@ def _read_annotations(annotations: Iterable[Any]) -> list[dict[str, Any]]:
         before = labels.pop(labeler, None)
         if labeler is None and before is not None and before["label"] != label:
             shown = f"{show(before['label'])} and {show(label)}"
-            raise ValueError(f"the annotations say {shown}, and not who says which")
+            raise ValueError(f"the annotations say {shown}, but not who gave which")
         said = {"labeler": labeler, "labelled_at": one.get("created_at")}
         labels[labeler] = {"label": label} | {k: v for k, v in said.items() if v}
     return list(labels.values())
@@ -106,5 +106,5 @@ def _choice(annotation: Mapping[str, Any]) -> str | None:
         for choice in one["value"].get("choices") or []
     ]
     if len(choices) > 1:
-        raise ValueError(f"there are several choices: {show(choices)}")
+        raise ValueError(f"{show(choices)} is not right: there must be one choice")
     return str(choices[0]) if choices else None

@@ -188,7 +188,9 @@ def with_metadata(row: Row) -> Row:
         try:
             row.values["metadata"] = read_metadata(metadata)
         except ValueError as error:
-            message = f"{show(metadata)} is not right: a JSON object ({error})"
+            message = (
+                f"{show(metadata)} is not right: it must be a JSON object ({error})"
+            )
             return row.without("metadata", message)
     return row
 
@@ -246,7 +248,7 @@ def iter_objects(items: Iterable[Any]) -> Iterator[Row]:
 def _object_row(number: int, item: Any) -> Row:
     if not isinstance(item, dict):
         return Row(number, {}).without(
-            "row", f"{show(item)} is not right: a JSON object"
+            "row", f"{show(item)} is not right: it must be a JSON object"
         )
     # A null means the same as a field left out, as it does in a CSV cell.
     return Row(

@@ -45,7 +45,7 @@ def as_text(value: Any) -> str | None:
         return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, int | Decimal):
         return str(value)
-    raise ValueError(f"{show(value)} is not right: a text or a number")
+    raise ValueError(f"{show(value)} is not right: it must be text or a number")
 
 
 class ClassReader:
@@ -174,7 +174,8 @@ class ConfidenceReader:
         number = _number(bare.removesuffix("%").rstrip(), comma=self._comma)
         if number is None:
             raise ValueError(
-                f"{show(text)} is not right: a number from 0 to 1, such as 0.97"
+                f"{show(text)} is not right: it must be a number from 0 to 1, such "
+                "as 0.97"
             )
         if not bare.endswith("%"):
             return float(number)
@@ -209,7 +210,7 @@ class ImageReader:
             return None
         if name not in self._stored:
             raise ValueError(
-                f"{show(name)}: {self._wrong.get(name, 'it is not there')}"
+                f"{show(name)}: {self._wrong.get(name, 'there is no such image')}"
             )
         return self._stored[name]
 
@@ -231,7 +232,7 @@ def _read_metadata(text: str) -> Any:
         return read_metadata(text)
     except ValueError as error:
         raise ValueError(
-            f"{show(text)} is not right: a JSON object ({error})"
+            f"{show(text)} is not right: it must be a JSON object ({error})"
         ) from error
 
 

@@ -22,7 +22,7 @@ class AuditChange(Input):
     """A narrower aim of an audit that goes on."""
 
     half_width: float = Field(
-        gt=0, lt=0.5, description="Less than now; labels given so far all count."
+        gt=0, lt=0.5, description="Smaller than now; all labels given so far count."
     )
 
 
