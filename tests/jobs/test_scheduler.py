@@ -1,6 +1,7 @@
 """What the worker says while its database is away."""
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,11 +22,11 @@ def test_a_large_fold_holds_up_no_other_detector(database: Database) -> None:
     is_held, go_on, stop = threading.Event(), threading.Event(), threading.Event()
 
     class Held(Recomputer):
-        def _recompute(self, detector_id: int) -> Recomputed | None:
-            if detector_id == 1:
+        def _recompute_some(self, detector_ids: Sequence[int]) -> list[Recomputed]:
+            if 1 in detector_ids:
                 is_held.set()
                 assert go_on.wait(60)
-            return super()._recompute(detector_id)
+            return super()._recompute_some(detector_ids)
 
     thread = threading.Thread(
         target=run_worker,

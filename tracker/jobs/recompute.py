@@ -241,8 +241,6 @@ class Recomputer:
         return done + [one for one in rest if one is not None]
 
     def _recompute_small(self, detector_ids: Sequence[int]) -> list[Recomputed]:
-        if len(detector_ids) == 1:
-            return []
         try:
             return recompute_small(
                 self.database, detector_ids, worker=self.worker, clock=self.clock

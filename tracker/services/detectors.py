@@ -158,12 +158,8 @@ class Detector(Shape):
         description="The version that is shown unless another is asked for; null for "
         "the newest with a scored label."
     )
-    predictor: str | None = Field(
-        description="The address of the model that answers images."
-    )
-    slices: list[str] = Field(
-        description="The metadata keys that its queries are cut by."
-    )
+    predictor: str | None = Field(description="Address of the model for images.")
+    slices: list[str] = Field(description="Metadata keys its queries are cut by.")
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(

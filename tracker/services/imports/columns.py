@@ -5,12 +5,20 @@ from datetime import datetime
 from itertools import compress
 from typing import Any
 
+from sqlalchemy.orm import Session
+
+from tracker.services.by import By
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
+from tracker.storage.base import insert_columns
 from tracker.storage.detectors import Detector
+from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.queries import Query
 from tracker.words import UNSTATED
+
+_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note")
 
 
 def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselves.
@@ -84,6 +92,25 @@ def _rank(
         else rank_new_query(detector, number, label=label, sampling=sampling, name=name)
         for number, label, sampling, name, is_repeat in columns
     ]
+
+
+def add_new(
+    session: Session, queries: Mapping[str, Sequence[Any]], rows: Columns, by: By
+) -> Mapping[str, Sequence[Any]]:
+    """Insert *queries* that were made of *rows*, and their labels.
+
+    Return the labels as columns, or nothing where each of them says no more than its
+    query and the rows have no input: the database then makes them of the queries.
+    """
+    insert_columns(session, Query, queries)
+    ids = queries["id"]
+    if isinstance(ids, range) and rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+        detector_id = queries["detector_id"][0]
+        add_labels_of(session, detector_id, ids, labeler=by.name, at=by.at)
+        return {}
+    labels = label_columns(queries, rows, by.name)
+    insert_columns(session, Label, labels)
+    return labels
 
 
 def label_columns(

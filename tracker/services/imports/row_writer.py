@@ -11,7 +11,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.columns import label_columns, query_columns, rows_of
+from tracker.services.imports.columns import add_new, query_columns, rows_of
 from tracker.services.imports.known import Stated, brings_input
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
@@ -22,11 +22,10 @@ from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.services.queries import DEFAULT_VERSION, label_row
 from tracker.services.wording import show
-from tracker.storage.base import insert_columns
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
-from tracker.storage.labelling.labels import Label, add_labels, set_current_labels
-from tracker.storage.queries import Query, add_queries, find_queries_by_key
+from tracker.storage.labelling.labels import add_labels, set_current_labels
+from tracker.storage.queries import add_queries, find_queries_by_key
 from tracker.words import TARGETED, UNSTATED
 
 _CURRENT = ("label_id", "label", "sampling")
@@ -155,11 +154,9 @@ class RowWriter:
             self._by.at,
             self._truths,
         )
-        labels = label_columns(queries, rows, self._by.name)
         self.report.queries_added += len(keys)
-        self.report.labels_added += len(labels["id"])
-        insert_columns(self._session, Query, queries)
-        insert_columns(self._session, Label, labels)
+        self.report.labels_added += len(keys) - queries["label"].count(None)
+        labels = add_new(self._session, queries, rows, self._by)
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True

@@ -18,6 +18,8 @@ from sqlalchemy import (
     case,
     false,
     func,
+    insert,
+    literal,
     null,
     or_,
     select,
@@ -76,6 +78,20 @@ class Label(Base):
 def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     """Insert labels from mappings of every column."""
     insert_rows(session, Label, rows)
+
+
+def add_labels_of(
+    session: Session, detector_id: int, ids: range, *, labeler: str, at: datetime
+) -> None:
+    """Insert the labels that new queries say they have, without a copy of each here."""
+    kept = (Query.detector_id, Query.label, Query.sampling, Query.is_repeat)
+    moment = literal(at, Label.created_at.type)
+    found = select(Query.label_id, Query.id, *kept, literal(labeler), moment, moment)
+    are_new = Query.id.between(ids[0], ids[-1]) & Query.label_id.is_not(None)
+    are_near = for_partitions(Query.detector_id == detector_id)
+    names = ["id", "query_id", *(one.key for one in kept), "labeler"]
+    names += ["labelled_at", "created_at"]
+    session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
 
 
 def list_labels(session: Session, query: Query) -> Sequence[Label]:
