@@ -8,6 +8,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+# So many sums of so few terms are quicker added up term by term.
+_MANY_SUMS, _FEW_TERMS = 256, 32
+
 MOST_LABELS = 10**9
 """Labels per class up to which the bounds have been checked against 40 digits."""
 
@@ -140,5 +143,11 @@ def total_of(array: Floats) -> Floats:
 
     NumPy's own sum may depend, in its last bits, on the shape of the whole array.
     """
-    total: Floats = np.add.accumulate(array, axis=-1)[..., -1]
+    terms = array.shape[-1]
+    if terms > _FEW_TERMS or array.size < _MANY_SUMS * terms:
+        total: Floats = np.add.accumulate(array, axis=-1)[..., -1]
+        return total
+    total = array[..., 0].copy()
+    for position in range(1, terms):
+        total += array[..., position]
     return total

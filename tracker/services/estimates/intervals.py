@@ -1,14 +1,17 @@
 """Intervals of many counts at once, by any method."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracker import stats
 from tracker.services.wording import invalid
 from tracker.shapes import Score
+from tracker.stats.binomial import Interval
 from tracker.stats.monitoring.windows import window_intervals
 
 # What the job stores of every snapshot; the others follow from its counts.
@@ -79,24 +82,30 @@ def score(
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = stats.class_intervals(method, k, n, confidence_level)
     balanced = stats.balanced_interval(method, k, n, confidence_level)
-    columns = zip(
-        k.tolist(),
-        n.tolist(),
-        by_class.low.tolist(),
-        by_class.high.tolist(),
-        balanced.low.tolist(),
-        balanced.high.tolist(),
-        strict=True,
-    )
+    with np.errstate(invalid="ignore"):
+        return join_scores(k, n, k / n, by_class, balanced)
+
+
+def join_scores(
+    correct: NDArray[np.int64],
+    trials: NDArray[np.int64],
+    values: NDArray[np.float64],
+    by_class: Interval,
+    whole: Interval,
+) -> list[list[Score]]:
+    """Return, for each row of classes, the score of all of them and each class's.
+
+    The *values* are the accuracies, NaN where there are no trials, and the one of all
+    classes is their mean.  *by_class* and *whole* are their intervals.
+    """
+    columns = (correct, trials, values, *by_class, *whole)
+    lists = zip(*(column.tolist() for column in columns), strict=True)
     return [
         [
-            _build(sum(ks), sum(ns), stats.balanced_accuracy(ks, ns), low, high),
-            *(
-                _build(ki, ni, stats.class_accuracy(ki, ni), li, hi)
-                for ki, ni, li, hi in zip(ks, ns, lows, highs, strict=True)
-            ),
+            _build(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
+            *map(_build, ks, ns, vs, lows, highs),
         ]
-        for ks, ns, lows, highs, low, high in columns
+        for ks, ns, vs, lows, highs, low, high in lists
     ]
 
 
@@ -128,9 +137,11 @@ def score_window(
     return found
 
 
-def _build(
-    correct: int, labelled: int, accuracy: float | None, low: float, high: float
-) -> Score:
+def _build(correct: int, trials: int, value: float, low: float, high: float) -> Score:
     return Score(
-        correct=correct, labelled=labelled, accuracy=accuracy, low=low, high=high
+        correct=correct,
+        labelled=trials,
+        accuracy=None if math.isnan(value) else value,
+        low=low,
+        high=high,
     )

@@ -1,6 +1,5 @@
 """Other measures than the accuracy of a class: overall accuracy, precision and F1."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -9,6 +8,7 @@ from pydantic import Field
 
 from tracker import words
 from tracker.services.estimates.estimate import Estimate, OfClass
+from tracker.services.estimates.intervals import join_scores
 from tracker.services.labelling.label_errors import LabelErrors
 from tracker.shapes import Score, Shape
 from tracker.stats.binomial import Interval
@@ -131,7 +131,6 @@ def score_measure(
     one, and give the same bits.
     """
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, trials))
-    found = []
     if measure == words.OVERALL:
         whole = overall_interval(k, n, confidence_level, method=method)
         k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
@@ -145,15 +144,8 @@ def score_measure(
         by_class = f1_intervals(k, k, n, confidence_level, method=method)
     with np.errstate(invalid="ignore"):
         values = f1_scores(k, k, n) if measure == words.F1 else k / n
-    columns = (k, n, values, *by_class, *whole)
-    for ks, ns, vs, lows, highs, low, high in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        classes = [_build(*one) for one in zip(ks, ns, vs, lows, highs, strict=True)]
-        mean = math.fsum(vs) / len(vs)
-        together = _build(sum(ks), sum(ns), mean, low, high)
-        found.append(classes if measure == words.OVERALL else [together, *classes])
-    return found
+        rows = join_scores(k, n, values, by_class, whole)
+    return [row[1:] for row in rows] if measure == words.OVERALL else rows
 
 
 def count_trials(
@@ -174,16 +166,6 @@ def count_trials(
             counts = zip(correct, labelled, predicted, strict=True)
             return [n + m - k for k, n, m in counts]
     return list(labelled)
-
-
-def _build(correct: int, trials: int, value: float, low: float, high: float) -> Score:
-    return Score(
-        correct=correct,
-        labelled=trials,
-        accuracy=None if math.isnan(value) else value,
-        low=low,
-        high=high,
-    )
 
 
 def add_measure(

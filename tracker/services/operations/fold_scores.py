@@ -71,4 +71,4 @@ def dump_scores(
     for number, name, scores in found:
         for position, one in enumerate(scores):
             place = {"snapshot_id": snapshot_ids[number], "position": position}
-            yield name, place | dict(one)
+            yield name, place | vars(one)
