@@ -30,7 +30,8 @@ chaos: $(VENV)/.installed-dev ## the rest: browsers, servers, kills, mutants, an
 	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m "chaos or slow" $(PYTEST_ARGS)
 
 short-chaos: $(VENV)/.installed-dev ## the same in twenty minutes, as CI does
-	$(TESTS) -m "chaos or slow" $(PYTEST_ARGS)
+	$(TESTS) -m "slow and not chaos" $(PYTEST_ARGS)
+	$(TESTS) -m chaos $(PYTEST_ARGS)
 
 check: lint types contracts test ## what CI runs: lint, types, import contracts, tests
 

@@ -23,8 +23,9 @@ class Waves(NamedTuple):
 
     The axes are rows, frequencies u and classes.  With z = exp((t + iu) weight/n) - 1
     the moment of a class with accuracy p is |1 + p z|**n; *real* and *imaginary* are
-    the parts of z, the latter without its sign, and *square* is |z|**2.  *at_low* is
-    the logarithm of the moment at the lower end of the box.
+    the parts of z, the latter without its sign, and *square* is |z|**2.  *doubt* pays
+    for the rounding of |1 + p z|**2, and *at_low* is the logarithm of the moment at the
+    lower end of the box.
     """
 
     n: Floats
@@ -33,6 +34,7 @@ class Waves(NamedTuple):
     real: Floats
     imaginary: Floats
     square: Floats
+    doubt: Floats
     at_low: Floats
 
     @classmethod
@@ -52,8 +54,9 @@ class Waves(NamedTuple):
         imaginary = np.abs(np.exp(grown) * np.sin(turned))
         square = real * real + imaginary * imaginary
         n, low, high = (array[:, np.newaxis] for array in (labelled, *box))
-        at_low = _log_moments(n, real, square, low)
-        return cls(n, low, high, real, imaginary, square, at_low)
+        doubt = _FEW_UNITS * (2.0 * np.abs(real) + square)
+        at_low = _log_moments(n, real, square, doubt, low)
+        return cls(n, low, high, real, imaginary, square, doubt, at_low)
 
     def largest(self, multipliers: Floats) -> tuple[Floats, Floats]:
         """Return bounds of the largest sums of the logs less multiplier times sum.
@@ -74,7 +77,7 @@ class Waves(NamedTuple):
         root = np.sqrt(np.maximum((steep - lean) * (steep + lean), 0.0))
         root += steep - 2.0 * price * self.real
         p = np.clip(root / (2.0 * price * self.square), self.low, self.high)
-        logs = _log_moments(self.n, self.real, self.square, p)
+        logs = _log_moments(self.n, self.real, self.square, self.doubt, p)
         worth, at_low = logs - price * p, self.at_low - price * self.low
         is_low = at_low >= worth
         most = total_of(np.where(is_low, at_low, worth))
@@ -85,8 +88,9 @@ class Waves(NamedTuple):
         return most + (doubt + _LEAST_DOUBT * total_of(self.n)), taken
 
 
-def _log_moments(n: Floats, real: Floats, square: Floats, p: Floats) -> Floats:
-    doubt = _FEW_UNITS * (2.0 * np.abs(real) + square)
+def _log_moments(
+    n: Floats, real: Floats, square: Floats, doubt: Floats, p: Floats
+) -> Floats:
     beyond_one = (2.0 * real + square * p) * p + doubt
     logs: Floats = n / 2.0 * np.log1p(np.maximum(beyond_one, _FEW_UNITS - 1.0))
     return logs
