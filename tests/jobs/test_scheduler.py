@@ -12,7 +12,7 @@ from tests.jobs.test_recompute import make_detectors
 from tests.processes import wait_until
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputed, Recomputer
-from tracker.jobs.scheduler import run_worker
+from tracker.jobs.scheduler import _Runner, run_worker
 from tracker.storage.database import Database, open_database
 from tracker.storage.estimates.pending import list_pending_detectors
 
@@ -102,3 +102,18 @@ def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
     assert said()[1:] == ["the database is back"]
     [warning] = [log for log in logs if log["log_level"] == "warning"]
     assert "nobody answers" in warning["error"]
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.0, 3), (60.0, 1)])
+def test_a_run_that_took_too_long_is_followed_by_the_next_at_once(
+    seconds: float, runs: int
+) -> None:
+    stop, done = threading.Event(), []
+
+    def work() -> None:
+        done.append(True)
+        if len(done) == 3:
+            stop.set()
+
+    _Runner(stop).run(work, seconds)
+    assert len(done) == runs
