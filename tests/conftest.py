@@ -75,9 +75,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "postgresql" in kinds or used & {"postgres_server_url", "postgres"}:
             item.add_marker("postgresql")
         if "chromium" in used:
-            item.add_marker("browser")
-            item.add_marker("slow")
-        if item.get_closest_marker("processes") is not None:
             item.add_marker("slow")
         rare = {kind for mark in item.iter_markers("chaos_on") for kind in mark.args}
         is_longer = IS_LONG and item.get_closest_marker("longer") is not None

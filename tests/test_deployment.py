@@ -23,7 +23,7 @@ from tracker.settings import Settings
 from tracker.storage.database import open_database
 from tracker.storage.operations.schema import head_revision
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.processes import ROOT, Process, free_port, wait_until
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 CADDY = shutil.which("caddy")
 # Before 2.6.3 what is held was said in other words.

@@ -23,7 +23,7 @@ from tests.processes import (
     free_port,
 )
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -289,7 +289,7 @@ def test_pages_show_judgements_beside_the_labels(app, labelled, send, database):
     assert hostile not in shown.html
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.chaos_on("postgresql")
 def test_the_sdk_of_opentelemetry_sends_to_a_running_server(
     database_url, database, tmp_path

@@ -141,7 +141,7 @@ class Served:
             return str(page.url)
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.chaos_on("postgresql")
 def test_the_first_start_prints_a_link_until_there_is_a_password(
     served: Served, shell: Shell, database: Database

@@ -32,7 +32,7 @@ def modules_of(*words: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_help_imports_no_command_and_little_else() -> None:
     version, listed = modules_of("--version"), modules_of("--help")
     assert not listed & {*_HEAVY, "numpy", "pydantic"}
@@ -40,14 +40,14 @@ def test_help_imports_no_command_and_little_else() -> None:
     assert len(listed - version) < 20
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_an_interval_takes_neither_a_database_nor_all_of_scipy() -> None:
     found = modules_of("interval", "23/28")
     assert "scipy.special" in found
     assert not found & _HEAVY
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["serve", "web"])
 def test_those_who_only_supervise_take_neither_a_database_nor_pages(command) -> None:
     found = modules_of(command, "--help")

@@ -37,7 +37,7 @@ from tracker.storage.imports.staging import StagedBatch
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 class Server:

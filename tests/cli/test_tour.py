@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import ROOT, SECONDS, Process, clean_environ, free_port
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 def test_the_tour_gives_what_is_shown_under_it(tmp_path: Path) -> None:

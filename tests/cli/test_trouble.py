@@ -17,7 +17,7 @@ from tests.cli.test_commands import Shell
 from tests.processes import SECONDS, TRACKER, Process, clean_environ, free_port
 from tracker.storage.operations import schema
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 # Each begins by reaching for the database, in a way of its own.
 COMMANDS = (["db", "upgrade"], ["serve"], ["web"], ["worker"], ["doctor"])

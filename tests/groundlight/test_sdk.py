@@ -15,7 +15,7 @@ from tests.conftest import DATABASES, IS_LONG
 from tests.groundlight.conftest import VERSIONS, jpeg
 from tests.processes import ROOT, SECONDS, clean_environ, serving
 
-pytestmark = [pytest.mark.processes, pytest.mark.longer]
+pytestmark = [pytest.mark.slow, pytest.mark.longer]
 PROGRAM = Path(__file__).with_name("program.py")
 DOCUMENT = ROOT / "docs" / "groundlight.md"
 

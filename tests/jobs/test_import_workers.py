@@ -293,7 +293,7 @@ def worker_process(url: str, folder: Path) -> Iterator[Process]:
         process.kill()
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 @pytest.mark.chaos_on("postgresql")
 def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
     database_url: str, tmp_path: Path

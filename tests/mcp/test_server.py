@@ -222,7 +222,7 @@ def test_a_wrong_argument_is_named(
     assert said in ask(tool, detector="door", **arguments)
 
 
-@pytest.mark.processes
+@pytest.mark.slow
 def test_the_command_answers_over_its_standard_streams(
     database_url: str, key: str, tmp_path: Any
 ) -> None:

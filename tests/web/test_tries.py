@@ -21,7 +21,7 @@ from tracker.storage.database import Database
 from tracker.storage.people.audit import AuditEvent
 from tracker.storage.people.sign_ins import SignInTry
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 
 def test_five_wrong_passwords_close_an_account_for_a_while(

@@ -141,33 +141,33 @@ class Base(DeclarativeBase):
     type_annotation_map = {datetime: UtcDateTime}  # noqa: RUF012 - SQLAlchemy's own form.
 
 
-class _ForPartitions(FunctionElement[bool]):
+class _OnPostgresql(FunctionElement[bool]):
     """A condition that only PostgreSQL gets."""
 
     type = Boolean()
     inherit_cache = True
 
 
-@compiles(_ForPartitions)
+@compiles(_OnPostgresql)
 def _compile_condition(
-    element: _ForPartitions, compiler: SQLCompiler, **options: Any
+    element: _OnPostgresql, compiler: SQLCompiler, **options: Any
 ) -> str:
     return compiler.process(element.clauses, **options)
 
 
-@compiles(_ForPartitions, "sqlite")
+@compiles(_OnPostgresql, "sqlite")
 def _compile_true(*_arguments: Any, **_options: Any) -> str:
     return "1"
 
 
-def for_partitions(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return *condition* for PostgreSQL, where it says in which partition to look.
+def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return *condition*, which must follow from the others, for PostgreSQL alone.
 
-    Or between which ids.  It must follow from the others.  SQLite would take it for
-    the most telling one, and begin with all queries of a detector instead of the few
-    new ones.
+    It says there in which partition to look, between which ids, or how to join.
+    SQLite would take it for the most telling one, and begin with all queries of a
+    detector instead of the few new ones.
     """
-    return _ForPartitions(condition)
+    return _OnPostgresql(condition)
 
 
 def stream(

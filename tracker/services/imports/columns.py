@@ -99,14 +99,14 @@ def add_new(
 ) -> Mapping[str, Sequence[Any]]:
     """Insert *queries* that were made of *rows*, and their labels.
 
-    Return the labels as columns, or nothing where each of them says no more than its
-    query and the rows have no input: the database then makes them of the queries.
+    The ids follow on each other.  Return the labels as columns, or nothing where the
+    database can make them from the queries: the rows say no more of them, and have no
+    input, whose other queries would get the label too.
     """
     insert_columns(session, Query, queries)
-    ids = queries["id"]
-    if isinstance(ids, range) and rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
-        detector_id = queries["detector_id"][0]
-        add_labels_of(session, detector_id, ids, labeler=by.name, at=by.at)
+    if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+        ends = queries["id"][0], queries["id"][-1]
+        add_labels_of(session, queries["detector_id"][0], ends, by.name, by.at)
         return {}
     labels = label_columns(queries, rows, by.name)
     insert_columns(session, Label, labels)

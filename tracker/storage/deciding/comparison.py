@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.base import for_partitions
+from tracker.storage.base import on_postgresql
 from tracker.storage.queries import Query
 from tracker.words import UNCLEAR, is_scored
 
@@ -91,8 +91,8 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
         .select_from(newest)
         .join(old, old.id == newest.c.old)
         .join(new, new.id == newest.c.new)
-        .where(for_partitions(old.detector_id == detector_id))
-        .where(for_partitions(new.detector_id == detector_id))
+        .where(on_postgresql(old.detector_id == detector_id))
+        .where(on_postgresql(new.detector_id == detector_id))
         .cte("pairs")
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import for_partitions, stream
+from tracker.storage.base import on_postgresql, stream
 from tracker.storage.dialect import day_of
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries import Query
@@ -37,7 +37,7 @@ def iter_delays(
         .select_from(Label)
         .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .where(Query.asked_at >= since, Label.replaces_id.is_(None))
     )
     return stream(session, statement)

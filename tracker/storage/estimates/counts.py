@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import CheckConstraint, ForeignKey, Select, func, select
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, for_partitions, stream
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.pending import (
@@ -151,21 +151,14 @@ def count_pending_labels(
             shown.sampling,
             shown.is_repeat,
         )
-        statement = (
-            select(
-                *columns,
-                func.count(),
-                func.count().filter(~Label.is_repeat),
-                func.max(Label.created_at),
-            )
-            .select_from(PendingBatch)
-            .join(Label, belongs_to(Label.id))
-            .join(Query, is_of_query())
-            .where(PendingBatch.detector_id == detector_id)
-            .where(for_partitions(Label.detector_id == detector_id))
-            .where(lies_among(Label.id, **ends_of(batches)))
-            .group_by(*columns)
+        chosen = select(
+            *columns,
+            func.count(),
+            func.count().filter(~Label.is_repeat),
+            func.max(Label.created_at),
         )
+        statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
+        statement = statement.group_by(*columns)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
         rows: Iterable[Any] = session.execute(statement)
@@ -228,7 +221,7 @@ def _of_pending(
         columns.select_from(PendingBatch)
         .join(rows_of, belongs_to(rows_of.id))
         .where(PendingBatch.detector_id.in_(batches))
-        .where(for_partitions(rows_of.detector_id.in_(batches)))
+        .where(on_postgresql(rows_of.detector_id.in_(batches)))
         .where(lies_among(rows_of.id, **ends_of(batches)))
     )
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, for_partitions
+from tracker.storage.base import Base, BigId, on_postgresql
 from tracker.storage.detectors import Detector
 from tracker.storage.hiding import BATCH_BITS
 
@@ -94,7 +94,7 @@ def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
     first = PendingBatch.id * BATCH_LIMIT
     in_range = column.between(first, first + (BATCH_LIMIT - 1))
     # What PostgreSQL can find by a hash table, instead of batch by batch.
-    return and_(in_range, for_partitions(batch_of(column) == PendingBatch.id))
+    return and_(in_range, on_postgresql(batch_of(column) == PendingBatch.id))
 
 
 def lies_among(
@@ -105,7 +105,7 @@ def lies_among(
     It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
     batch holds a ninth of the table, and without this would go through all of it.
     """
-    return for_partitions(column.between(first, last))
+    return on_postgresql(column.between(first, last))
 
 
 def ends_of(batches: Pending) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.base import for_partitions
+from tracker.storage.base import on_postgresql
 from tracker.storage.estimates.counts import VersionCounts
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries import Query
@@ -41,7 +41,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
             Label.created_at,
         )
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .where(*(one.test(session) for one in where))
     )
     if since is not None:
@@ -78,7 +78,7 @@ def list_newest_scored(
     statement = (
         select(Label.label, Query.predicted, Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .where(is_scored(Label.label, Label.sampling), ~Label.is_repeat)
     )
     return session.execute(_newest_first(statement, None).limit(limit)).all()
@@ -97,8 +97,8 @@ def list_corrections(
         .join(Query, is_of_query())
         .join(replaced, replaced.id == Label.replaces_id)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(for_partitions(Label.detector_id == detector_id))
-        .where(for_partitions(replaced.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
+        .where(on_postgresql(replaced.detector_id == detector_id))
         .where(Label.replaces_id.is_not(None), replaced.label != Label.label)
         .order_by(Label.id.desc())
         .limit(limit)
@@ -115,7 +115,7 @@ def _newest_first(
     Databases begin with the first labels, and read no more of them than are asked for.
     """
     first = aliased(Label)
-    is_near = for_partitions(first.detector_id == Query.detector_id)
+    is_near = on_postgresql(first.detector_id == Query.detector_id)
     is_current = _is_current(known_at)
     if known_at is not None:
         is_current &= Label.query_id == Query.id
@@ -137,7 +137,7 @@ def _is_current(known_at: datetime | None) -> ColumnElement[bool]:
     replaced = (
         select(newer.id)
         .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
-        .where(for_partitions(newer.detector_id == Label.detector_id))
+        .where(on_postgresql(newer.detector_id == Label.detector_id))
         .where(newer.created_at <= known_at)
         .exists()
     )
@@ -155,7 +155,7 @@ def _count_corrections(
         .select_from(Label)
         .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .where(Label.replaces_id.is_not(None))
     )
     if known_at is not None:

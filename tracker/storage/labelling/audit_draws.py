@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Select, UniqueConstraint, func, select, update
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows
+from tracker.storage.base import Base, BigId, Name, insert_rows, on_postgresql
 from tracker.storage.labelling.audits import Audit, AuditItem, of_query
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries import Query
@@ -76,7 +76,7 @@ def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
 
 
 def _select_draws(audit: Audit, *columns: Any) -> Select[Any]:
-    near = for_partitions(Query.detector_id == audit.detector_id)
+    near = on_postgresql(Query.detector_id == audit.detector_id)
     return (
         select(*columns)
         .join(Query, (Query.id == AuditDraw.query_id) & near)
@@ -196,10 +196,10 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
     newer = aliased(Label)
     is_replaced = select(newer.id).where(
         newer.query_id == Label.query_id,
-        for_partitions(newer.detector_id == audit.detector_id),
+        on_postgresql(newer.detector_id == audit.detector_id),
         newer.id > Label.id,
     )
-    near = for_partitions(Label.detector_id == audit.detector_id)
+    near = on_postgresql(Label.detector_id == audit.detector_id)
     statement = (
         select(Label.labeler, func.count())
         .join(AuditDraw, (AuditDraw.query_id == Label.query_id) & near)
@@ -220,7 +220,7 @@ def find_label(session: Session, detector_id: int, query_id: int) -> str | None:
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
     """Count labels known without a draw: known_from, stratum, label, how many."""
-    near = for_partitions(Query.detector_id == audit.detector_id)
+    near = on_postgresql(Query.detector_id == audit.detector_id)
     keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
     statement = (
         select(*keys, func.count())

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, for_partitions
+from tracker.storage.base import Base, BigId, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue
@@ -100,8 +100,8 @@ def count_drawn(
         .join(other, other.id == newest)
         .where(
             Draw.detector_id == detector_id,
-            for_partitions(own.detector_id == detector_id),
-            for_partitions(other.detector_id == detector_id),
+            on_postgresql(own.detector_id == detector_id),
+            on_postgresql(other.detector_id == detector_id),
             or_(
                 and_(own.version_id == new_id, Draw.other_version_id == old_id),
                 and_(own.version_id == old_id, Draw.other_version_id == new_id),

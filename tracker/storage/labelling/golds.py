@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, for_partitions
+from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries import Query
 
@@ -99,7 +99,7 @@ def list_golds(
 
     And ``key`` and ``is_gold`` of its query.
     """
-    near = for_partitions(Query.detector_id == Gold.detector_id)
+    near = on_postgresql(Query.detector_id == Gold.detector_id)
     statement = (
         select(
             Gold,

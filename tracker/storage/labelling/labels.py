@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, for_partitions, insert_rows, stream
+from tracker.storage.base import Base, BigId, Name, insert_rows, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import (
     Pending,
@@ -81,14 +81,14 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def add_labels_of(
-    session: Session, detector_id: int, ids: range, *, labeler: str, at: datetime
+    session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
 ) -> None:
-    """Insert the labels that new queries say they have, without a copy of each here."""
+    """Insert the labels that new queries, from one id to another, say they have."""
     kept = (Query.detector_id, Query.label, Query.sampling, Query.is_repeat)
     moment = literal(at, Label.created_at.type)
     found = select(Query.label_id, Query.id, *kept, literal(labeler), moment, moment)
-    are_new = Query.id.between(ids[0], ids[-1]) & Query.label_id.is_not(None)
-    are_near = for_partitions(Query.detector_id == detector_id)
+    are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
+    are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]
     names += ["labelled_at", "created_at"]
     session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
@@ -140,13 +140,13 @@ def erase_notes(session: Session, query: Query) -> None:
 
 def is_of_query() -> ColumnElement[bool]:
     """Return the condition that a label was given to the query beside it."""
-    is_near = for_partitions(Label.detector_id == Query.detector_id)
+    is_near = on_postgresql(Label.detector_id == Query.detector_id)
     return and_(Label.query_id == Query.id, is_near)
 
 
 def is_replaced(old: Any) -> ColumnElement[bool]:
     """Return the condition that a label replaces the *old* one beside it."""
-    is_near = for_partitions(old.detector_id == Label.detector_id)
+    is_near = on_postgresql(old.detector_id == Label.detector_id)
     return and_(old.id == Label.replaces_id, is_near)
 
 
@@ -237,7 +237,7 @@ def iter_first_labels(
         .select_from(Label)
         .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(for_partitions(Label.detector_id == detector_id))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .where(Label.replaces_id.is_(None), ~Query.is_repeat)
         .where(is_scored(Query.label, Query.sampling))
         .order_by(Label.id)
@@ -268,7 +268,7 @@ def _select_folded(
         .select_from(Label)
         .join(Query, is_of_query())
         .outerjoin(old, is_replaced(old))
-        .where(for_partitions(is_theirs))
+        .where(on_postgresql(is_theirs))
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import aliased
 
-from tracker.storage.base import for_partitions
+from tracker.storage.base import on_postgresql
 from tracker.storage.labelling.audit_draws import AuditDraw
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.rechecks import Recheck
@@ -60,7 +60,7 @@ class RandomQueue:
 def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:
     own = select(Label.id).where(
         Label.query_id == Query.id,
-        for_partitions(Label.detector_id == detector_id),
+        on_postgresql(Label.detector_id == detector_id),
         Label.labeler == labeler,
     )
     # For somebody without a label PostgreSQL would make a join of it and go through

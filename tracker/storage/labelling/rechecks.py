@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, for_partitions, stream
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.queries import Query, listed
 from tracker.words import TARGETED
@@ -143,7 +143,7 @@ def list_rechecks(session: Session, version_id: int) -> Sequence[Any]:
     Each row has ``label``, ``answer``, ``is_trusted`` and ``drawn_at``, and of its
     query as it is now ``predicted``, ``current`` and ``sampling``.
     """
-    near = for_partitions(Query.detector_id == Recheck.detector_id)
+    near = on_postgresql(Query.detector_id == Recheck.detector_id)
     statement = (
         select(
             Recheck.label,

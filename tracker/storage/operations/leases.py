@@ -148,10 +148,7 @@ def release_dead(
 
 
 def end_leases(session: Session, detector_ids: Collection[int]) -> None:
-    """Forget the leases of detectors that were brought up to date, and their failures.
-
-    The caller has claimed their revisions.
-    """
+    """Forget the leases and failures of detectors that were brought up to date."""
     theirs = Lease.detector_id.in_(detector_ids)
     session.execute(delete(Lease).where(_in_order(theirs)), execution_options=_IN_PLACE)
 

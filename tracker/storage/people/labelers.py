@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import for_partitions
+from tracker.storage.base import on_postgresql
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.queries import Query
@@ -20,7 +20,7 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
     ``is_trusted`` of the second label.  Those of one input in several versions stand
     in it once.
     """
-    near = for_partitions(Label.detector_id == Recheck.detector_id)
+    near = on_postgresql(Label.detector_id == Recheck.detector_id)
     source = Label.source_label_id
     statement = (
         select(
