@@ -118,7 +118,7 @@ def give(
     is_right = draw.random() < ACCURACY
     label = query.predicted if is_right else draw.choice(detector.classes)
     with clock.of(name):
-        add_label(session, detector, query, NewLabel(label=label), by())
+        add_label(session, query.id, NewLabel(label=label), by())
 
 
 def label_all(

@@ -23,7 +23,6 @@ from tracker.services.queries import NewQuery, log_query
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import find_detector
 from tracker.storage.operations import schema
-from tracker.storage.queries import find_query
 
 KEYS = ("camera", "site", "line", "shift")
 VALUES = 50
@@ -63,12 +62,8 @@ def label(database: Database, detector_id: int, query_ids: list[int]) -> float:
     begun = time.process_time()
     for query_id in query_ids:
         with database.write() as session:
-            detector = find_detector(session, detector_id)
-            query = find_query(session, query_id)
-            assert detector is not None
-            assert query is not None
             new = NewLabel(label="YES" if draw.random() < 0.9 else "NO")
-            add_label(session, detector, query, new, by())
+            add_label(session, query_id, new, by())
     recompute_detector(database, detector_id, worker="bench")
     return time.process_time() - begun
 

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.databases import noted_statements
 
 
 def log(api, **values):
@@ -144,3 +145,21 @@ def test_a_label_that_comes_with_the_settlement_does_not_slip_past(api, dispute)
         stored = api.get(f"/queries/{query}").json
         assert (stored["label"], stored["agreement"]) == ("NO", "settled")
         path, query = make_dispute(api)
+
+
+def test_a_label_takes_five_statements(api, door, database):
+    first, second = log(api), log(api)
+    api.post(f"/queries/{first}/labels", {"label": "NO"})
+    with noted_statements(database) as statements:
+        assert api.post(f"/queries/{second}/labels", {"label": "NO"}).status_code == 201
+    asked = [one for one in statements if not one.startswith("BEGIN")]
+    assert len(asked) == 5, asked
+
+
+def test_a_label_of_an_archived_detector_is_refused(api, door):
+    plain, shared = log(api), log(api, input="door 7")
+    assert api.delete("/detectors/door").status_code == 204
+    for query in (plain, shared):
+        refused = api.post(f"/queries/{query}/labels", {"label": "NO"})
+        assert_problem(refused, 409)
+        assert "archived" in refused.json["detail"]

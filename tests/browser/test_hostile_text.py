@@ -112,10 +112,11 @@ def _add_queries(
     rows = [Row(at, {**values, "key": f"{payload}{at}"}) for at in (1, 2)]
     import_rows(session, detector, rows, by(payload, clock()), digest=payload)
     statement = select(func.min(Query.id)).where(Query.detector_id == detector.id)
-    query = session.get_one(Query, session.scalar(statement))
+    query_id = session.scalar(statement)
+    assert query_id is not None
     label = NewLabel(label=payload, note=payload)
-    add_label(session, detector, query, label, by(payload, clock()))
-    return dump_id("iq", query.id)
+    add_label(session, query_id, label, by(payload, clock()))
+    return dump_id("iq", query_id)
 
 
 def test_forty_payloads_are_shown_and_none_is_run(

@@ -10,7 +10,6 @@ from tests.browser.turns import query_of, wait_for_other, wait_for_query
 from tests.conftest import by
 from tracker.jobs.recompute import utc_now
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.storage.detectors import find_detector
 from tracker.storage.queries import list_queries
 
 Open = Callable[..., Watch]
@@ -124,11 +123,9 @@ def test_the_page_of_a_detector_follows_the_labels(
 
 def _label_one(site: Site) -> None:
     with site.database.write() as session:
-        detector = find_detector(session, 1)
-        assert detector is not None
         [query] = list_queries(session, 1, labelled=False, limit=1)
         new = NewLabel(label=query.predicted, sampling="random")
-        add_label(session, detector, query, new, by("test", utc_now()))
+        add_label(session, query.id, new, by("test", utc_now()))
 
 
 def test_a_page_asks_once_every_few_seconds(open_page: Open, site: Site) -> None:

@@ -205,7 +205,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     mark_gold(session, name, NewGold(label="ÑO"), who)
     assign(session, detector, NewAssignment(labeler="zoë", labels=2), who)
     answer = NewLabel(label="UNCLEAR", note="é")
-    add_label(session, detector, gold, answer, who.credit("zoë"))
+    add_label(session, gold.id, answer, who.credit("zoë"))
     account = session.scalars(select(Account)).one()
     secret = begin_totp(session, account)
     confirm_totp(session, account, totp_code(secret, step_of(who.at)), who)

@@ -30,8 +30,6 @@ from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
 from tracker.services.operations.retention import ANSWERED_WITHIN, delete_unlabelled
-from tracker.services.queries import get_query
-from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
@@ -214,8 +212,7 @@ def test_what_is_being_labelled_is_neither_deleted_nor_waited_for(
     with bench.database.write() as session:
         add_label(
             session,
-            bench.attached(session),
-            session.get_one(Query, query.id),
+            query.id,
             NewLabel(label="NO"),
             by("bob", bench.clock()),
         )
@@ -236,8 +233,7 @@ def label_if_there(bench: Bench, query: Query, labeler: str) -> bool:
     def give(session: Session) -> None:
         add_label(
             session,
-            bench.attached(session),
-            get_query(session, dump_id("iq", query.id)),
+            query.id,
             NewLabel(label="NO"),
             by(labeler, bench.clock()),
         )

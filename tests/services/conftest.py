@@ -63,8 +63,7 @@ class Bench:
         with self.database.write() as session:
             add_label(
                 session,
-                self.attached(session),
-                session.get_one(Query, query.id),
+                query.id,
                 NewLabel.model_validate({"label": label, **more}),
                 by("bob", self.clock()),
             )

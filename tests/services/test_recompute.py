@@ -222,7 +222,8 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
     query = bench.log("YES", key="k")
     from tracker.services.queries import label_row
     from tracker.storage.estimates.pending import add_batch, first_id
-    from tracker.storage.labelling.labels import add_labels, set_current_labels
+    from tracker.storage.labelling.current import set_current_labels
+    from tracker.storage.labelling.labels import add_labels
 
     with bench.database.write() as session:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))

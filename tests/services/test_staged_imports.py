@@ -124,10 +124,9 @@ def label_of(database: Database, key: str) -> str | None:
 
 def give(database: Database, key: str, label: str) -> None:
     with database.write() as session:
-        detector = get_open_detector(session, "door")
         query = find_query_by_key(session, 1, key)
         assert query is not None
-        add_label(session, detector, query, NewLabel(label=label), by())
+        add_label(session, query.id, NewLabel(label=label), by())
 
 
 def log(database: Database, **said: Any) -> None:

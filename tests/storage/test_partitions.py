@@ -24,12 +24,12 @@ from tracker.storage.estimates.counts import (
     count_window,
 )
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import (
     add_labels,
     iter_label_rows,
     iter_pending_labels,
     list_labels,
-    set_current_labels,
 )
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (

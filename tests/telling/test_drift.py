@@ -213,11 +213,10 @@ def read_replay(database: Database) -> Replay | None:
 def correct(database: Database, which: slice) -> None:
     """Label each of these queries as what was predicted, where it was not."""
     with database.write() as session:
-        detector = get_detector(session, "door")
         for query in all_queries(session)[which]:
             if query.label != query.predicted:
                 new = NewLabel(label=query.predicted)
-                add_label(session, detector, query, new, by("a", START))
+                add_label(session, query.id, new, by("a", START))
 
 
 def current_labels(database: Database) -> list[tuple[int, bool]]:

@@ -314,4 +314,4 @@ class Feeder:
             # The visitor may have been faster; a person's label stays.
             if detector is not None and query.label == waiting.replaces:
                 new = NewLabel(label=waiting.label, sampling=waiting.sampling)
-                add_label(session, detector, query, new, by().credit("demo"))
+                add_label(session, query.id, new, by().credit("demo"))

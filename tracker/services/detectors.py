@@ -313,27 +313,27 @@ def _flush_name(session: Session, name: str) -> None:
 
 def get_detector(session: Session, id_or_name: str) -> storage.Detector:
     """Return the detector of that id, or the unarchived one of that name."""
-    detector_id = parse_id("det", id_or_name)
+    detector_id, detector = parse_id("det", id_or_name), None
     if detector_id is not None:
         detector = storage.find_detector(session, detector_id)
     elif is_storable(id_or_name):
         detector = storage.find_detector_by_name(session, id_or_name)
-    else:
-        detector = None
     if detector is None:
         raise missing("detector", id_or_name)
     return detector
 
 
 def get_open_detector(session: Session, id_or_name: str) -> storage.Detector:
-    """Return a detector that may still be written to.
-
-    Raises ConflictError if it is archived.
-    """
+    """Return a detector that is not archived, or raise ConflictError."""
     detector = get_detector(session, id_or_name)
+    check_is_open(detector)
+    return detector
+
+
+def check_is_open(detector: storage.Detector) -> None:
+    """Raise ConflictError if a detector is archived."""
     if detector.archived_at is not None:
         raise ConflictError(f"the detector {show(detector.name)} is archived")
-    return detector
 
 
 def check_class(

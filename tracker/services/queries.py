@@ -298,12 +298,19 @@ def load_metadata(query: storage.Query | WaitingQuery) -> Any:
 
 def get_query(session: Session, query_id: str) -> storage.Query:
     """Return the query with that public id."""
-    number = parse_id("iq", query_id)
-    query = None if number is None else storage.find_query(session, number)
+    query = storage.find_query(session, parse_query_id(query_id))
     if query is None:
         raise missing("query", query_id)
     check_is_there(query)
     return query
+
+
+def parse_query_id(query_id: str) -> int:
+    """Return the number in a query's public id; raises NotFoundError."""
+    number = parse_id("iq", query_id)
+    if number is None:
+        raise missing("query", query_id)
+    return number
 
 
 def check_is_there(query: storage.Query) -> None:

@@ -34,6 +34,7 @@ from tracker.services.queries import (
     add_query,
     check_is_there,
     load_metadata,
+    parse_query_id,
 )
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import waiting as storage
@@ -194,7 +195,7 @@ def complete_query(
         image=waiting.image,
     )
     for given in waiting.labels:
-        add_label(session, detector, query, _read_label(given), by.credit(_who(given)))
+        add_label(session, query.id, _read_label(given), by.credit(_who(given)))
     session.delete(waiting)
     session.flush()
     # With the labels, which were not written through this object.
@@ -234,12 +235,10 @@ def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
 def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel:
     """Give a query a label, also while it waits for its prediction."""
     waiting = _lock(session, query_id)
-    query = find_any(session, query_id)
-    detector = get_open_detector(session, dump_id("det", query.detector_id))
     if waiting is None:
-        assert isinstance(query, Query)
-        add_label(session, detector, query, NewLabel(label=label), by)
+        add_label(session, parse_query_id(query_id), NewLabel(label=label), by)
     else:
+        detector = get_open_detector(session, dump_id("det", waiting.detector_id))
         check_class(detector, label, field="label", may_be_unclear=True)
         at = dump_instant(by.at)
         given = {"label": label, "labeler": by.name, "labelled_at": at}

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     Text,
     UniqueConstraint,
+    bindparam,
     cast,
     false,
     func,
@@ -184,10 +185,16 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
     return session.scalars(statement).one_or_none()
 
 
+# Built once: every query that a program logs asks this.
+_BY_KEY = select(Query).where(
+    Query.detector_id == bindparam("detector_id"), Query.key == bindparam("key")
+)
+
+
 def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | None:
     """Return the query of a detector with that key."""
-    statement = select(Query).where(Query.detector_id == detector_id, Query.key == key)
-    return session.scalars(statement).one_or_none()
+    values = {"detector_id": detector_id, "key": key}
+    return session.scalars(_BY_KEY, values).one_or_none()
 
 
 def find_queries_by_key(

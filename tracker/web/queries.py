@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import get_detector
 from tracker.services.erasing import erase_query
 from tracker.services.fields import parse_input
 from tracker.services.finding import build_filter, find_queries
@@ -154,14 +154,7 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
             raise ConflictError(
                 "this query is gold, and its answer is known; end that first"
             )
-        detector = get_open_detector(session, dump_id("det", query.detector_id))
-        add_label(
-            session,
-            detector,
-            query,
-            new,
-            by(),
-        )
+        add_label(session, query.id, new, by())
 
 
 @pages.post("/queries/<query_id>/erase")

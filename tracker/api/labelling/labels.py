@@ -21,13 +21,13 @@ from tracker.api.routes import answers, answers_file, build_routes
 from tracker.http import by, database, now, requires
 from tracker.once import answer_once
 from tracker.sending import name_file, send_rows
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import FILE_TYPES
 from tracker.services.labelling import labels as services
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel
-from tracker.services.queries import get_query
+from tracker.services.queries import get_query, parse_query_id
 from tracker.services.where import parse_where
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
@@ -63,15 +63,7 @@ def add_label(path: QueryPath, body: NewLabel) -> Response:
     """
 
     def add(session: Session) -> tuple[Shape, int]:
-        query = get_query(session, path.id)
-        detector = get_open_detector(session, dump_id("det", query.detector_id))
-        label = services.add_label(
-            session,
-            detector,
-            query,
-            body,
-            by(),
-        )
+        label = services.add_label(session, parse_query_id(path.id), body, by())
         return services.describe_label(label, is_current=True), 201
 
     return answer_once(add, content=body.model_dump_json())

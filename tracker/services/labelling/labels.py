@@ -1,6 +1,6 @@
 """Labelling queries, one at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError
 from tracker.services.by import By
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_class, check_is_open
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling.agreement import (
     SettledError,
@@ -32,8 +32,13 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import labels as storage
 from tracker.storage.labelling.assignments import count_label
+from tracker.storage.labelling.current import (
+    Labelled,
+    find_labelled,
+    lock_labelled,
+    set_current_labels,
+)
 from tracker.storage.labelling.golds import count_answers
-from tracker.storage.labelling.labels import set_current_labels
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.queries import Query, lock_query
 from tracker.words import EDITOR, SamplingWord
@@ -92,32 +97,31 @@ def describe_label(label: storage.Label, *, is_current: bool) -> Label:
     )
 
 
-def add_label(
-    session: Session, detector: Detector, query: Query, new: NewLabel, by: By
-) -> storage.Label:
-    """Give *query* a label, which becomes the current one.
+def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> storage.Label:
+    """Give the query of that number a label, which becomes the current one.
 
     The one before stays in the query's label history, and so does everything
     computed from it.  Every query with the same input is given the label too.  What
     answers a gold query is no label of it, and only looks like one.  Raises
     ForbiddenError for a label that settles, and SettledError for a query that is
-    settled, where the labeler is no editor.
+    settled, where the labeler is no editor; ConflictError if the detector is archived.
     """
+    labelled, truths = _lock(session, query_id, by.credit(new.labeler))
+    current, detector = labelled.query, labelled.detector
     if new.settles and not by.may(EDITOR):
         raise ForbiddenError("settling needs the role editor; leave out settles")
     if new.labeler is not None and not by.may(EDITOR):
         raise ForbiddenError("naming the labeler needs the role editor")
     by = by.credit(new.labeler)
     check_class(detector, new.label, field="label", may_be_unclear=True)
-    truths = Truths(session, detector, by)
-    current = _lock(session, detector, query, truths)
     if is_closed(current, by.actor):
         raise SettledError
     row = _build_row(session, detector, current, new, by)
     if takes_answer(session, current):
         return add_answer(session, current, row, by)
     storage.add_labels(session, [row])
-    count_label(session, row)
+    if labelled.is_assigned:
+        count_label(session, row)
     standing = weigh(session, detector, current, settles=new.settles)
     set_current_labels(
         session,
@@ -133,7 +137,8 @@ def add_label(
             }
         ],
     )
-    delete_of_query(session, current.id)
+    if labelled.is_held:
+        delete_of_query(session, current.id)
     if current.input is not None:
         truth = Truth.of(row, agreement=standing.agreement, is_open=standing.is_open)
         truths.pass_on({current.input: truth}, says_more=True)
@@ -164,20 +169,30 @@ def _build_row(
     )
 
 
-def _lock(session: Session, detector: Detector, query: Query, truths: Truths) -> Query:
-    """Return *query* as it is now, while nobody else can label it or its input."""
-    held = query.input
-    truths.lock([held])
+def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
+    """Return a query as it is now, while nobody else can label it or its input."""
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    current = lock_query(session, detector.id, query.id)
+    labelled = lock_labelled(session, query_id, by.name)
+    if labelled is not None:
+        _check_open(labelled)
+        return labelled, Truths(session, labelled.detector, by)
+    labelled = find_labelled(session, query_id, by.name)
+    if labelled is None:
+        raise missing("query", dump_id("iq", query_id))
+    _check_open(labelled)
+    truths = Truths(session, labelled.detector, by)
+    truths.lock([labelled.query.input])
+    current = lock_query(session, labelled.detector.id, query_id)
     if current is None:
-        raise missing("query", dump_id("iq", query.id))
+        raise missing("query", dump_id("iq", query_id))
     check_is_there(current)
-    if current.input != held:
-        # It was given its input meanwhile.
-        truths.lock([current.input])
-    return current
+    return replace(labelled, query=current), truths
+
+
+def _check_open(labelled: Labelled) -> None:
+    check_is_there(labelled.query)
+    check_is_open(labelled.detector)
 
 
 def list_label_history(

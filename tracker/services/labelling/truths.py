@@ -15,7 +15,8 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling import inputs as storage
-from tracker.storage.labelling.labels import add_labels, find_labels, set_current_labels
+from tracker.storage.labelling.current import set_current_labels
+from tracker.storage.labelling.labels import add_labels, find_labels
 from tracker.storage.queries import Query, lock_query
 
 

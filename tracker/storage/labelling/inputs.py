@@ -64,13 +64,14 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
     chance, which costs time and nothing else.  SQLite has one writer at a time, but
     an import that is staged holds its inputs from its first piece to its end.
     """
+    names = set(inputs)
+    if not names:
+        return
     if is_sqlite(session):
-        _refuse_staged(session, detector_id, list(inputs))
+        _refuse_staged(session, detector_id, list(names))
         return
     # In one order, or two of them would wait for each other.
-    numbers = sorted({_number_of(name) for name in inputs})
-    if not numbers:
-        return
+    numbers = sorted({_number_of(name) for name in names})
     source = select(
         cast(detector_id, BigInteger),
         func.unnest(cast(numbers, ARRAY(BigInteger))),

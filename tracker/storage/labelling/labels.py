@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    Boolean,
     CheckConstraint,
     ColumnElement,
     ForeignKeyConstraint,
@@ -15,13 +14,11 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    case,
     false,
     func,
     insert,
     literal,
     null,
-    or_,
     select,
     update,
 )
@@ -39,7 +36,7 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.queries import Query
-from tracker.words import SAMPLINGS, SETTLED, TARGETED, is_scored
+from tracker.words import SAMPLINGS, is_scored
 
 # They are read within some milliseconds, each time that a labeler's page asks.
 MOST_LOOKED_AT = 10_000
@@ -306,45 +303,3 @@ def iter_label_rows(
         .order_by(Label.id)
     )
     return stream(session, statement)
-
-
-def set_current_labels(
-    session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
-) -> None:
-    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
-
-    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
-    audit queue unless ``is_open`` says that others are to be asked too; once settled
-    it leaves in any case.  A gold query is gold no longer.
-    """
-    table = Query.__table__
-    rank = table.c.audit_rank
-    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
-    statement = (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.id == bindparam("query_id"),
-            table.c.detector_id == bindparam("of_detector"),
-        )
-        .values(
-            label=bindparam("label"),
-            label_id=bindparam("label_id"),
-            sampling=bindparam("sampling"),
-            # What was labelled because of what it is would be missing in the random
-            # sample, so the audit asks for it all the same.
-            audit_rank=case(
-                (agreement == SETTLED, None),
-                (
-                    or_(
-                        bindparam("sampling", type_=Text) == TARGETED,
-                        bindparam("is_open", type_=Boolean),
-                    ),
-                    # As storage/labelling/golds.py puts it back.
-                    case((rank < -1, None), (rank < 0, rank + 1), else_=rank),
-                ),
-            ),
-            agreement=agreement,
-        )
-    )
-    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
-    session.connection().execute(statement, [usual | row for row in rows])

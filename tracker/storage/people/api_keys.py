@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Text, select, true, update
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Text,
+    bindparam,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
@@ -47,9 +55,13 @@ class ApiKeyDetector(Base):
     )
 
 
+# Every request of a program asks this; to build it takes longer than to run it.
+_BY_DIGEST = select(ApiKey).where(ApiKey.digest == bindparam("digest"))
+
+
 def find_key_by_digest(session: Session, digest: str) -> ApiKey | None:
     """Return the key with that hash, revoked or not."""
-    return session.scalars(select(ApiKey).where(ApiKey.digest == digest)).one_or_none()
+    return session.scalars(_BY_DIGEST, {"digest": digest}).one_or_none()
 
 
 def find_key_by_name(session: Session, name: str) -> ApiKey | None:

@@ -103,7 +103,7 @@ def _store(session: Session, detector: Detector) -> list[tuple[str, str]]:
                 add_recheck(session, detector, query, NewRecheck(label=label), by())
             else:
                 new = NewLabel(label=label, sampling=queue.sampling)
-                add_label(session, detector, query, new, labeler)
+                add_label(session, query.id, new, labeler)
         except ConflictError:
             # Settled or answered just now, since it was found to wait.
             continue

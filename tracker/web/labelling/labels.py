@@ -133,7 +133,7 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
         # chosen as its label says.
         if "again" not in typed and queue.holds(query):
             given["sampling"] = queue.sampling
-        add_label(session, detector, query, parse_input(NewLabel, given), by())
+        add_label(session, query.id, parse_input(NewLabel, given), by())
 
 
 def find_class(classes: list[str], typed: str) -> str:

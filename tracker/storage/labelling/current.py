@@ -1,0 +1,123 @@
+"""The current label of a query: locked, then set.
+
+The statements are built once; to build one takes longer than to run it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Boolean, Text, bindparam, case, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling.assignments import Assignment
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.queries import Query
+from tracker.words import SETTLED, TARGETED
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A query that is about to be given a label, with what that touches."""
+
+    query: Query
+    detector: Detector
+    # Whether its labeler is asked for so many labels.
+    is_assigned: bool
+    # Whether it is reserved for somebody, or was set aside.
+    is_held: bool
+
+
+_IS_ASSIGNED = (
+    select(Assignment.labels)
+    .where(
+        Assignment.detector_id == Query.detector_id,
+        Assignment.labeler == bindparam("labeler"),
+    )
+    .exists()
+)
+_IS_HELD = or_(
+    *(
+        select(rows_of.query_id).where(rows_of.query_id == Query.id).exists()
+        for rows_of in (Reservation, Skip)
+    )
+)
+_FIND = (
+    select(Query, Detector, _IS_ASSIGNED, _IS_HELD)
+    .join(Detector, Detector.id == Query.detector_id)
+    .where(Query.id == bindparam("query_id"))
+    # The session may have read the query before it had to wait for the lock.
+    .execution_options(populate_existing=True)
+)
+# An input is locked before its queries, so that a query with an input comes later.
+_LOCK = _FIND.where(Query.input.is_(None)).with_for_update(of=Query, key_share=True)
+
+
+def lock_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
+    """Return a query without an input, which nobody else can label meanwhile.
+
+    None if there is no such query, or if it has an input.
+    """
+    return _find(session, _LOCK, query_id, labeler)
+
+
+def find_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
+    """Return a query of whichever input; it is not locked."""
+    return _find(session, _FIND, query_id, labeler)
+
+
+def _find(
+    session: Session, statement: Any, query_id: int, labeler: str
+) -> Labelled | None:
+    values = {"query_id": query_id, "labeler": labeler}
+    found = session.execute(statement, values).one_or_none()
+    return None if found is None else Labelled(*found)
+
+
+def _build_update() -> Any:
+    table = Query.__table__
+    rank = table.c.audit_rank
+    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
+    return (
+        update(table)  # type: ignore[arg-type]
+        .where(
+            table.c.id == bindparam("query_id"),
+            table.c.detector_id == bindparam("of_detector"),
+        )
+        .values(
+            label=bindparam("label"),
+            label_id=bindparam("label_id"),
+            sampling=bindparam("sampling"),
+            # What was labelled because of what it is would be missing in the random
+            # sample, so the audit asks for it all the same.
+            audit_rank=case(
+                (agreement == SETTLED, None),
+                (
+                    or_(
+                        bindparam("sampling", type_=Text) == TARGETED,
+                        bindparam("is_open", type_=Boolean),
+                    ),
+                    # As storage/labelling/golds.py puts it back.
+                    case((rank < -1, None), (rank < 0, rank + 1), else_=rank),
+                ),
+            ),
+            agreement=agreement,
+        )
+    )
+
+
+_SET = _build_update()
+
+
+def set_current_labels(
+    session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
+) -> None:
+    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
+
+    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
+    audit queue unless ``is_open`` says that others are to be asked too; once settled
+    it leaves in any case.  A gold query is gold no longer.
+    """
+    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
+    session.connection().execute(_SET, [usual | row for row in rows])
