@@ -46,6 +46,14 @@ CLIENTS = (1, 8)
 BATCH = 1_000
 QUERIES = f"/api/v1/detectors/{DETECTOR}/queries"
 IMPORT = f"/api/v1/detectors/{DETECTOR}/import"
+# What the bare statements fill; the other columns have no value.
+OF_QUERY = (
+    "id detector_id version_id key predicted confidence asked_at created_at label_id "
+    "label sampling is_repeat"
+)
+OF_LABEL = (
+    "id query_id detector_id label sampling labeler labelled_at created_at is_repeat"
+)
 
 
 def rates(
@@ -75,17 +83,17 @@ def bare(database: Database, labels: int, *, each: int = 1) -> dict[int, float]:
     instant = "2026-01-01 00:00:00.000000" if database.is_sqlite else START
     mark = "?" if database.is_sqlite else "%s"
 
-    def insert(table: str, columns: int) -> str:
-        return f"INSERT INTO {table} VALUES ({', '.join([mark] * columns)})"
+    def insert(table: str, names: str) -> str:
+        marks = ", ".join([mark] * len(names.split()))
+        return f"INSERT INTO {table} ({', '.join(names.split())}) VALUES ({marks})"
 
     def query(number: int) -> tuple[Any, ...]:
-        what = number, detector, version, f"bare-{number}", None, "YES", 0.9
-        rest = instant, instant, None, None, None, number, "YES", "random", None, None
-        return what + rest
+        said = number, detector, version, f"bare-{number}", "YES", 0.9
+        return (*said, instant, instant, number, "YES", "random", False)
 
     def label(number: int) -> tuple[Any, ...]:
-        what = number, number, detector, None, "YES", "random", None, "b"
-        return (*what, instant, instant)
+        said = number, number, detector, "YES", "random", "b"
+        return (*said, instant, instant, False)
 
     def work(_client: int, requests: int) -> Callable[[], None]:
         connection = database.engine.raw_connection()
@@ -102,8 +110,8 @@ def bare(database: Database, labels: int, *, each: int = 1) -> dict[int, float]:
                 )
                 first = cursor.fetchone()[0] << 24
                 ids = range(first, first + each)
-                cursor.executemany(insert("queries", 17), list(map(query, ids)))
-                cursor.executemany(insert("labels", 10), list(map(label, ids)))
+                cursor.executemany(insert("queries", OF_QUERY), list(map(query, ids)))
+                cursor.executemany(insert("labels", OF_LABEL), list(map(label, ids)))
                 connection.commit()
             connection.close()
 

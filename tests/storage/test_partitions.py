@@ -38,6 +38,7 @@ from tracker.storage.labelling.reservations import (
     list_reserved,
     reserve_query,
 )
+from tracker.storage.lookup import find_queries_by_key
 from tracker.storage.operations import schema
 from tracker.storage.operations.retention import (
     Place,
@@ -46,7 +47,6 @@ from tracker.storage.operations.retention import (
 )
 from tracker.storage.queries import (
     add_queries,
-    find_queries_by_key,
     find_query_by_key,
     find_query_of,
     list_queries,

@@ -204,9 +204,12 @@ def insert_columns(
     dialect = connection.dialect
     if columns.keys() != set(table.c.keys()):
         raise ValueError(f"columns {sorted(columns)} are not those of {table.name}")
-    prepared: list[Sequence[Any]] = []
+    given, prepared = [], []
     for column in table.c:
         values = columns[column.name]
+        if column.server_default is None and values.count(None) == len(values):
+            # The database fills in what nobody has.
+            continue
         process = column.type.dialect_impl(dialect).bind_processor(dialect)
         if process is not None and isinstance(column.type, JSON | TextList):
             # A list is equal to others and yet cannot be looked up.
@@ -214,12 +217,12 @@ def insert_columns(
         elif process is not None:
             known = {value: process(value) for value in set(values)}
             values = [known[value] for value in values]
+        given.append(dialect.identifier_preparer.format_column(column))
         prepared.append(values)
     rows = list(zip(*prepared, strict=True))
     if not rows:
         return
-    names = ", ".join(dialect.identifier_preparer.format_column(c) for c in table.c)
-    target = f"{table.name} ({names})"
+    target = f"{table.name} ({', '.join(given)})"
     is_postgresql = dialect.name == "postgresql"
     if is_postgresql and len(rows) > 1:
         _copy(connection, target, rows)

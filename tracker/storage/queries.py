@@ -1,12 +1,10 @@
 """Queries: one input each, what the detector said of it, and its current label."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import (
-    ARRAY,
     CheckConstraint,
     ColumnElement,
     ForeignKey,
@@ -15,7 +13,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
-    cast,
     false,
     func,
     select,
@@ -25,7 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, insert_rows
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.dialect import is_sqlite, planned_for_now
+from tracker.storage.dialect import is_sqlite
 from tracker.storage.hiding import shown_ranges
 from tracker.words import DISPUTED, UNCLEAR, is_scored
 
@@ -195,46 +192,6 @@ def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | N
     """Return the query of a detector with that key."""
     values = {"detector_id": detector_id, "key": key}
     return session.scalars(_BY_KEY, values).one_or_none()
-
-
-def find_queries_by_key(
-    session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
-) -> dict[str, Any]:
-    """Return the queries of a detector with these *keys* as rows, by key."""
-    statement = select(
-        Query.key,
-        Query.id,
-        Query.version_id,
-        Query.input,
-        Query.predicted,
-        Query.confidence,
-        Query.asked_at,
-        Query.details.label("metadata"),
-        Query.image,
-        Query.image_url,
-        Query.label,
-        Query.label_id,
-        Query.sampling,
-        Query.agreement,
-        Query.is_repeat,
-        Query.erased_at,
-    ).where(Query.detector_id == detector_id, Query.key.in_(listed(session, keys)))
-    if lock and not is_sqlite(session):
-        # In one order, or two imports would wait for each other.  SQLite has one writer
-        # at a time, and would read all queries of the detector to have the order.
-        statement = statement.order_by(Query.id).with_for_update(key_share=True)
-    with planned_for_now(session):
-        return {row.key: row for row in session.execute(statement)}
-
-
-def listed(session: Session, keys: Sequence[str]) -> Select[tuple[str]]:
-    """Return *keys* as what a column can be looked for in."""
-    # Thousands of keys as one parameter: as many parameters cost more than the
-    # look-up itself.
-    if is_sqlite(session):
-        values = func.json_each(json.dumps(keys)).table_valued("value")
-        return select(values.c.value)
-    return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
 
 
 def add_query(session: Session, query: Query) -> None:

@@ -26,7 +26,8 @@ from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
-from tracker.storage.queries import add_queries, find_queries_by_key
+from tracker.storage.lookup import find_queries_by_key
+from tracker.storage.queries import add_queries
 from tracker.words import TARGETED, UNSTATED
 
 _CURRENT = ("label_id", "label", "sampling")

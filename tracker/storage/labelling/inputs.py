@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -23,9 +24,10 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.errors import UnavailableError
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
-from tracker.storage.dialect import is_sqlite, planned_for_now
+from tracker.storage.dialect import is_sqlite
 from tracker.storage.labelling.labels import Label, is_of_query
-from tracker.storage.queries import Query, listed
+from tracker.storage.lookup import lock_found, look_up
+from tracker.storage.queries import Query
 
 _AT_ONCE = 5_000
 # In the information of a session: whose staged rows are its own.
@@ -105,13 +107,9 @@ def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
     """Return of each version, by its id, which of *inputs* were put to it."""
-    statement = select(Query.version_id, Query.input).where(
-        *_are_firsts(detector_id),
-        Query.input.in_(listed(session, list(inputs))),
-    )
-    with planned_for_now(session):
-        rows: Iterable[Any] = session.execute(statement)
-        return {(version_id, name) for version_id, name in rows}
+    statement = select(Query.version_id, Query.input).where(*_are_firsts(detector_id))
+    rows = look_up(session, statement, Query.input, [*inputs])
+    return {(version_id, name) for version_id, name in rows}
 
 
 def find_truths(
@@ -136,15 +134,12 @@ def find_truths(
             Label.created_at,
         )
         .join(Label, (Label.id == Query.label_id) & is_of_query())
-        .where(
-            *_are_firsts(detector_id),
-            Query.input.in_(listed(session, list(inputs))),
-        )
-        # Before inputs had a truth their queries could be given different ones.
-        .order_by(Label.created_at, Label.id)
+        .where(*_are_firsts(detector_id))
     )
-    with planned_for_now(session):
-        return {row.input: row for row in session.execute(statement)}
+    rows = look_up(session, statement, Query.input, [*inputs])
+    # Before inputs had a truth their queries could be given different ones.
+    newest_last = sorted(rows, key=attrgetter("created_at", "id"))
+    return {row.input: row for row in newest_last}
 
 
 def _are_firsts(detector_id: int) -> tuple[Any, ...]:
@@ -189,14 +184,8 @@ def iter_queries_of(
     )
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])
-        statement = select(*columns).where(
-            Query.detector_id == detector_id,
-            Query.input.in_(listed(session, piece)),
-        )
-        if not is_sqlite(session):
-            statement = statement.order_by(Query.id).with_for_update(key_share=True)
-        with planned_for_now(session):
-            yield from session.execute(statement).all()
+        statement = select(*columns).where(Query.detector_id == detector_id)
+        yield from lock_found(session, statement, Query.input, piece)
 
 
 def set_inputs(

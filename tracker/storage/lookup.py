@@ -1,0 +1,96 @@
+"""Finding thousands of queries at once, by what they are known by."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ARRAY, BigInteger, Select, Text, cast, func, select, true
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from tracker.storage.dialect import is_sqlite, planned_for_now
+from tracker.storage.queries import Query
+
+
+def find_queries_by_key(
+    session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
+) -> dict[str, Any]:
+    """Return the queries of a detector with these *keys* as rows, by key."""
+    statement = select(
+        Query.key,
+        Query.id,
+        Query.version_id,
+        Query.input,
+        Query.predicted,
+        Query.confidence,
+        Query.asked_at,
+        Query.details.label("metadata"),
+        Query.image,
+        Query.image_url,
+        Query.label,
+        Query.label_id,
+        Query.sampling,
+        Query.agreement,
+        Query.is_repeat,
+        Query.erased_at,
+    ).where(Query.detector_id == detector_id)
+    find = lock_found if lock else look_up
+    return {row.key: row for row in find(session, statement, Query.key, keys)}
+
+
+def look_up(
+    session: Session,
+    statement: Select[*tuple[Any, ...]],
+    column: InstrumentedAttribute[Any],
+    values: Sequence[Any],
+) -> Sequence[Any]:
+    """Return the rows of *statement* whose *column* is one of thousands of *values*.
+
+    On PostgreSQL they come in the order of the values, each of which stands once.
+    It goes by an index, value by value.  Of a join it may read all of a detector's
+    queries and put them into a hash table: so it does in a table of which it has no
+    statistics, such as one that an import just fills, for each piece of that import.
+    """
+    if is_sqlite(session):
+        return session.execute(
+            statement.where(column.in_(listed(session, values)))
+        ).all()
+    is_text = isinstance(column.type, Text)
+    array = cast([*values], ARRAY(Text() if is_text else BigInteger()))
+    given = func.unnest(array).table_valued("value").render_derived()
+    value = given.c.value.collate("C") if is_text else given.c.value
+    # What has an offset is not made into a join.
+    found = statement.where(column == value).offset(0).lateral("found")
+    with planned_for_now(session):
+        return session.execute(select(found).join_from(given, found, true())).all()
+
+
+def lock_found(
+    session: Session,
+    statement: Select[*tuple[Any, ...]],
+    column: InstrumentedAttribute[Any],
+    values: Sequence[Any],
+) -> Sequence[Any]:
+    """Return the rows as ``look_up`` does, locked; *statement* selects queries alone.
+
+    In the order of their ids, or two imports would wait for each other.
+    SQLite has one writer at a time.
+    """
+    if is_sqlite(session):
+        return look_up(session, statement, column, values)
+    numbers = look_up(session, statement.with_only_columns(Query.id), column, values)
+    ids = sorted({row.id for row in numbers})
+    locked = statement.with_for_update(key_share=True)
+    rows = look_up(session, locked, Query.id, ids)
+    # One may have been erased meanwhile.
+    known = {*values}
+    return [row for row in rows if row._mapping[column.key] in known]
+
+
+def listed(session: Session, keys: Sequence[Any]) -> Select[tuple[Any]]:
+    """Return *keys* as what a column can be looked for in."""
+    # Thousands of keys as one parameter: as many parameters cost more than the
+    # look-up itself.
+    if is_sqlite(session):
+        values = func.json_each(json.dumps(keys)).table_valued("value")
+        return select(values.c.value)
+    return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
