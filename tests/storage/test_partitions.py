@@ -192,7 +192,7 @@ BY_BATCH: dict[str, Ask] = {
         s, {d: [b]}
     ),
     "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
-    "what the job has yet to count": lambda s, d, _: count_pending_labels(s, d),
+    "what the job has yet to count": lambda s, d, _: count_pending_labels(s, [d]),
 }
 READS_MUCH: dict[str, Ask] = {
     "a recount": lambda s, d, _: count_window(s, d, since=None, until=None),

@@ -147,7 +147,7 @@ def _seeks(
     if is_whole or wanted.labelled is False or wanted.tag is not None:
         return [[]]
     versions = choose_versions(session, detector, wanted.version or "*")
-    counts = current_counts(session, detector, versions)
+    counts = current_counts(session, versions)
     combinations = {
         (cell.label, cell.predicted)
         for found in counts.values()

@@ -29,7 +29,7 @@ from tracker.services.wording import missing, show
 from tracker.shapes import Shape
 from tracker.storage import queries as storage
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector, Version, add_versions
+from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.labels import add_labels, list_labels
 from tracker.storage.labelling.tags import load_tags
@@ -118,8 +118,7 @@ def describe_query(
         query,
         id=dump_id("iq", query.id),
         detector=dump_id("det", query.detector_id),
-        # The session remembers it: a page of queries asks once a version.
-        version=session.get_one(Version, query.version_id).name,
+        version=name_version(session, query.version_id),
         metadata=load_metadata(query),
         image=image,
         waiting=False,
@@ -256,7 +255,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
 def _check_same(
     session: Session, query: storage.Query, new: NewQuery, image: str | None
 ) -> None:
-    version = session.get_one(Version, query.version_id).name
+    version = name_version(session, query.version_id)
     stored = {
         "input": query.input,
         "predicted": query.predicted,

@@ -1,12 +1,14 @@
 """The versions of a detector that a name means."""
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
 from tracker.services.fields import is_storable
 from tracker.services.wording import show
 from tracker.storage import detectors as storage
-from tracker.storage.estimates.counts import find_newest_scored
+from tracker.storage.estimates.counts import list_scored
 from tracker.storage.queries import find_newest_version_id
 
 
@@ -26,7 +28,7 @@ def choose_versions(
     if name == "*":
         return list(storage.list_versions(session, detector.id))
     if name is None:
-        return _list_shown(session, detector)
+        return [*list_shown(session, [detector]).values()]
     version = None
     if is_storable(name):
         version = storage.find_version(session, detector.id, name)
@@ -41,14 +43,33 @@ def choose_versions(
     return [version]
 
 
-def _list_shown(session: Session, detector: storage.Detector) -> list[storage.Version]:
-    if detector.production_version is not None:
-        return choose_versions(session, detector, detector.production_version)
-    versions = storage.list_versions(session, detector.id)
-    if len(versions) > 1:
-        # Retention may have left no query of any version.
-        shown = find_newest_scored(session, detector.id) or find_newest_version_id(
-            session, detector.id
-        )
-        versions = [one for one in versions if one.id == shown] or versions
-    return list(versions[-1:])
+def list_shown(
+    session: Session, detectors: Sequence[storage.Detector]
+) -> dict[int, storage.Version]:
+    """Return the version that each detector shows, by the id of the detector.
+
+    It is the one that ``choose_versions`` gives for None; a detector without a version
+    is left out.
+    """
+    found = storage.list_versions(session, *(one.id for one in detectors))
+    versions: dict[int, list[storage.Version]] = {one.id: [] for one in detectors}
+    for version in found:
+        versions[version.detector_id].append(version)
+    is_open = [one.id for one in detectors if one.production_version is None]
+    scored = list_scored(session, [id_ for id_ in is_open if len(versions[id_]) > 1])
+    shown = {}
+    for detector in detectors:
+        mine = versions[detector.id]
+        if detector.production_version is not None:
+            mine = choose_versions(session, detector, detector.production_version)
+        elif len(mine) > 1:
+            mine = [one for one in mine if one.id in scored] or _newest(session, mine)
+        if mine:
+            shown[detector.id] = mine[-1]
+    return shown
+
+
+def _newest(session: Session, versions: list[storage.Version]) -> list[storage.Version]:
+    """Return the version of the newest query, or all where no query is left."""
+    newest = find_newest_version_id(session, versions[-1].detector_id)
+    return [one for one in versions if one.id == newest] or versions

@@ -39,7 +39,7 @@ from tracker.services.queries import (
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import waiting as storage
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, name_version
 from tracker.storage.estimates.pending import (
     BATCH_LIMIT,
     draw_batch,
@@ -223,7 +223,7 @@ def _complete_known(
 
 
 def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
-    version = session.get_one(Version, query.version_id).name
+    version = name_version(session, query.version_id)
     said = (query.predicted, query.confidence, version)
     if said != (new.predicted, new.confidence, new.version or version):
         raise ConflictError(

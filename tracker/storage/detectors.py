@@ -82,6 +82,10 @@ class Detector(Base):
     )
 
 
+# In the information of a session: the names of versions by id, which never change.
+_NAMES = "versions"
+
+
 class Version(Base):
     """One trained state of a detector, and how far the job has come with it."""
 
@@ -197,6 +201,15 @@ def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     return session.scalars(statement).all()
 
 
+def name_version(session: Session, version_id: int) -> str:
+    """Return the name of a version, which a session is asked for once."""
+    names: dict[int, str] = session.info.setdefault(_NAMES, {})
+    if version_id not in names:
+        named = select(Version.name).where(Version.id == version_id)
+        names[version_id] = session.scalars(named).one()
+    return names[version_id]
+
+
 def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
     """Return the versions with these ids, by id."""
     found = session.scalars(select(Version).where(Version.id.in_(ids)))
@@ -221,6 +234,8 @@ def add_versions(
         Version.detector_id == detector_id, Version.name.in_(wanted)
     )
     ids = dict(session.execute(statement).all())
+    known = session.info.setdefault(_NAMES, {})
+    known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:
         version = Version(
             detector_id=detector_id,

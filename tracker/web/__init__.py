@@ -8,6 +8,7 @@ from tracker.settings import Settings
 from tracker.web import (
     archive,
     beginning,
+    detector_list,
     detectors,
     exports,
     health,
@@ -52,6 +53,7 @@ __all__ = [
     "badges",
     "beginning",
     "comparison",
+    "detector_list",
     "detectors",
     "events",
     "exports",

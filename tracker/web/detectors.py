@@ -1,37 +1,35 @@
 """The detectors, and how sure we are of one."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, database, now, requires
-from tracker.services.deciding.discoveries import find_discoveries
+from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import (
+    Estimate,
+    get_estimate,
+)
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
-from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import (
     Detector,
     Version,
-    count_archived,
-    list_detectors,
     list_versions,
 )
 from tracker.storage.operations.leases import Lease, find_failure
 from tracker.storage.queries import count_disputed
-from tracker.storage.telling.events import Event, find_last_events
-from tracker.web.blueprint import answer_live, cut_page, pages
+from tracker.storage.telling.events import Event
+from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import count_mix
+from tracker.web.detector_list import describe_needed, find_alarms
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -43,22 +41,14 @@ from tracker.web.drawing.readings import (
     read_classes,
     read_published,
 )
-from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix, roughly
+from tracker.web.drawing.words import roughly
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import Reread, read_errors
 
-# So many stand on a page, in the order in which they need somebody.
-_PAGE = 30
-# With fewer labels a bar is so long that the axis for it would squeeze all others.
-_SETTLED = 20
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
 # Of more that wait nobody needs the number, and pages ask again every few seconds.
 MOST_WAITING = 100_000
-STATES = ("stale", "missed", "undecided", "met", "none")
-DRIFTING = "drift"
-_ALARM_STANDS = timedelta(days=30)
 _NEW = {
     "classes": "YES\nNO",
     "confidence_level": "95",
@@ -66,38 +56,6 @@ _NEW = {
     "labels_wanted": "1",
     "method": "joint",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One detector of the list."""
-
-    detector: Detector
-    estimate: Estimate
-    reading: Reading
-    sparkline: str
-    queries: int
-    failure: Lease | None
-    # A drift alarm of these days; it stands beside the verdict, never in its place.
-    alarm: Event | None
-
-    @property
-    def place(self) -> tuple[bool, bool, int]:
-        """Where it stands in the list: who needs a look comes first."""
-        return not self.failure, not self.alarm, STATES.index(self.state)
-
-    @property
-    def state(self) -> str:
-        """What there is to say of it first, one of the states."""
-        if self.failure:
-            return "stale"
-        found = self.estimate.decision
-        return found.verdict if found else "none"
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return _mix(self.estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +106,7 @@ class Report:
     @property
     def mix(self) -> str:
         """Which labels the verdict waits for, by class."""
-        return _mix(self.estimate)
+        return describe_needed(self.estimate)
 
     @property
     def fingerprint(self) -> str:
@@ -179,82 +137,6 @@ class Report:
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
 
-@pages.get("/")
-@requires("viewer")
-def show_detectors() -> ResponseReturnValue:
-    """Show every detector with its balanced accuracy."""
-    after = parse_id("det", request.args.get("after", ""))
-    with database().read() as session:
-        found = list_detectors(
-            session, after=after, limit=_PAGE + 1, among=account().detectors
-        )
-        detectors, last = cut_page(found, _PAGE)
-        rows = [build_row(session, detector) for detector in detectors]
-        counts = Counter(row.state for row in rows)
-        standing = find_discoveries([row.estimate for row in rows])
-        held = [row for row, stands in zip(rows, standing, strict=True) if stands]
-        rows.sort(key=lambda row: row.place)
-        chosen = request.args.get("state", "")
-        shown = {
-            DRIFTING: [row for row in rows if row.alarm],
-            **{state: [row for row in rows if row.state == state] for state in STATES},
-        }
-        return render_template(
-            "detectors/list.html",
-            rows=shown.get(chosen, rows),
-            counts=counts,
-            drifting=len(shown[DRIFTING]),
-            held=held,
-            new_key=None,
-            chosen=chosen if chosen in shown else None,
-            axis=_build_common_axis(rows),
-            last=last,
-            is_first=after is None,
-            archived=count_archived(session, among=account().detectors),
-        )
-
-
-@pages.get("/detectors")
-@requires("viewer")
-def find_detectors() -> ResponseReturnValue:
-    """Redirect a shortened address to the list."""
-    return redirect(url_for("pages.show_detectors"), 301)
-
-
-def _build_common_axis(rows: Sequence[Row]) -> Axis:
-    targets = [row.detector.target for row in rows if row.detector.target]
-    known = [row for row in rows if row.reading.estimate]
-    settled = [row for row in known if row.estimate.labels >= _SETTLED] or known
-    return build_axis([row.reading for row in settled], min(targets, default=None))
-
-
-def build_row(session: Session, detector: Detector) -> Row:
-    """Return the row of *detector* in the list, for its newest version."""
-    estimate = get_estimate(
-        session, detector, method=detector.method, computed_at=now()
-    )
-    versions = choose_versions(session, detector, None)
-    return Row(
-        detector=detector,
-        estimate=estimate,
-        reading=read_balanced(estimate),
-        sparkline=draw_sparkline(
-            session, versions[0] if versions else None, detector.method
-        ),
-        queries=sum(one.queries for one in versions),
-        failure=find_failure(session, detector.id),
-        alarm=_find_alarm(session, versions[-1:]),
-    )
-
-
-def _find_alarm(session: Session, versions: Sequence[Version]) -> Event | None:
-    """Return the newest drift alarm of a version, if it sounded in these days."""
-    found = find_last_events(session, [one.id for one in versions], DRIFT)
-    newest = next(iter(found.values()), None)
-    is_new = newest is not None and now() - newest.happened_at < _ALARM_STANDS
-    return newest if is_new else None
-
-
 def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> int:
     found = estimate.decision
     if not found or not found.labels_to_decide:
@@ -262,12 +144,6 @@ def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> 
     queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
     enough = min(roughly(found.labels_to_decide), MOST_WAITING)
     return count_waiting(session, queue, at_most=enough)
-
-
-def _mix(estimate: Estimate) -> str:
-    found = estimate.decision
-    more = found.labels_to_decide if found else None
-    return describe_mix(estimate.expect(more)) if more else ""
 
 
 @pages.get("/detectors/new")
@@ -345,5 +221,7 @@ def build_report(
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failure(session, detector.id),
-        alarm=None if version == "*" else _find_alarm(session, chosen[:1]),
+        alarm=next(iter(find_alarms(session, chosen[:1]).values()), None)
+        if version != "*"
+        else None,
     )

@@ -128,7 +128,7 @@ def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
     at: datetime,
 ) -> list[Moment]:
     """Return the line of a window, which ends with the estimate that a page says."""
-    total = current_counts(session, detector, [version])[version.id].scored
+    total = current_counts(session, [version])[version.id].scored
     line = roll(session, detector, version, points, window=window, total=total, at=at)
     last = get_estimate(
         session, detector, version=version.name, window=window, computed_at=at

@@ -1,6 +1,6 @@
 """The counts that every estimate follows from, and the recount that checks them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -16,11 +16,11 @@ from tracker.storage.estimates.counts import (
 
 
 def current_counts(
-    session: Session, detector: Detector, versions: Sequence[Version]
+    session: Session, versions: Collection[Version]
 ) -> dict[int, VersionCounts]:
     """Return the counts of each version, including the waiting labels."""
     stored = load_counts(session, [version.id for version in versions])
-    waiting = count_pending_labels(session, detector.id)
+    waiting = count_pending_labels(session, {one.detector_id for one in versions})
     counts = {
         version.id: VersionCounts(
             stored[version.id],
@@ -77,7 +77,7 @@ def compare_with_recount(session: Session, detector: Detector) -> list[Differenc
     by the history of labels: two ways that must meet.
     """
     versions = list_versions(session, detector.id)
-    running = current_counts(session, detector, versions)
+    running = current_counts(session, versions)
     recounted = count_window(session, detector.id, since=None, until=None)
     found: list[Difference] = []
     for version in versions:

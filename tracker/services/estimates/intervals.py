@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -81,9 +82,26 @@ def score(
     """
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = stats.class_intervals(method, k, n, confidence_level)
-    balanced = stats.balanced_interval(method, k, n, confidence_level)
+    balanced = _balanced(method, k, n, confidence_level)
     with np.errstate(invalid="ignore"):
         return join_scores(k, n, k / n, by_class, balanced)
+
+
+def _balanced(
+    method: str, k: NDArray[np.int64], n: NDArray[np.int64], level: float
+) -> Interval:
+    if len(k) == 1:
+        return _balanced_row(method, k.tobytes(), n.tobytes(), level)
+    return stats.balanced_interval(method, k, n, level)
+
+
+# Pages ask for the same counts again and again until there are other labels.
+@lru_cache(maxsize=1024)
+def _balanced_row(
+    method: str, correct: bytes, labelled: bytes, level: float
+) -> Interval:
+    k, n = (np.frombuffer(row, np.int64)[None] for row in (correct, labelled))
+    return stats.balanced_interval(method, k, n, level)
 
 
 def join_scores(

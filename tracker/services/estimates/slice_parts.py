@@ -56,7 +56,7 @@ def read_parts(
             for row in rows
         ]
     if by == "version":
-        return _cut_by_version(session, detector, versions)
+        return _cut_by_version(session, versions)
     found = count_cut(session, detector.id, [versions[0].id], _CUTS[by])
     if by == "week":
         found = _join_weeks(found)
@@ -70,10 +70,8 @@ def read_parts(
     ]
 
 
-def _cut_by_version(
-    session: Session, detector: Detector, versions: Sequence[Version]
-) -> list[Part]:
-    counts = current_counts(session, detector, versions)
+def _cut_by_version(session: Session, versions: Sequence[Version]) -> list[Part]:
+    counts = current_counts(session, versions)
     return [
         Part(
             version.name,

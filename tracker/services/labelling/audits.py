@@ -35,7 +35,7 @@ from tracker.stats.active import (
 )
 from tracker.stats.active.strata import Ints
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import mark_known
@@ -120,7 +120,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
         audit,
         id=dump_id("aud", audit.id),
         detector=dump_id("det", audit.detector_id),
-        version=None if version is None else session.get_one(Version, version).name,
+        version=None if version is None else name_version(session, version),
         aim=audit.aim or BALANCED,
         extensions=[
             AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)

@@ -1,6 +1,6 @@
 """Running confusion counts, kept by the job."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -130,16 +130,16 @@ def is_unstated(label: str, sampling: str) -> bool:
 
 
 def count_pending_labels(
-    session: Session, detector_id: int
+    session: Session, detector_ids: Collection[int]
 ) -> dict[int, VersionCounts]:
-    """Return what the labels that wait for the job change, by version.
+    """Return what the labels of detectors that wait for the job change, by version.
 
     A label adds one to its cell and takes one from the cell of the label that it
     replaces.  The database does the counting, because a file of a million labels
     may be waiting.
     """
     changes: dict[int, VersionCounts] = {}
-    batches = list_pending_batches(session, [detector_id])
+    batches = list_pending_batches(session, detector_ids)
     if not batches:
         return changes
     for is_old in (False, True):
@@ -172,11 +172,13 @@ def count_pending_labels(
     return changes
 
 
-def find_newest_scored(session: Session, detector_id: int) -> int | None:
-    """Return the newest version with a scored label, be it folded in or waiting."""
-    waiting = count_pending_labels(session, detector_id)
+def list_scored(session: Session, detector_ids: Collection[int]) -> set[int]:
+    """Return the versions with a scored label, be it folded in or waiting."""
+    if not detector_ids:
+        return set()
+    waiting = count_pending_labels(session, detector_ids)
     stored = load_counts(session, waiting)
-    found = [
+    found = {
         version_id
         for version_id, change in waiting.items()
         if any(
@@ -184,16 +186,17 @@ def find_newest_scored(session: Session, detector_id: int) -> int | None:
             and stored[version_id].get(cell, 0) + change.cells.get(cell, 0) > 0
             for cell in {*stored[version_id], *change.cells}
         )
-    ]
-    statement = (
-        select(Count.version_id)
-        .join(Version, Version.id == Count.version_id)
-        .where(Version.detector_id == detector_id, Count.version_id.not_in(waiting))
+    }
+    has_any = (
+        select(Count.number)
+        .where(Count.version_id == Version.id)
         .where(Count.label != UNCLEAR, ~Count.is_targeted, Count.number > 0)
-        .order_by(Count.version_id.desc())
-        .limit(1)
+        .exists()
     )
-    return max([*found, *session.scalars(statement)], default=None)
+    statement = select(Version.id).where(
+        Version.detector_id.in_(detector_ids), Version.id.not_in(waiting), has_any
+    )
+    return {*found, *session.scalars(statement)}
 
 
 def count_pending_queries(session: Session, batches: Pending) -> dict[int, int]:

@@ -175,10 +175,15 @@ def count_failures(session: Session, detector_id: int) -> int:
 
 def find_failure(session: Session, detector_id: int) -> Lease | None:
     """Return the lease of a detector whose last run failed."""
+    return find_failures(session, [detector_id]).get(detector_id)
+
+
+def find_failures(session: Session, detector_ids: Collection[int]) -> dict[int, Lease]:
+    """Return the leases of those detectors whose last run failed, by detector."""
     statement = select(Lease).where(
-        Lease.detector_id == detector_id, Lease.failures > 0
+        Lease.detector_id.in_(detector_ids), Lease.failures > 0
     )
-    return session.scalars(statement).one_or_none()
+    return {lease.detector_id: lease for lease in session.scalars(statement)}
 
 
 def count_failing(session: Session) -> int:

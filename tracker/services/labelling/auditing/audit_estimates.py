@@ -17,7 +17,7 @@ from tracker.stats.active import OPEN, Look, Step, labels_needed
 from tracker.stats.arguments import Floats
 from tracker.stats.binomial import Interval
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.audits import Audit
 from tracker.words import Verdict
 
@@ -128,7 +128,7 @@ def build_audit_estimate(
 
 def _name_version(session: Session, audit: Audit) -> str:
     version = audit.version_id
-    return "*" if version is None else session.get_one(Version, version).name
+    return "*" if version is None else name_version(session, version)
 
 
 def list_audit_history(

@@ -1,0 +1,155 @@
+"""The list of the detectors."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from flask import redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import account, database, now, requires
+from tracker.services.deciding.discoveries import find_discoveries
+from tracker.services.estimates.estimate import Estimate, list_estimates
+from tracker.services.telling.events import DRIFT
+from tracker.services.versions import list_shown
+from tracker.storage.base import parse_id
+from tracker.storage.detectors import (
+    Detector,
+    Version,
+    count_archived,
+    list_detectors,
+)
+from tracker.storage.operations.leases import Lease, find_failures
+from tracker.storage.telling.events import Event, find_last_events
+from tracker.web.blueprint import cut_page, pages
+from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
+from tracker.web.drawing.sparklines import draw_sparkline
+from tracker.web.drawing.words import describe_mix
+
+# So many stand on a page, in the order in which they need somebody.
+_PAGE = 30
+# With fewer labels a bar is so long that the axis for it would squeeze all others.
+_SETTLED = 20
+STATES = ("stale", "missed", "undecided", "met", "none")
+DRIFTING = "drift"
+_ALARM_STANDS = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One detector of the list."""
+
+    detector: Detector
+    estimate: Estimate
+    reading: Reading
+    sparkline: str
+    queries: int
+    failure: Lease | None
+    # A drift alarm of these days; it stands beside the verdict, never in its place.
+    alarm: Event | None
+
+    @property
+    def place(self) -> tuple[bool, bool, int]:
+        """Where it stands in the list: who needs a look comes first."""
+        return not self.failure, not self.alarm, STATES.index(self.state)
+
+    @property
+    def state(self) -> str:
+        """What there is to say of it first, one of the states."""
+        if self.failure:
+            return "stale"
+        found = self.estimate.decision
+        return found.verdict if found else "none"
+
+    @property
+    def mix(self) -> str:
+        """Which labels the verdict waits for, by class."""
+        return describe_needed(self.estimate)
+
+
+@pages.get("/")
+@requires("viewer")
+def show_detectors() -> ResponseReturnValue:
+    """Show every detector with its balanced accuracy."""
+    after = parse_id("det", request.args.get("after", ""))
+    with database().read() as session:
+        found = list_detectors(
+            session, after=after, limit=_PAGE + 1, among=account().detectors
+        )
+        detectors, last = cut_page(found, _PAGE)
+        rows = build_rows(session, detectors)
+        counts = Counter(row.state for row in rows)
+        standing = find_discoveries([row.estimate for row in rows])
+        held = [row for row, stands in zip(rows, standing, strict=True) if stands]
+        rows.sort(key=lambda row: row.place)
+        chosen = request.args.get("state", "")
+        shown = {
+            DRIFTING: [row for row in rows if row.alarm],
+            **{state: [row for row in rows if row.state == state] for state in STATES},
+        }
+        return render_template(
+            "detectors/list.html",
+            rows=shown.get(chosen, rows),
+            counts=counts,
+            drifting=len(shown[DRIFTING]),
+            held=held,
+            new_key=None,
+            chosen=chosen if chosen in shown else None,
+            axis=_build_common_axis(rows),
+            last=last,
+            is_first=after is None,
+            archived=count_archived(session, among=account().detectors),
+        )
+
+
+@pages.get("/detectors")
+@requires("viewer")
+def find_detectors() -> ResponseReturnValue:
+    """Redirect a shortened address to the list."""
+    return redirect(url_for("pages.show_detectors"), 301)
+
+
+def _build_common_axis(rows: Sequence[Row]) -> Axis:
+    targets = [row.detector.target for row in rows if row.detector.target]
+    known = [row for row in rows if row.reading.estimate]
+    settled = [row for row in known if row.estimate.labels >= _SETTLED] or known
+    return build_axis([row.reading for row in settled], min(targets, default=None))
+
+
+def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
+    """Return the rows of *detectors* in the list, for the versions that they show."""
+    shown = list_shown(session, detectors)
+    versions = {detector: shown.get(detector.id) for detector in detectors}
+    estimates = list_estimates(session, versions, computed_at=now())
+    failures = find_failures(session, [detector.id for detector in detectors])
+    alarms = find_alarms(session, shown.values())
+    return [
+        Row(
+            detector=detector,
+            estimate=estimate,
+            reading=read_balanced(estimate),
+            sparkline=draw_sparkline(session, version, detector.method),
+            queries=version.queries if version else 0,
+            failure=failures.get(detector.id),
+            alarm=alarms.get(version.id) if version else None,
+        )
+        for (detector, version), estimate in zip(
+            versions.items(), estimates, strict=True
+        )
+    ]
+
+
+def find_alarms(session: Session, versions: Iterable[Version]) -> dict[int, Event]:
+    """Return the newest drift alarms of versions that sounded in these days."""
+    found = find_last_events(session, [one.id for one in versions], DRIFT)
+    begun = now() - _ALARM_STANDS
+    return {id_: one for id_, one in found.items() if one.happened_at > begun}
+
+
+def describe_needed(estimate: Estimate) -> str:
+    """Return which labels the verdict of *estimate* waits for, by class."""
+    found = estimate.decision
+    more = found.labels_to_decide if found else None
+    return describe_mix(estimate.expect(more)) if more else ""
