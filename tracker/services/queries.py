@@ -276,7 +276,10 @@ def _check_same(
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
     if image != query.image:
-        raise ConflictError(f"the key {show(new.key)} is known with another image")
+        raise ConflictError(
+            f"a query with the key {show(new.key)} already exists with a different "
+            "image"
+        )
     if new.label is not None:
         given = [label.label for label in list_labels(session, query)]
         if new.label not in given:
@@ -285,7 +288,7 @@ def _check_same(
 
 def _refuse_other(new: NewQuery, field: str, stored: object) -> None:
     raise ConflictError(
-        f"the key {show(new.key)} is known with other content: "
+        f"a query with the key {show(new.key)} already exists with different content: "
         f"{field} is {show(stored)}, not {show(getattr(new, field))}"
     )
 
