@@ -72,6 +72,8 @@ def build(database: Database, labels: int, classes: int) -> str:
     for first in range(0, labels, FILE):
         fill(database, min(FILE, labels - first), first=first, classes=classes)
         fold(database)
+    # As each large import ends.
+    database.settle()
     new = NewQuery(predicted=class_names(classes)[0], version="v1")
     with database.write() as session:
         detector = get_open_detector(session, DETECTOR)

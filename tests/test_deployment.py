@@ -261,7 +261,8 @@ def test_only_the_proxy_has_ports() -> None:
         "migrate": [],
         "proxy": ["80:80", "443:443"],
         "web": [],
-        "worker": [],
+        # Background imports bring images, and predictors are sent them.
+        "worker": ["data:/data"],
     }
 
 

@@ -130,7 +130,7 @@ def _add_choices(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--extra",
         choices=["metadata", "ignore", "refuse"],
-        help="what becomes of other columns; as saved with the detector, or metadata",
+        help="what becomes of other columns; metadata unless given",
     )
     one.add_argument("--time-zone", help="of times without one, such as Europe/Berlin")
     one.add_argument(

@@ -21,7 +21,7 @@ _MOST_KEPT = 32
 # vl-convert brings a JavaScript engine of 100 MB, so it is imported where it is
 # used: processes that never draw a chart never load it.  The engine's threads do
 # not survive a fork, and a child forked after its parent has drawn waits for ever:
-# our servers start their processes by spawning, and a fork must not draw.
+# a process that has drawn must not be forked to draw again.
 
 
 def render_svg(spec: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from tracker.words import UNCLEAR
 @routes.get("/detectors/<id>/evaluation")
 @requires("viewer")
 def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Compute the accuracies of the newest version, null before its first label.
+    """Compute the accuracies of the version shown, null before its first label.
 
     What the SDK does not know goes through to the program: ``x_confidence_intervals``
     has the interval of each accuracy, ``x_estimate`` is the estimate of our own API.
