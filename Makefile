@@ -23,8 +23,8 @@ TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(VENV)/.installed-dev ## install, and run the tests on SQLite and PostgreSQL
 	$(TESTS) -m "not (chaos or slow)" $(PYTEST_ARGS)
 
-quick: $(VENV)/.installed-dev ## the same on SQLite alone
-	$(TESTS) -m "not (chaos or slow or postgresql)" $(PYTEST_ARGS)
+quick: $(VENV)/.installed-dev ## most of them on SQLite, in a minute and a half
+	$(TESTS) -m "not (chaos or slow or thorough or postgresql)" $(PYTEST_ARGS)
 
 chaos: $(VENV)/.installed-dev ## the rest: browsers, servers, kills, mutants, any request: some hours
 	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m "chaos or slow" $(PYTEST_ARGS)

@@ -76,6 +76,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("postgresql")
         if "chromium" in used:
             item.add_marker("slow")
+        # The client's server, which takes seconds to start.
+        if "service" in used:
+            item.add_marker("thorough")
         rare = {kind for mark in item.iter_markers("chaos_on") for kind in mark.args}
         is_longer = IS_LONG and item.get_closest_marker("longer") is not None
         is_chaos = "/chaos/" in item.nodeid

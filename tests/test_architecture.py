@@ -136,6 +136,7 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rule", "folders"), RULES, ids=lambda v: getattr(v, "__name__", "")
 )

@@ -66,6 +66,7 @@ def test_other_settings_stand_in_a_file_beside_it(
     }
 
 
+@pytest.mark.thorough
 def test_compose_takes_the_file_and_fills_in_the_name(
     compose: list[str], tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_compose_takes_the_file_and_fills_in_the_name(
         assert declared == set(SERVICES[name].get("secrets", [])), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

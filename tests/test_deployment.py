@@ -261,8 +261,7 @@ def test_only_the_proxy_has_ports() -> None:
         "migrate": [],
         "proxy": ["80:80", "443:443"],
         "web": [],
-        # Background imports bring images, and predictors are sent them.
-        "worker": ["data:/data"],
+        "worker": [],
     }
 
 
@@ -296,7 +295,7 @@ def test_what_must_last_lies_on_a_volume() -> None:
         "migrate": [],
         "proxy": ["./Caddyfile:/etc/caddy/Caddyfile:ro", "certificates:/data"],
         "web": ["data:/data"],
-        "worker": [],
+        "worker": ["data:/data"],
     }
     assert COMPOSE["volumes"].keys() == {"certificates", "data", "database"}
     assert any("TRACKER_DATA_DIR=/data" in line for line in instructions("ENV"))

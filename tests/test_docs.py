@@ -318,6 +318,7 @@ def _is_ours(path: Path) -> bool:
     )
 
 
+@pytest.mark.thorough
 def test_every_file_is_written_in_the_words_that_were_agreed_on() -> None:
     found = {
         path.relative_to(ROOT).as_posix(): words

@@ -59,6 +59,7 @@ def test_an_image_that_finds_no_room_is_refused_and_leaves_nothing(
     assert post("/detectors/door/queries", data=picture()).status_code == 201
 
 
+@pytest.mark.thorough
 def test_an_embedded_database_that_finds_no_room_refuses_and_goes_on(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def by_page(api, app, database_url, path: Path, settings) -> None:
     assert sent.status_code == 200, sent.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", [by_command, by_pipe, by_page, by_api, by_parts])
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_says_the_same_by_every_door(

@@ -307,6 +307,7 @@ def test_a_secret_key_is_made_once_and_only_its_owner_may_read_it(
     assert other.load_secret_key() != key
 
 
+@pytest.mark.thorough
 def test_processes_that_start_at_once_agree_on_the_secret_key(tmp_path: Path) -> None:
     def load(_: int) -> str:
         return Settings(data_dir=tmp_path / "data").load_secret_key()

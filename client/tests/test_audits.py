@@ -47,6 +47,7 @@ def test_an_audit_is_labelled_until_its_goal_and_closed(door):
     assert "60 queries" in repr(closed)
 
 
+@pytest.mark.thorough
 def test_audits_are_listed_the_newest_first(door):
     for name in ("a", "b"):
         door.begin_audit(name, aim="NO", half_width=0.1)

@@ -112,6 +112,7 @@ def test_history_is_a_frame(labelled) -> None:
     assert (history["low"] <= history["high"]).all()
 
 
+@pytest.mark.thorough
 def test_an_estimate_shows_itself(labelled) -> None:
     found = labelled.estimate()
     shown = found._repr_mimebundle_()
@@ -130,6 +131,7 @@ def test_an_estimate_shows_itself(labelled) -> None:
     json.dumps(shown)
 
 
+@pytest.mark.thorough
 def test_an_estimate_draws_a_bar_for_each_row(labelled) -> None:
     found = labelled.estimate()
     axes = found.plot()

@@ -204,6 +204,7 @@ def test_import_reports_every_bad_row(run, service, tmp_path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_export_gives_the_very_file(run, detector, service, tmp_path) -> None:
     service.server.ask("POST", f"/detectors/{detector.replace(' ', '%20')}/recompute")
     file = tmp_path / "history.csv"
@@ -214,6 +215,7 @@ def test_export_gives_the_very_file(run, detector, service, tmp_path) -> None:
     assert {"scope", "low"} <= set(json.loads(said.splitlines()[0]))
 
 
+@pytest.mark.thorough
 def test_estimate_and_compare_print_what_the_server_says(run, detector) -> None:
     assert "YES       196/200  98.0 %" in run("estimate", detector)[1]
     assert json.loads(run("estimate", detector, "--format", "json")[1])["labels"] == 400

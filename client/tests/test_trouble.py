@@ -31,6 +31,7 @@ def behind(proxy, service, tmp_path):
         yield made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "mode", [408, 429, 500, 502, 503, 301, 404, 401, 403, CUT, LOST]
 )

@@ -57,6 +57,7 @@ def test_each_label_of_a_person_counts_once_from_then_on(api, queries):
     assert assign(api, "ann", 5)["done"] == 0
 
 
+@pytest.mark.thorough
 def test_people_see_their_own_assignment_alone(api, queries):
     assign(api, "labeler-key", 3)
     assign(api, "ann", 2)

@@ -115,6 +115,7 @@ def test_all_labels_leave_nothing_open(api, pool):
     assert found["labels_left"] == 0
 
 
+@pytest.mark.thorough
 def test_the_same_seed_draws_the_same_and_another_one_does_not(api, pool):
     first = begin(api)
     drawn = [
@@ -170,6 +171,7 @@ def test_who_answers_the_hard_ones_last_or_never_bends_nothing(api, pool):
         assert late[name] == in_order[name]
 
 
+@pytest.mark.thorough
 def test_labels_from_elsewhere_count_from_the_next_round_on(api, pool):
     known = [f'{{"key":"q{n}","label":"{truth_of(f"q{n}")}"}}\n' for n in range(30)]
     api.send_file("/detectors/door/import", "".join(known[:10]), "application/x-ndjson")
@@ -301,6 +303,7 @@ def test_what_a_closed_audit_said_stays_and_is_told_once(api, pool, tables):
     assert len(told) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "queries"),
     [
@@ -317,6 +320,7 @@ def test_a_set_is_cut_out(api, pool, where, queries):
     assert begin(api, where=where)["queries"] == queries
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -342,6 +346,7 @@ def test_what_is_no_audit_is_refused(api, pool, tables, change, field):
     assert tables() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", ["0", "101", "x"])
 def test_a_wrong_count_is_named(api, pool, count):
     audit = begin(api)

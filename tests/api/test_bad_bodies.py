@@ -193,6 +193,7 @@ def query(api, door):
     return api.post("/detectors/door/queries", body).json["id"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", BODIES, ids=" ".join)
 def test_a_wrong_field_is_named_and_nothing_is_written(
     api, query, tables, subtests, call
@@ -213,6 +214,7 @@ def test_a_wrong_field_is_named_and_nothing_is_written(
     assert tables() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.chaos_on("postgresql")
 @pytest.mark.parametrize("call", BODIES, ids=" ".join)
 def test_what_is_not_strict_json_is_refused(api, query, tables, subtests, call):
@@ -292,6 +294,7 @@ def test_every_wrong_field_is_named_at_once(api, door):
     assert sorted(named) == ["classes.1", "colour", "name", "question", "target"]
 
 
+@pytest.mark.thorough
 def test_very_many_mistakes_are_cut_short(api, door, tables):
     before = tables()
     body = {"name": "x", "question": "?", **{f"wrong {i}": i for i in range(50_000)}}

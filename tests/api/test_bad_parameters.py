@@ -178,6 +178,7 @@ def query(api, door):
     return api.post("/detectors/door/queries", body).json["id"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", CALLS)
 def test_a_wrong_parameter_is_named(api, query, subtests, path):
     for name, values in CALLS[path].items():

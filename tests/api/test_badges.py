@@ -25,6 +25,7 @@ def look(app, address):
     return app.test_client().get(urlsplit(address).path)
 
 
+@pytest.mark.thorough
 def test_everybody_who_knows_the_address_sees_the_badge(api, app, published):
     made = api.post(PATH, role="editor")
     assert made.status_code == 201
@@ -66,6 +67,7 @@ def test_everybody_who_knows_the_address_sees_the_badge(api, app, published):
         assert "door" not in one.text.lower()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("target", "colour"), [(0.5, "brightgreen"), (0.85, "yellow"), (0.9999, "red")]
 )
@@ -75,6 +77,7 @@ def test_its_colour_is_the_verdict(api, app, published, target, colour):
     assert look(app, made["json"]).json["color"] == colour
 
 
+@pytest.mark.thorough
 def test_before_the_first_label_it_says_so(api, app, door):
     made = api.post(PATH).json
     assert look(app, made["json"]).json["message"] == "not known yet"

@@ -31,6 +31,7 @@ def test_the_published_check_from_its_counts(api):
     assert counts == [(23, 28), (41, 44)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_the_calculator_says_what_an_estimate_says(api, door, method):
     rows = [{"predicted": "YES", "label": "YES"}] * 9
@@ -147,6 +148,7 @@ def test_what_would_take_long_is_refused_with_the_limit(api):
     assert_problem(wrong, 400, field="labelled")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "query",
     [

@@ -38,6 +38,7 @@ def test_choices_change_the_chart(api, drawn):
     assert api.get(f"{PATH}.json?version=default").data == plain
 
 
+@pytest.mark.thorough
 def test_the_pictures_are_pictures(api, drawn):
     svg = api.get(f"{PATH}.svg", role="viewer")
     assert svg.content_type == "image/svg+xml"

@@ -117,6 +117,7 @@ def test_queries_that_differ_leave_the_unpaired_comparison(api, door):
     }
 
 
+@pytest.mark.thorough
 def test_a_higher_level_gives_a_wider_interval(api, versions):
     widths = []
     for level in ("0.8", "0.9", "0.95", "0.999"):
@@ -127,6 +128,7 @@ def test_a_higher_level_gives_a_wider_interval(api, versions):
     assert widths == sorted(set(widths))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "field"),
     [

@@ -28,6 +28,7 @@ GOOD = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", GOOD)
 def test_each_way_to_write_a_file_means_the_same(api, door, kind):
     sent = api.send_file(PATH, GOOD[kind])
@@ -86,6 +87,7 @@ BAD = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_wrong_is_named_and_nothing_is_written(api, door, tables, kind):
     before = tables()

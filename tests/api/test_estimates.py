@@ -57,6 +57,7 @@ def test_the_job_runs_at_once_when_it_is_asked_for(api, published, tables):
     assert len(before["pending_batches"]) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("target", "verdict"), [(0.5, "met"), (0.99, "missed"), (0.75, "undecided")]
 )

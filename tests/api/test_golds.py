@@ -62,6 +62,7 @@ def test_gold_queries_wait_in_no_queue(api, queries):
     )
 
 
+@pytest.mark.thorough
 def test_how_many_come_and_where_is_up_to_chance(api, queries):
     mix(api, 0.4)
     given = [is_gold(query) for query, _ in label_all(api)]
@@ -81,6 +82,7 @@ def test_how_many_come_and_where_is_up_to_chance(api, queries):
     assert api.get(NEXT, role="editor").status_code == 204
 
 
+@pytest.mark.thorough
 def test_no_answer_of_the_api_tells_a_labeler_which_are_gold(api, queries):
     mix(api, 0.5)
     shapes = {True: set(), False: set()}
@@ -117,6 +119,7 @@ def test_no_answer_of_the_api_tells_a_labeler_which_are_gold(api, queries):
         assert_problem(getattr(api, method)(path, role="labeler"), 403)
 
 
+@pytest.mark.thorough
 def test_the_errors_of_each_person_are_counted_by_the_true_class(api, queries):
     mix(api, 0.5)
     label_all(api)
@@ -140,6 +143,7 @@ def test_the_errors_of_each_person_are_counted_by_the_true_class(api, queries):
     assert (one["known"], one["wrong"], one["careless"]) == (known, 0, False)
 
 
+@pytest.mark.thorough
 def test_the_flag_is_a_function_of_the_answers_in_order(api, queries):
     mix(api, 0.5)
     wrong = sum(is_gold(query) for query, _ in label_all(api))
@@ -148,6 +152,7 @@ def test_the_flag_is_a_function_of_the_answers_in_order(api, queries):
     assert one["careless"] == bool(is_careless(counts, counts).any())
 
 
+@pytest.mark.thorough
 def test_what_is_answered_later_than_a_slip_of_a_finger_changes_nothing(
     api, queries, clock: Clock
 ):
@@ -175,6 +180,7 @@ def test_a_label_from_elsewhere_ends_a_gold_query(api, queries):
     assert estimate["labels"] == QUERIES - GOLDS + 2
 
 
+@pytest.mark.thorough
 def test_a_gold_query_goes_back_to_where_it_was(api, queries):
     for i in range(GOLDS):
         ended = api.delete(f"/queries/{queries[f'q{i}']}/gold")

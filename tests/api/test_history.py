@@ -40,6 +40,7 @@ def test_the_last_snapshot_is_the_published_check(history):
     assert [row["scope"] for row in history[-3:]] == ["balanced", "YES", "NO"]
 
 
+@pytest.mark.thorough
 def test_every_method_is_there_stored_or_computed(api, history):
     stored = api.walk(f"{PATH}?method=*")
     assert {row["method"] for row in stored} == {"exact", "joint", "anytime"}
@@ -72,6 +73,7 @@ def test_a_computed_method_goes_by_the_level_of_each_moment(api, history, recomp
             assert (row["low"], row["high"]) == (low, high)
 
 
+@pytest.mark.thorough
 def test_pages_are_whole_snapshots_and_walked_exactly_once(api, history):
     for limit in (1, 3, 4, 100, 216, 10_000):
         address = f"{PATH}?limit={limit}"
@@ -85,6 +87,7 @@ def test_pages_are_whole_snapshots_and_walked_exactly_once(api, history):
         assert rows == history
 
 
+@pytest.mark.thorough
 def test_pages_go_through_all_versions(api, history, recompute):
     body = {"predicted": "YES", "label": "YES", "version": "v2"}
     api.post("/detectors/door/queries", body)
@@ -96,6 +99,7 @@ def test_pages_go_through_all_versions(api, history, recompute):
     assert api.walk(f"{PATH}?version=default&limit=7") == history
 
 
+@pytest.mark.thorough
 def test_rows_never_change_when_more_labels_come(api, history, recompute):
     query = api.walk("/detectors/door/queries?label=YES&limit=1")[0]
     api.post(f"/queries/{query['id']}/labels", {"label": "UNCLEAR"})

@@ -20,6 +20,7 @@ def settings(settings: Settings, s3_server: S3Server) -> Settings:
     return settings.model_copy(update=s3_server.settings())
 
 
+@pytest.mark.thorough
 def test_an_image_goes_into_the_bucket_and_is_shown_by_us(
     api: Api, door: Any, app: Flask, s3_server: S3Server, settings: Settings
 ) -> None:

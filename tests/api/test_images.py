@@ -70,6 +70,7 @@ def test_where_a_picture_was_taken_is_not_kept(api, door):
     assert b"at home" not in got.data
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "content",
     [

@@ -160,6 +160,7 @@ def noise(number):
     return content.getvalue()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("last", ["YES", "MAYBE"])
 def test_many_rows_and_images_wait_in_pieces_and_appear_together(
@@ -214,6 +215,7 @@ def test_a_worker_tells_how_many_images_it_has_read(
         assert (found.bytes_read, found.until > at) == (shares[0], True)
 
 
+@pytest.mark.thorough
 def test_many_images_of_a_request_take_no_memory(app):
     number, content = 120, b"x" * 400_000
     parts = [FileStorage(io.BytesIO(content), f"{n}.png") for n in range(number)]

@@ -144,6 +144,7 @@ def test_what_is_not_there_is_not_imported_into(api, door, tables):
     assert tables() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [

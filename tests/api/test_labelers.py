@@ -108,6 +108,7 @@ def test_people_who_label_the_same_queries_are_compared_without_who_settles(api)
     assert -1 <= pair["low"] <= pair["kappa"] <= pair["high"] <= 1
 
 
+@pytest.mark.thorough
 def test_an_input_of_two_versions_is_one_known_answer(api, door):
     for version in ("v1", "v2"):
         body = {"predicted": "YES", "version": version, "input": "i"}

@@ -36,6 +36,7 @@ def history(api, door, recompute):
     recompute()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", VALUES)
 def test_each_snapshot_has_the_bits_of_the_estimate_at_that_moment(
     api, door, recompute, measure
@@ -71,6 +72,7 @@ def test_each_snapshot_has_the_bits_of_the_estimate_at_that_moment(
     assert [row["scope"] for row in rows[:size]] == [whole, "YES", "NO"][:size]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", VALUES)
 @pytest.mark.parametrize("method", ["anytime", "joint", "wilson"])
 def test_other_methods_follow_from_the_counts(api, history, measure, method):
@@ -117,6 +119,7 @@ def test_pages_of_it_are_whole_snapshots(api, history):
     assert len(page) == 6
 
 
+@pytest.mark.thorough
 def test_snapshots_before_a_class_was_added_keep_their_rows(api, history, recompute):
     before = {one: api.walk(f"{PATH}?measure={one}") for one in (*VALUES, "recall")}
     added = api.patch("/detectors/door", {"classes": ["YES", "NO", "HALF"]})

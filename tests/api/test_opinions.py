@@ -45,6 +45,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.thorough
 def test_each_labeler_has_a_word_and_the_last_one_counts(api, wanted, tables):
     sent = send(api, *ROWS)
     assert sent.status_code == 200, sent.text

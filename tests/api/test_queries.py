@@ -72,6 +72,7 @@ def test_the_same_key_is_known_after_a_correction_too(api, door):
     assert again.json["label"] == "YES"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "other",
     [
@@ -143,6 +144,7 @@ def test_a_list_has_the_newest_first_and_is_walked_exactly_once(api, logged):
         assert api.walk(f"/detectors/door/queries?limit={limit}") == logged
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("filters", "count"),
     [

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.databases import noted_statements
 from tracker.storage.finding import SORTS
 
 PATH = "/detectors/door/queries"
@@ -105,3 +106,14 @@ def test_a_repeat_is_listed_though_it_is_in_no_count(api, door):
     assert find(api, wrong="true") == {"repeat"}
     assert find(api, labelled="true") == {"first", "repeat"}
     assert find(api, label="YES", predicted="NO") == {"repeat"}
+
+
+def test_a_page_takes_as_many_statements_as_a_query(api, door, database):
+    api.post("/detectors/door/import", {"items": [{"predicted": "YES"}] * 30})
+    counts = []
+    for limit in (1, 30):
+        with noted_statements(database) as statements:
+            page = api.get(PATH, query_string={"limit": limit}).json
+        assert len(page["items"]) == limit
+        counts.append(len(statements))
+    assert counts[0] == counts[1] <= 9

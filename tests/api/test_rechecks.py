@@ -146,6 +146,7 @@ def test_after_minutes_an_answer_stays(api, labelled, clock):
     assert_problem(api.post(path, {"label": "YES"}, role="labeler"), 409)
 
 
+@pytest.mark.thorough
 def test_without_trust_errors_must_be_independent(api, labelled):
     draw(api, 40)
     answer_all(api, role="labeler")
@@ -160,6 +161,7 @@ def test_without_trust_errors_must_be_independent(api, labelled):
     assert other < 0.5
 
 
+@pytest.mark.thorough
 def test_one_untrusted_answer_among_trusted_ones_is_treated_as_missing(api, labelled):
     draw(api, 40)
     found = api.get(NEXT, role="labeler").json
@@ -197,6 +199,7 @@ def test_an_expert_can_be_named_and_trusted(api, labelled):
     assert (errors["different"], errors["trusted"]) == (1, True)
 
 
+@pytest.mark.thorough
 def test_what_has_no_answer_counts_as_different(api, labelled):
     draw(api, 30)
     for _ in range(2):
@@ -221,6 +224,7 @@ def test_what_has_no_answer_counts_as_different(api, labelled):
     assert draw(api, 20)["label_errors"]["error_high"] <= errors["error_high"]
 
 
+@pytest.mark.thorough
 def test_a_draw_is_uniform_and_goes_on_where_it_ended(api, labelled):
     draw(api, 20)
     first = answer_all(api)

@@ -182,6 +182,7 @@ def test_a_queue_that_there_is_not_is_refused(api, three, asked, field):
     assert [error["field"] for error in problem["errors"]] == [field]
 
 
+@pytest.mark.thorough
 def test_several_labelers_and_a_dispute_by_api(api, database):
     body = {"name": "gate", "question": "Is it?", "labels_wanted": 2}
     assert api.post("/detectors", body).json["labels_wanted"] == 2

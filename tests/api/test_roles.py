@@ -93,6 +93,7 @@ def test_every_call_declares_the_role_that_is_agreed(app):
     assert all(role in {PUBLIC, *ROLES} for role in declared.values()), declared
 
 
+@pytest.mark.thorough
 def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
     before = tables()
     refused = 0

@@ -61,6 +61,7 @@ def test_what_is_not_declared_is_an_error_that_names_what_is(api, logged, by):
     assert "metadata.camera" in answer.json["errors"][0]["message"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "slices",
     [["a"] * 2, [str(one) for one in range(9)], [""], ["x" * 101], "camera", None, [1]],

@@ -84,6 +84,7 @@ def test_a_secret_is_replaced(api):
     assert new["old_secret_until"].startswith("2026-02-01T12:00:00")
 
 
+@pytest.mark.thorough
 def test_a_test_is_delivered_and_reported(api, database, clock):
     made = make(api)
     path = f"/webhooks/{made['id']}"

@@ -75,6 +75,7 @@ FOUND = [
 ]
 
 
+@pytest.mark.thorough
 def test_the_labels_and_the_estimate_of_those_queries(api, logged):
     for where, keys in FOUND:
         rows = api.get("/detectors/door/labels", query_string={"where": where}).json

@@ -78,6 +78,7 @@ def test_a_name_changes_nothing_but_titles_and_the_description(
     assert shape(spec) == shape(chart(published, "YES"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", HOSTILE, ids=range(10))
 def test_a_name_is_shown_to_the_letter(published: list[Series], name: str) -> None:
     root = ElementTree.fromstring(render_svg(chart(published, name)))
@@ -87,6 +88,7 @@ def test_a_name_is_shown_to_the_letter(published: list[Series], name: str) -> No
     assert not [node for node in root.iter() if node.tag.endswith(("script", "image"))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MEMBERS)
 def test_a_name_that_every_javascript_object_knows_is_shown(
     published: list[Series], name: str
@@ -96,6 +98,7 @@ def test_a_name_that_every_javascript_object_knows_is_shown(
     assert [text.strip() for text in texts].count(name) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", UNFIT, ids=range(8))
 def test_what_xml_cannot_hold_is_replaced(published: list[Series], name: str) -> None:
     spec = chart(published, name)

@@ -59,6 +59,7 @@ def texts(spec: Spec) -> dict[str, Spec]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("layout", ["wide", "narrow"])
 @pytest.mark.parametrize("x", ["labels", "time"])
@@ -69,6 +70,7 @@ def test_the_specification_stays_valid(
     validate(draw(two_classes, overlay, theme=theme, layout=layout, x=x))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", [0.7, 0.86, 0.88, 0.9, 0.92, 0.999])
 @pytest.mark.parametrize("target", [0.86, 0.88, 0.9, 0.99])
 def test_names_stand_apart(

@@ -63,6 +63,7 @@ def test_the_png_has_the_background_of_its_theme(
     assert image.getpixel((2, 2)) == (colour, colour, colour)
 
 
+@pytest.mark.thorough
 def test_a_thousand_labels_of_ten_classes_stay_small(ten_classes: list[Series]) -> None:
     assert len(render_svg(chart(ten_classes))) < 300_000
 
@@ -93,6 +94,7 @@ def test_what_loads_something_is_not_rendered(
         render(loading)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("render", [render_svg, render_png])
 def test_a_picture_is_drawn_once_until_its_data_change(
     published: list[Series],

@@ -57,6 +57,7 @@ def up_to(series: list[Series], labels: int) -> list[Series]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("layout", ["wide", "narrow"])
 @pytest.mark.parametrize("x", ["labels", "time"])
@@ -115,6 +116,7 @@ def test_a_balanced_accuracy_that_is_not_known_yet_has_a_band_without_a_line(
     assert "no estimate yet" in first["title"]["text"]
 
 
+@pytest.mark.thorough
 def test_ten_classes_stand_in_two_rows_of_five_distinct_colours(
     ten_classes: list[Series], validate: Validate
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_caller_who_left_classes_out_can_say_so(published: list[Series]) -> No
     assert "classes" not in chart(published)["title"]["subtitle"]
 
 
+@pytest.mark.thorough
 def test_a_long_history_is_thinned(ten_classes: list[Series]) -> None:
     point = ten_classes[0].points[-1]
     points = [

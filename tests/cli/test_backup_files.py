@@ -90,6 +90,7 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(
     assert exported(empty) == exported(shell)
 
 
+@pytest.mark.thorough
 def test_with_a_key_only_what_it_signed_is_restored(
     shell: Shell, file: Path, new_shell: NewShell, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_with_a_key_only_what_it_signed_is_restored(
     assert exported(empty) == exported(shell)
 
 
+@pytest.mark.thorough
 def test_a_file_that_was_changed_on_purpose_is_refused(
     shell: Shell, file: Path, database_url: str, new_shell: NewShell
 ) -> None:
@@ -168,6 +170,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", [*HOSTILE, "a row too short", "NaN", "no JSON"])
 def test_a_row_that_fits_no_table_is_refused_with_its_place(
     file: Path, database_url: str, new_shell: NewShell, what: str

@@ -184,6 +184,7 @@ def in_a_cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["history", "labels"])
 def test_excel_holds_what_json_lines_hold(door: Shell, what: str) -> None:
     door("import", "door", door.file("labels.csv", published_csv()))
@@ -201,6 +202,7 @@ def test_excel_holds_what_json_lines_hold(door: Shell, what: str) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_json_and_json_lines_say_the_same_as_csv(door: Shell) -> None:
     door("import", "door", door.file("labels.csv", published_csv()))
     door("recompute")

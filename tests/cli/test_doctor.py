@@ -80,6 +80,7 @@ def test_a_missing_image_is_wrong_and_one_too_many_is_not(shell: Shell) -> None:
     assert "copy it from a backup" in said.stdout
 
 
+@pytest.mark.thorough
 def test_another_revision_is_named_and_left_as_it_is(shell: Shell) -> None:
     with opened(shell) as database:
         schema.downgrade(database, "0002")

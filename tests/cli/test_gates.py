@@ -58,6 +58,7 @@ def test_what_cannot_be_measured_has_a_status_of_its_own(door: Shell) -> None:
     door("gate", "door", *words, status=2)
 
 
+@pytest.mark.thorough
 def test_no_database_cannot_be_measured(tmp_path) -> None:
     shell = Shell(f"sqlite:///{tmp_path / 'empty.db'}", tmp_path)
     shell("gate", "door", "--target", "0.9", status=2)

@@ -69,6 +69,7 @@ def door(device, api, model):
     return made
 
 
+@pytest.mark.thorough
 def test_a_predictor_gives_what_a_query_waits_for(device, api, door, model, asker):
     query = device.log(door, {"input": "frame-1"})["id"]
     assert device.get(f"/image-queries/{query}")["result"] is None
@@ -86,6 +87,7 @@ def test_a_predictor_gives_what_a_query_waits_for(device, api, door, model, aske
     assert len(model.messages) == 1
 
 
+@pytest.mark.thorough
 def test_an_answer_may_end_with_its_connection(device, api, door, model, asker):
     model.behaviour = say(b'{"predicted": "NO", "version": "v7"}', "X-A: b")
     query = device.log(door)["id"]
@@ -94,6 +96,7 @@ def test_an_answer_may_end_with_its_connection(device, api, door, model, asker):
     assert (found["predicted"], found["version"]) == ("NO", "v7")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
@@ -148,6 +151,7 @@ def test_images_go_to_no_host_that_was_not_named(api, device, url):
     assert api.get(f"/detectors/{made}").json["predictor"] is None
 
 
+@pytest.mark.thorough
 def test_a_host_that_is_named_no_more_is_not_asked(
     device, door, model, database, settings, clock
 ):
@@ -158,6 +162,7 @@ def test_a_host_that_is_named_no_more_is_not_asked(
     assert model.messages == []
 
 
+@pytest.mark.thorough
 def test_two_workers_ask_once(device, door, database, clock):
     device.log(door)
     for expected in (1, 0):
@@ -169,6 +174,7 @@ def test_two_workers_ask_once(device, door, database, clock):
         assert len(take_questions(session, at=clock(), seconds=60)) == 1
 
 
+@pytest.mark.thorough
 def test_another_predictor_is_asked_at_once(device, api, door, model, asker):
     model.behaviour = answer(500)
     query = device.log(door)["id"]
@@ -203,6 +209,7 @@ def test_a_bad_image_holds_up_no_other(device, door, model, asker):
     assert None not in answered[6:]
 
 
+@pytest.mark.thorough
 def test_those_that_wait_are_listed_and_marked(device, api, door):
     waiting = device.log(door, {"k": "v"})["id"]
     known = device.log(door, {"prediction": "YES"})["id"]
@@ -227,6 +234,7 @@ def test_those_that_wait_are_listed_and_marked(device, api, door):
     assert_problem(answered, 400, field="waiting")
 
 
+@pytest.mark.thorough
 def test_a_list_with_those_that_wait_is_read_page_by_page(device, api, door):
     made = [
         device.log(door, {"prediction": "YES"} if number % 3 else None)["id"]
@@ -242,6 +250,7 @@ def test_a_list_with_those_that_wait_is_read_page_by_page(device, api, door):
     assert found == made[::-1]
 
 
+@pytest.mark.thorough
 def test_retention_takes_those_that_wait_and_have_no_label(
     device, door, database, clock
 ):

@@ -41,6 +41,7 @@ def test_every_call_declares_the_role_that_is_agreed(app):
     assert dict(list_calls(app)) == EXPECTED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", EXPECTED)
 def test_nobody_and_too_weak_a_role_are_refused(device, call, tables):
     method, path = call.split()

@@ -57,6 +57,7 @@ def test_a_name_that_is_taken_is_refused_as_programs_know_it(device, door):
     assert device.get(gate)["name"] == "gate"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -105,6 +105,7 @@ def test_who_has_much_to_do_is_left_for_later(database: Database) -> None:
     assert sorted(fold.labels for fold in small) == [1, 7]
 
 
+@pytest.mark.thorough
 def test_where_another_worker_was_faster_with_one_none_is_written(
     database: Database, clock: Clock
 ) -> None:
@@ -120,6 +121,7 @@ def test_where_another_worker_was_faster_with_one_none_is_written(
     assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
 
 
+@pytest.mark.thorough
 def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
     database: Database, clock: Clock
 ) -> None:
@@ -144,6 +146,7 @@ def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
             assert find_failure(session, detector.id) is None
 
 
+@pytest.mark.thorough
 def test_one_that_fails_holds_up_none_beside_it(
     database: Database, clock: Clock
 ) -> None:

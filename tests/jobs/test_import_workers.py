@@ -205,6 +205,7 @@ def test_a_lease_is_renewed_and_a_lost_one_is_noticed(
         assert not renew_import(session, claim, Progress(2, 18), at=clock())
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_to_end_gives_its_import_back_and_no_try_is_counted(
     database: Database, clock: Clock
 ) -> None:

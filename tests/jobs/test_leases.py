@@ -122,6 +122,7 @@ def test_a_worker_that_lives_keeps_what_it_has_taken_up(database: Database) -> N
     assert take(database, "other", AFTER_A_LEASE) == {1}
 
 
+@pytest.mark.thorough
 def test_leases_are_renewed_while_the_job_runs(
     database: Database, clock: Clock
 ) -> None:

@@ -45,6 +45,7 @@ def sequences(database: Database) -> dict[str, list[int]]:
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [2, 4, 8])
 def test_workers_at_once_store_each_snapshot_once(
     database: Database, clock: Clock, workers: int
@@ -130,6 +131,7 @@ def test_history_stays_in_order_when_the_clock_is_set_back(
     assert sequences(database) == {"d0": [1, 2, 3, 4]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])
 def test_the_worker_goes_on_when_the_clock_is_set_back(
     database: Database, back: timedelta

@@ -91,6 +91,7 @@ def ask(database: Database, key: str) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.thorough
 def test_all_tools_only_read_and_there_are_ten_at_most(
     database: Database, key: str
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_key_sees_what_it_was_given_and_nothing_once_it_is_revoked(
         build_server(database, "trk_none", lambda: START)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [

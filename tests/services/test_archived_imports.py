@@ -17,6 +17,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.queries import Query
 
 
+@pytest.mark.thorough
 def test_nothing_is_imported_into_what_was_archived_meanwhile(
     new_database: Callable[[str], Database],
 ) -> None:

@@ -225,6 +225,7 @@ def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
         assert one.difference == pytest.approx(-(other.difference or 0))
 
 
+@pytest.mark.thorough
 def test_the_verdict_goes_by_disagreements_where_every_class_has_a_pair(
     bench: Bench,
 ) -> None:
@@ -293,6 +294,7 @@ def test_overall_counts_every_input_alike(bench: Bench) -> None:
     assert (paired.balanced.low, paired.balanced.high) == balanced
 
 
+@pytest.mark.thorough
 def test_every_level_has_an_answer(bench: Bench) -> None:
     log_by_hand(bench)
     widths = []

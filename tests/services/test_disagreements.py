@@ -91,6 +91,7 @@ def test_what_is_labelled_there_decides_and_stays_out_of_the_accuracy(
     assert compare(bench, old="v2", new="v3").paired is None
 
 
+@pytest.mark.thorough
 def test_a_random_label_of_a_drawn_query_counts_once(bench: Bench) -> None:
     log_unlabelled(bench, [("NO", "YES")])
     query = take(bench)

@@ -55,6 +55,7 @@ def ask(bench: Bench, **choices: Any) -> Gate:
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("choices", "verdict"),
     [

@@ -123,6 +123,7 @@ def test_running_counts_equal_a_recount_whenever_a_key_is_declared(
     assert (found.labels, found.overall.correct) == (whole.labels, sum(whole.correct))
 
 
+@pytest.mark.thorough
 def test_the_same_labels_in_one_run_or_in_many_give_the_same_rows(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_key_that_is_no_longer_declared_leaves_nothing(
         cut(bench)
 
 
+@pytest.mark.thorough
 def test_beyond_five_hundred_values_the_rest_is_one_slice(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:

@@ -172,6 +172,7 @@ def test_others_write_between_two_pieces(database: Database, clock: Clock) -> No
     assert count_all(database)["queries"] == 8_003
 
 
+@pytest.mark.thorough
 def test_what_is_not_shown_leaves_nothing_behind(
     database: Database, clock: Clock
 ) -> None:
@@ -233,6 +234,7 @@ def test_what_changes_a_known_query_waits_and_is_compared_again(
     assert report.unchanged == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "extra",
     [
@@ -271,6 +273,7 @@ def test_rows_that_are_staged_are_those_that_are_written_at_once(
 OPINIONS = "key,predicted,label,labeler\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wanted", [1, 2])
 @pytest.mark.parametrize(
     "rows",

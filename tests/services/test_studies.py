@@ -235,6 +235,7 @@ def test_a_file_of_another_kind_is_refused() -> None:
         read_rounds(io.BytesIO(b""), ".xlsx")
 
 
+@pytest.mark.thorough
 def test_a_file_is_read_no_further_than_a_study_may_go() -> None:
     lines = io.BytesIO(b"accuracy\n" + b"0.5\n" * (MOST_ROUNDS + 5_000))
 

@@ -243,6 +243,7 @@ def line_of(bench: Bench, window: str, moments: list[Moment]) -> list[Moment]:
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("window", ["5", "3d"])
 def test_the_line_of_a_window_is_the_estimate_at_each_moment(
     bench: Bench, window: str

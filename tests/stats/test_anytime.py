@@ -41,11 +41,13 @@ def random_counts(rows, seed):
     return rng.binomial(n, rng.choice([0.0, 0.001, 0.5, 0.9, 0.99, 1.0], rows)), n
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", [0.5, 0.9, 0.99])
 def test_within_a_thousand_labels_the_truth_is_hardly_ever_missed(accuracy):
     assert 0.02 < chance_of_ever_missing(anytime, 1000, accuracy, 0.95) <= 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", [0.02, 0.3, 0.7, 0.95, 0.999])
 @pytest.mark.parametrize("level", [0.8, 0.99])
 def test_other_levels_and_accuracies_keep_the_promise_as_well(accuracy, level):
@@ -64,6 +66,7 @@ WIDTH_RATIOS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", WIDTH_RATIOS)
 def test_the_price_in_width_is_the_known_one(accuracy):
     for n, ratio in zip((20, 100, 1000, 10_000), WIDTH_RATIOS[accuracy], strict=True):

@@ -34,6 +34,7 @@ def class_bounds(k, n, error):
     return Interval(anytime_lower_bound(k, n, tail), anytime_upper_bound(k, n, tail))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [(1, 1), (5, 9), (20, 3), (12, 40), (4, 3, 6)])
 def test_the_evidence_against_the_truth_has_a_mean_of_at_most_one(n):
     k = outcomes(n)
@@ -96,6 +97,7 @@ def rarely_the_better(state):
     return {better_looking(state): 0.1, worse_looking(state): 0.9}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "chances_of",
     [
@@ -169,6 +171,7 @@ WIDTH_RATIOS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n", "p", "ratio"), WIDTH_RATIOS)
 def test_the_interval_is_as_narrow_as_the_known_one(n, p, ratio):
     k = np.rint(np.multiply(n, p)).astype(int)
@@ -339,6 +342,7 @@ def test_the_order_of_the_classes_changes_no_bit():
         assert permuted.high.tolist() == expected.high.tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("classes", [2, 3, 9, 30])
 def test_a_row_computed_alone_is_the_row_of_the_batch_to_the_last_bit(classes):
     k, n = random_rows(90, classes, seed=classes, most=10)

@@ -62,6 +62,7 @@ def test_while_a_class_has_no_labels_nothing_is_known(method):
     assert low[1] == 0
 
 
+@pytest.mark.thorough
 @EVERY_METHOD
 def test_the_interval_holds_the_balanced_accuracy_and_stays_within_bounds(method):
     k, n = random_rows(100, 3, seed=1)
@@ -74,6 +75,7 @@ def test_the_interval_holds_the_balanced_accuracy_and_stays_within_bounds(method
             assert (high >= seen - 1e-12).all()
 
 
+@pytest.mark.thorough
 @EVERY_METHOD
 def test_right_and_wrong_mirror_each_other(method):
     k, n = random_rows(100, 3, seed=2)
@@ -84,6 +86,7 @@ def test_right_and_wrong_mirror_each_other(method):
     np.testing.assert_allclose(high, 1 - mirrored.low, rtol=0, atol=slack)
 
 
+@pytest.mark.thorough
 @EVERY_METHOD
 def test_a_higher_level_gives_no_narrower_interval(method):
     k, n = random_rows(60, 4, seed=3)
@@ -196,6 +199,7 @@ def test_many_labels_make_the_posterior_normal(classes):
     assert (low + high) / 2 == pytest.approx(0.9, abs=2e-6)
 
 
+@pytest.mark.thorough
 def test_the_bootstrap_of_a_thousand_unlike_classes_is_computed():
     # Their least common multiple is beyond all doubles.
     n = np.arange(1000, 2000)

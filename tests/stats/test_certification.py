@@ -134,6 +134,7 @@ def test_from_the_answer_on_the_power_is_always_enough(
     assert labels == brute_force(target, accuracy, power, level, k, n, 2 * labels + 300)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("target", "accuracy"), [(0.5, 0.53), (0.9, 0.92), (0.2, 0.23), (0.8, 0.83)]
 )

@@ -54,6 +54,7 @@ def test_the_coverages_and_widths_are_the_known_ones(n, accuracy):
             assert figures.width == pytest.approx(widths[index], abs=1.1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "least"),
     [(normal, 0.049), (bootstrap, 0.049), (wilson, 0.839), (jeffreys, 0.885)],
@@ -107,6 +108,7 @@ def grid(points):
 
 
 # Least coverage over a grid of accuracies up to 0.998, from an independent program.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "n", "least"),
     [

@@ -9,6 +9,7 @@ from tracker.stats.anytime import log_evidence_above
 from tracker.stats.events import epoch_level, judge
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("target", "known"), [(0.9, 0.0209), (0.95, 0.0199)])
 def test_a_false_verdict_in_a_whole_life_is_as_rare_as_promised(target, known):
     labels = 2000

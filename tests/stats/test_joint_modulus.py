@@ -141,6 +141,7 @@ def test_the_work_does_not_depend_on_what_is_correct(monkeypatch):
             assert sum(asked) == 12 * 5 * 5 * 5 * 64
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "n", [(2, 5), (2, 3, 4), pytest.param((1, 2, 3, 2), marks=pytest.mark.chaos)]
 )

@@ -17,6 +17,7 @@ def tables(n, truths):
     return [binom.pmf(np.arange(of + 1), of, truths[:, [j]]) for j, of in enumerate(n)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "error"),
     [

@@ -25,6 +25,7 @@ def all_limits(n, m, error):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "m", "error"),
     [
@@ -87,6 +88,7 @@ def wilson(k, n, z):
     return share, (share + ratio / 2 - root) / (1 + ratio)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("k", "n"), [((28, 960), (30, 1000)), ((9, 9), (10, 10)), ((0, 150), (12, 200))]
 )
@@ -133,6 +135,7 @@ def test_the_chance_of_what_was_seen_is_what_the_limit_needs_to_40_digits(k, n):
     assert 0.985 * 0.025 < largest <= 0.99 * 0.025
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [7, 300, 10**6])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.4, 0.97, 1.0])
 def test_chances_of_counts_are_right_to_40_digits(n, share):
@@ -200,6 +203,7 @@ def polynomial(labels, begins, line):
     return chance, chance(dense, line.total - dense).max()
 
 
+@pytest.mark.thorough
 def test_no_supremum_is_below_what_is_found_by_looking():
     rng = np.random.default_rng(11)
     ratios = []

@@ -20,6 +20,7 @@ def width_of(method, k, n):
     return float(high - low)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["joint", "anytime"])
 @pytest.mark.parametrize(("k", "n", "width"), CASES)
 def test_the_plan_reaches_the_width_and_hardly_less_does(method, k, n, width):

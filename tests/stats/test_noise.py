@@ -88,6 +88,7 @@ def test_the_bounds_hold_for_every_share_up_to_the_worst():
             assert bounds.low[0] <= truth <= bounds.high[0]
 
 
+@pytest.mark.thorough
 def test_no_truth_is_missed_more_often_than_promised():
     # Six labels of which three are checked, at every outcome of truth, label and
     # prediction; the cells are (label, truth, is right).
@@ -165,6 +166,7 @@ _JOINT = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("second", "least_right"), [(_TRUSTED, 1.0), (_CARELESS, 0.5)])
 @pytest.mark.parametrize("missing", [0, 1])
 def test_unclear_missing_and_careless_second_labels_keep_the_promise(

@@ -60,6 +60,7 @@ def test_both_sides_are_the_interval_itself():
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", GUARANTEED)
 @pytest.mark.parametrize("side", ["lower", "upper"])
 def test_a_guarantee_holds_for_one_bound_too(method, side):

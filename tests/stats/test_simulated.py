@@ -20,6 +20,7 @@ def test_a_simulation_is_near_the_sum(method):
     assert total == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_posterior_of_many_classes_hardly_ever_holds_and_joint_does():
     n, truth = (20,) * 10, (0.95,) * 10
     posterior, joint = (

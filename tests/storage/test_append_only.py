@@ -20,6 +20,7 @@ def labelled(
     return database
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "table", ["labels", "snapshots", "snapshot_intervals", "snapshot_measures"]
 )
@@ -42,6 +43,7 @@ def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
     assert before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "statement",
     [

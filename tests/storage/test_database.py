@@ -273,6 +273,7 @@ def test_the_threads_of_a_process_take_turns_to_write(
         assert session.scalar(select(func.count()).select_from(PendingBatch)) == 40
 
 
+@pytest.mark.thorough
 def test_the_log_of_sqlite_does_not_stay_as_large_as_an_import(tmp_path) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'large.db'}")
     with database.write() as session:

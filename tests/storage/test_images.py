@@ -46,6 +46,7 @@ def written(folder: Path) -> dict[str, int]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", [LARGE, SMALL], ids=["large", "small"])
 def test_what_is_put_is_got_under_the_hash_of_it(
     kept: tuple[ImageStore, Path], content: bytes
@@ -83,6 +84,7 @@ def test_an_image_that_is_missing_is_no_fault_of_the_store(
         images.get(MISSING)
 
 
+@pytest.mark.thorough
 def test_all_images_are_listed_and_nothing_that_lies_beside_them(
     kept: tuple[ImageStore, Path],
 ) -> None:
@@ -152,6 +154,7 @@ def asking(port: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("status", "why"),
     [(401, "refuses"), (403, "refuses"), (500, "not answer"), (503, "not answer")],

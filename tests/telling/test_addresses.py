@@ -19,6 +19,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 
 
+@pytest.mark.thorough
 def test_an_address_gets_nothing_but_a_question_until_it_is_confirmed(
     database: Database,
     clock: Clock,

@@ -63,6 +63,7 @@ def texts(receiver: Receiver) -> list[str]:
     return [message.json["data"]["error"] for message in receiver.messages]
 
 
+@pytest.mark.thorough
 def test_a_message_is_signed_as_the_standard_says(
     door: Detector,
     happen: Callable[..., None],
@@ -88,6 +89,7 @@ def test_a_message_is_signed_as_the_standard_says(
     assert (delivery.state, delivery.status, delivery.attempts) == ("delivered", 204, 1)
 
 
+@pytest.mark.thorough
 def test_a_replaced_secret_signs_for_a_day(
     door: Detector,
     happen: Callable[..., None],
@@ -116,6 +118,7 @@ def test_a_replaced_secret_signs_for_a_day(
         assert signer.sign(stamp.id, at, stamp.body.decode()) == signature
 
 
+@pytest.mark.thorough
 def test_messages_about_a_detector_come_in_order_and_repeats_keep_their_id(
     door: Detector,
     other: Detector,
@@ -142,6 +145,7 @@ def test_messages_about_a_detector_come_in_order_and_repeats_keep_their_id(
     assert receiver.messages[0].body == receiver.messages[2].body
 
 
+@pytest.mark.thorough
 def test_pauses_grow_for_three_days_and_then_the_webhook_is_disabled(
     database: Database,
     door: Detector,
@@ -189,6 +193,7 @@ def test_a_pause_is_never_shorter_than_the_one_before() -> None:
     assert max(pauses) <= 1.1 * 12 * 3600
 
 
+@pytest.mark.thorough
 def test_410_disables_at_once(
     database: Database,
     door: Detector,
@@ -209,6 +214,7 @@ def test_410_disables_at_once(
         assert found.disabled_because == "it answered 410: it is gone"
 
 
+@pytest.mark.thorough
 def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
     door: Detector,
     other: Detector,
@@ -231,6 +237,7 @@ def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
     assert sorted(texts(receiver)) == ["a", "a", "x"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("event", ["verdict.changed", "detector.failing"])
 @pytest.mark.parametrize("detector", ["door", "other"])
 def test_only_what_was_asked_for_is_told(
@@ -285,6 +292,7 @@ def test_a_receiver_that_misbehaves_holds_up_no_other(
     assert all(one.messages for one in receivers)
 
 
+@pytest.mark.thorough
 def test_workers_at_once_send_each_message_once_and_in_order(
     database: Database,
     door: Detector,
@@ -304,6 +312,7 @@ def test_workers_at_once_send_each_message_once_and_in_order(
     assert texts(receiver) == list("abcdefgh")
 
 
+@pytest.mark.thorough
 def test_what_a_dead_worker_held_is_sent_by_another(
     database: Database,
     door: Detector,
@@ -323,6 +332,7 @@ def test_what_a_dead_worker_held_is_sent_by_another(
     assert texts(receiver) == ["a"]
 
 
+@pytest.mark.thorough
 def test_an_event_that_is_rolled_back_is_not_told(
     database: Database,
     door: Detector,
@@ -345,6 +355,7 @@ def test_an_event_that_is_rolled_back_is_not_told(
     assert deliveries_of(database) == []
 
 
+@pytest.mark.thorough
 def test_a_deleted_webhook_is_told_no_more(
     database: Database,
     door: Detector,
@@ -362,6 +373,7 @@ def test_a_deleted_webhook_is_told_no_more(
     assert deliveries_of(database) == []
 
 
+@pytest.mark.thorough
 def test_what_ended_long_ago_is_forgotten(
     database: Database,
     door: Detector,

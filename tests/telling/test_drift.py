@@ -70,6 +70,7 @@ def test_a_fall_of_one_class_names_it() -> None:
     assert alarm.since_label > 400
 
 
+@pytest.mark.thorough
 def test_false_alarms_are_as_rare_as_promised() -> None:
     # 100 steady lives of 1,000 watched labels: at most 1 alarm in 10,000 labels.
     lives = (

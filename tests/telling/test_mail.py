@@ -161,6 +161,7 @@ def test_without_tls_nothing_is_said_in_the_clear(
     assert "STARTTLS" in rows(database, Digest)[0].error
 
 
+@pytest.mark.thorough
 def test_workers_at_once_send_each_mail_once(
     database: Database, clock: Clock, anna: str, server: MailServer, mailbox: Mailbox
 ) -> None:

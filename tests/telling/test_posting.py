@@ -92,6 +92,7 @@ def test_a_dot_names_all_below() -> None:
     assert not target.is_named((".example.org:81", "example.org", "ample.org"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "127.1", "017700000001"])
 def test_other_ways_to_write_loopback_lead_nowhere(host: str) -> None:
     with receiving() as receiver:
@@ -101,6 +102,7 @@ def test_other_ways_to_write_loopback_lead_nowhere(host: str) -> None:
         assert receiver.messages == []
 
 
+@pytest.mark.thorough
 def test_a_name_that_turns_to_a_private_address_is_not_connected_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_status_is_all_that_is_read() -> None:
     assert send(lambda handler: write(handler, early)).status == 201
 
 
+@pytest.mark.thorough
 def test_a_redirect_is_not_followed() -> None:
     with receiving() as other:
         found = send(answer(302, f"Location: {other.url}"))
@@ -157,12 +160,14 @@ def test_a_redirect_is_not_followed() -> None:
         assert other.messages == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("behaviour", [stay_silent, drip])
 def test_slowness_has_one_deadline(behaviour: Behaviour) -> None:
     found = send(behaviour, seconds=0.7)
     assert found == Answer(None, "no answer within 1 seconds")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("behaviour", [reset, endless_head])
 def test_what_is_no_answer_is_none(behaviour: Behaviour) -> None:
     found = send(behaviour)
@@ -181,6 +186,7 @@ def test_an_address_where_nobody_listens_is_reported() -> None:
     assert "Refused" in (found.error or "")
 
 
+@pytest.mark.thorough
 def test_the_wish_to_be_left_alone_is_read_in_both_forms() -> None:
     at = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     assert send(answer(503, "Retry-After: 120")).rest_seconds(at) == 120

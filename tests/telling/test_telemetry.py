@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
@@ -39,6 +40,7 @@ def exporter(database: Database, receiver: Receiver) -> Exporter:
     return Exporter(database, f"http://{receiver.host}", {"api-key": "secret"})
 
 
+@pytest.mark.thorough
 def test_estimates_go_out_with_counts_and_intervals(
     database: Database,
     door: Detector,
@@ -73,6 +75,7 @@ def test_estimates_go_out_with_counts_and_intervals(
             assert said == ("met" if method == "anytime" else None)
 
 
+@pytest.mark.thorough
 def test_what_is_not_taken_comes_again_and_nothing_twice(
     database: Database,
     door: Detector,

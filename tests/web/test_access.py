@@ -129,6 +129,7 @@ def values_for(ids: dict[str, str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 def test_what_was_not_given_looks_as_if_it_did_not_exist(
     app: Flask, database: Database, two: dict[str, dict[str, str]]
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_key_opens_no_page(app: Flask, database: Database) -> None:
         assert app.test_client().get(path, headers=headers).status_code == 303
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", ROLES)
 def test_a_page_offers_only_what_one_may_do(
     app: Flask, shelf: Shelf, role: str

@@ -68,6 +68,7 @@ def test_each_query_is_given_to_two_people_and_to_nobody_twice(
     assert len(set(given)) == 4
 
 
+@pytest.mark.thorough
 def test_who_disagrees_is_seen_and_an_editor_settles(
     people: People, door: str, recompute: Callable[[], None]
 ) -> None:
@@ -104,6 +105,7 @@ def test_who_disagrees_is_seen_and_an_editor_settles(
     assert "Settle it" not in eve.get(path).text
 
 
+@pytest.mark.thorough
 def test_who_has_answered_all_is_told_that_others_have_not(
     people: People, door: str
 ) -> None:

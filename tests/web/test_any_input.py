@@ -128,6 +128,7 @@ def test_no_input_of_a_page_is_a_mistake_of_ours(
     assert seen > 200
 
 
+@pytest.mark.thorough
 @each_case
 def test_no_field_of_a_form_is_a_mistake_of_ours(
     app: Flask, visitor: Visitor, shelf: Shelf, value: str
@@ -154,6 +155,7 @@ def test_no_field_of_a_form_is_a_mistake_of_ours(
     assert len(tried) > 30
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "number", ["9" * 25, "9" * 5_000], ids=["25 digits", "5000 digits"]
 )

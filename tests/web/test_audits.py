@@ -77,6 +77,7 @@ def test_what_an_audit_takes_is_seen_before_it_is_begun(
     assert tables() == before
 
 
+@pytest.mark.thorough
 def test_an_audit_is_paused_resumed_and_narrowed(visitor: Visitor, sheep: str) -> None:
     address = begin(visitor, sheep, points="20")
     assert visitor.send(f"{address}/pause").status_code == 303
@@ -126,6 +127,7 @@ def test_what_is_skipped_is_offered_to_others_at_once(
     assert jonas.get(path).form(f"/detectors/{sheep}/label")["query"] == first
 
 
+@pytest.mark.thorough
 def test_the_grid_labels_for_an_audit(visitor: Visitor, sheep: str) -> None:
     address = begin(visitor, sheep)
     grid = f"/detectors/{sheep}/label/grid"

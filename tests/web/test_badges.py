@@ -3,6 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
+import pytest
 from flask import Flask
 
 from tests.cli.test_commands import Shell
@@ -13,6 +14,7 @@ def addresses(html: str) -> list[str]:
     return re.findall(r"<code>(http[^<]+)</code>", html)
 
 
+@pytest.mark.thorough
 def test_a_badge_is_made_shown_once_and_revoked(
     app: Flask, visitor: Visitor, shelf: Shelf
 ) -> None:

@@ -7,12 +7,14 @@ import pytest
 from flask import Flask
 
 from tests.conftest import Clock
+from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import facts
 from tracker.charts.rounding import outward
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
 from tracker.stats import balanced_interval, labels_to_decide
+from tracker.storage.database import Database
 from tracker.web.drawing.words import roughly
 
 
@@ -364,6 +366,7 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     assert "yes, no, half" in settings.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("field", "typed", "said"),
     [
@@ -519,3 +522,42 @@ def test_of_many_classes_the_lowest_are_open_and_the_others_folded(
     names = [one.text for one in page.find("div", class_="reading-name")]
     assert names == ["Balanced", *"HGFEDCBA"]
     assert "The other 2 classes, whose intervals begin higher" in page.text
+
+
+@pytest.mark.parametrize("versions", [1, 2])
+def test_many_detectors_are_listed_by_as_many_statements_as_one(
+    visitor: Visitor,
+    shelf: Shelf,
+    recompute: Callable[[], None],
+    database: Database,
+    versions: int,
+) -> None:
+    counts = []
+    for first, last in ((0, 1), (1, 6)):
+        for number in range(first, last):
+            detector_id = shelf.add_detector(name=f"door {number}", target=0.8)
+            for version in range(versions):
+                row = {"predicted": "YES", "label": "YES", "version": f"v{version}"}
+                shelf.add_queries(detector_id, [row] * 3)
+        recompute()
+        # The lines of the intervals are drawn once.
+        visitor.get("/")
+        with noted_statements(database) as statements:
+            page = visitor.get("/")
+        counts.append(len(statements))
+        assert all(f"door {number}" in page.text for number in range(last))
+    assert counts[0] == counts[1] <= 14
+
+
+def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    old = shelf.add_detector(name="old")
+    shelf.add_queries(old, [{"predicted": "YES", "label": "YES", "version": "v1"}] * 4)
+    recompute()
+    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 5)
+    new = shelf.add_detector(name="new")
+    shelf.add_queries(new, [{"predicted": "YES", "label": "YES", "version": "v9"}] * 7)
+    listed = visitor.get("/").text
+    assert "0 of 5 predictions correct v2, last label" in listed
+    assert "7 of 7 predictions correct v9, last label" in listed

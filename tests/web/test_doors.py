@@ -73,6 +73,7 @@ def change(database: Database) -> None:
         get_account(session, "maria").password_hash = "another"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("happen", [disable, change])
 def test_what_changes_while_a_password_is_looked_at_counts(
     app: Flask, database: Database, maria: str, happen: Callable[[Database], None]

@@ -379,6 +379,7 @@ def test_the_history(
     assert day[1:4] == [str(len(rows)), str(labelled), share]
 
 
+@pytest.mark.thorough
 def test_the_methods(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
     page = visitor.get(f"{path}/methods")
     widths = {name: -float.__sub__(*balanced(name, counts)) for name in stats.METHODS}

@@ -231,6 +231,7 @@ def test_the_agreement_of_labelers(
     assert f"kappa of 2 people on {len(pairs)} queries: {words}" in page.text
 
 
+@pytest.mark.thorough
 def test_the_errors_found_by_labels_given_again(
     app: Flask, visitor: Visitor, shelf: Shelf
 ) -> None:
@@ -252,6 +253,7 @@ def test_the_errors_found_by_labels_given_again(
     assert row[1:] == [f"15.0 % {ends} 3 of 20", "0/17", "3/3"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wrong", "colour"), [(0, "brightgreen"), (1, "brightgreen"), (450, "red")]
 )

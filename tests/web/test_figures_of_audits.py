@@ -219,6 +219,7 @@ def test_what_an_audit_says_now_and_on_the_way(
     )
 
 
+@pytest.mark.thorough
 def test_who_labelled_an_audit(
     visitor: Visitor, address: str, database: Database
 ) -> None:
@@ -245,6 +246,7 @@ def widths_of(page: Page) -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
+@pytest.mark.thorough
 def test_what_random_labels_would_have_given(
     app: Flask, visitor: Visitor, address: str, database: Database, keys: dict[str, str]
 ) -> None:

@@ -123,6 +123,7 @@ def correct(shelf: Shelf, path: str, database: Database) -> int:
     return len(chosen)
 
 
+@pytest.mark.thorough
 def test_the_replay_after_corrections(
     visitor: Visitor,
     shelf: Shelf,
@@ -182,6 +183,7 @@ def of_window(counts: dict[str, Count]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("window", [200, 500])
 def test_the_last_labels_beside_all(
     visitor: Visitor, path: str, database: Database, window: int

@@ -123,6 +123,7 @@ def test_an_editor_marks_a_query_and_sees_who_erred(
     assert "no longer gold" in eve.get(f"/detectors/{door}/labelers").text
 
 
+@pytest.mark.thorough
 def test_a_skipped_gold_query_does_not_come_again(
     ann: Visitor, door: str, golds: set[str]
 ) -> None:

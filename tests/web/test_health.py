@@ -40,6 +40,7 @@ def test_it_is_ready_with_a_worker(
     }
 
 
+@pytest.mark.thorough
 def test_a_server_that_takes_no_writes_is_not_ready(
     settings: Settings, new_database: Callable[[str], Database]
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_server_that_takes_no_writes_is_not_ready(
     assert json.loads(visitor.get("/readyz").html)["checks"]["database"] == "ok"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seconds", "silence", "status"),
     [(5, 29, 200), (5, 31, 503), (60, 170, 200), (60, 190, 503)],

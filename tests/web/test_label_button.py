@@ -115,6 +115,7 @@ def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     )
 
 
+@pytest.mark.thorough
 def test_while_fewer_wait_it_says_how_many_and_leads_to_those(
     visitor: Visitor,
     shelf: Shelf,
@@ -160,6 +161,7 @@ def test_one_fewer_than_the_number_on_the_button_is_not_enough(
     assert f"{number - 1} queries wait for a label now." in strip.text
 
 
+@pytest.mark.thorough
 def test_a_version_that_was_chosen_is_the_one_that_is_labelled(
     visitor: Visitor,
     shelf: Shelf,

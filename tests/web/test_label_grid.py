@@ -76,6 +76,7 @@ def test_a_grid_sent_twice_counts_once(visitor: Visitor, sheep: str) -> None:
     assert labels_of(visitor, sheep).count('"label":') == TILES
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["goat", "Ewe", "unclear"])
 def test_one_wrong_answer_stores_nothing(
     visitor: Visitor, sheep: str, wrong: str
@@ -92,6 +93,7 @@ def test_one_wrong_answer_stores_nothing(
     assert page.html.count(" checked") == TILES - 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("queries", ["iq_404", "nonsense", "iq_1 iq_1", "OTHER"])
 def test_only_queries_of_the_detector_are_labelled(
     visitor: Visitor, shelf: Shelf, sheep: str, queries: str

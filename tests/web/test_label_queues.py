@@ -45,6 +45,7 @@ def walk(visitor: Visitor, detector_id: str, page: Page) -> list[str]:
     return names
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -77,6 +78,7 @@ def test_a_picked_query_is_shown_blind(visitor: Visitor, sheep: str) -> None:
     assert words.count("ewe") == words.count("ram") > 0
 
 
+@pytest.mark.thorough
 def test_picked_labels_are_left_out_and_asked_again_by_chance(
     visitor: Visitor, sheep: str
 ) -> None:

@@ -1,5 +1,6 @@
 """Labelling by hand: who is shown what, and answers that are changed."""
 
+import pytest
 from flask import Flask
 
 from tests.conftest import Clock
@@ -8,6 +9,7 @@ from tests.web.conftest import Shelf, Visitor
 from tracker.services.labelling.reservations import RESERVED_FOR
 
 
+@pytest.mark.thorough
 def test_two_browsers_are_never_shown_the_same_query(
     app: Flask, shelf: Shelf, door: str
 ) -> None:

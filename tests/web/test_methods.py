@@ -54,6 +54,7 @@ def test_the_coverage_of_many_classes_is_that_of_the_balanced_interval(
     assert "±" in posterior
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("labelled", [(28, 44), (30, 25, 20), (20,) * 10])
 def test_no_guaranteed_method_seems_to_hold_less_often_than_is_proved(
     visitor: Visitor, shelf: Shelf, labelled: tuple[int, ...]
@@ -126,6 +127,7 @@ def test_the_published_example_is_drawn(visitor: Visitor, published: str) -> Non
         )
 
 
+@pytest.mark.thorough
 def test_looking_often_misleads_and_anytime_does_not(
     visitor: Visitor, published: str
 ) -> None:

@@ -179,6 +179,7 @@ def _assert_tame(page: Page, where: str) -> None:
         assert not [name for name in element.attributes if name.startswith("onerror")]
 
 
+@pytest.mark.thorough
 def test_hostile_text_is_only_ever_shown(
     visitor: Visitor, hostile: tuple[str, str]
 ) -> None:
@@ -190,6 +191,7 @@ def test_hostile_text_is_only_ever_shown(
     assert HOSTILE in html.unescape(shown.html)
 
 
+@pytest.mark.thorough
 def test_hostile_text_in_addresses_and_forms_is_only_ever_shown(
     visitor: Visitor, hostile: tuple[str, str]
 ) -> None:
@@ -232,6 +234,7 @@ def test_hostile_names_do_not_reach_headers(
         assert "alert" not in str(answer.headers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path",
     [
@@ -267,6 +270,7 @@ def test_no_form_of_a_page_lacks_its_token(visitor: Visitor, published: str) -> 
         assert len(page.find("input", name="csrf_token")) == len(forms)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path",
     [

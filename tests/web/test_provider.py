@@ -70,6 +70,7 @@ def names_and_roles(database: Database) -> list[tuple[str, str]]:
         return [(row.name, row.role) for row in list_accounts(session)]
 
 
+@pytest.mark.thorough
 def test_signing_in_makes_an_account_once(
     app: Flask, database: Database, provider: Provider
 ) -> None:
@@ -90,6 +91,7 @@ def test_signing_in_makes_an_account_once(
         assert set(cookie) == {"sign_in", "_permanent"}
 
 
+@pytest.mark.thorough
 def test_an_equal_name_gives_nothing_of_another_account(
     app: Flask, database: Database, provider: Provider
 ) -> None:
@@ -104,6 +106,7 @@ def test_an_equal_name_gives_nothing_of_another_account(
     assert names[2:] == [*(f"person s{number}" for number in range(5)), "MARIA 3"]
 
 
+@pytest.mark.thorough
 def test_who_has_no_role_is_not_let_in(
     app: Flask, database: Database, provider: Provider
 ) -> None:
@@ -115,6 +118,7 @@ def test_who_has_no_role_is_not_let_in(
     assert names_and_roles(database) == []
 
 
+@pytest.mark.thorough
 def test_who_loses_the_role_is_out_in_every_browser(
     app: Flask, provider: Provider
 ) -> None:
@@ -126,6 +130,7 @@ def test_who_loses_the_role_is_out_in_every_browser(
     assert old.get("/account").status_code == 303
 
 
+@pytest.mark.thorough
 def test_after_half_a_day_the_provider_is_asked_again(app: Flask, clock: Clock) -> None:
     client = app.test_client()
     arrive(client)
@@ -148,6 +153,7 @@ def test_who_is_disabled_is_not_let_in(
     assert arrive(client).status_code == 403
 
 
+@pytest.mark.thorough
 def test_what_another_signed_is_refused(
     app: Flask, database: Database, provider: Provider
 ) -> None:
@@ -156,6 +162,7 @@ def test_what_another_signed_is_refused(
     assert names_and_roles(database) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -173,6 +180,7 @@ def test_a_wrong_claim_is_refused(
     assert names_and_roles(database) == []
 
 
+@pytest.mark.thorough
 def test_what_was_not_asked_for_is_refused(
     app: Flask, database: Database, provider: Provider
 ) -> None:
@@ -189,6 +197,7 @@ def test_what_was_not_asked_for_is_refused(
     assert names_and_roles(database) == [("maria", "labeler")]
 
 
+@pytest.mark.thorough
 def test_one_stays_on_this_server(app: Flask) -> None:
     assert arrive(app.test_client(), "//evil.example").headers["Location"] == "/"
 

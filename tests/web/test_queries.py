@@ -57,6 +57,7 @@ def _keys(visitor: Visitor, path: str) -> str:
     return "".join(words[words.index("Key") + 1] for words in terms)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("filters", "keys"),
     [
@@ -121,6 +122,7 @@ def test_the_total_is_that_of_all_pages(visitor: Visitor, shelf: Shelf) -> None:
     assert "30 queries" in visitor.get(f"/detectors/{detector_id}/queries").text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sort", sorted(SORTS))
 @pytest.mark.parametrize("filters", ["", "predicted=NO", "label=YES", "show=labelled"])
 def test_previous_and_next_walk_the_list_both_ways(

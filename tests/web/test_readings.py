@@ -36,6 +36,7 @@ def test_the_balanced_accuracy_says_that_it_is_a_mean(
         assert said.text == "64 of 72 predictions correct"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("classes", "said"),
     [

@@ -58,6 +58,7 @@ def test_pages_are_for_those_who_signed_in(app: Flask, maria: str) -> None:
     assert "maria" in read(client.get("/account")).text
 
 
+@pytest.mark.thorough
 def test_a_cookie_is_kept_from_scripts_and_other_sites(
     app: Flask, settings: Settings, database: Database, clock: Clock, maria: str
 ) -> None:
@@ -358,6 +359,7 @@ def test_after_signing_in_one_stays_on_this_server(
     assert entered.headers["Location"] == "/"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("slow_hashing")
 def test_a_password_stands_nowhere(
     app: Flask,

@@ -48,6 +48,7 @@ def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     assert "50 mistakes" in page.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", ["version", "predicted", "week"])
 def test_the_built_in_cuts_have_pages(visitor: Visitor, cameras: str, by: str) -> None:
     page = visitor.get(f"/detectors/{cameras}/slices?by={by}")
@@ -56,6 +57,7 @@ def test_the_built_in_cuts_have_pages(visitor: Visitor, cameras: str, by: str) -
     assert "400 labels" in page.text
 
 
+@pytest.mark.thorough
 def test_a_cut_that_there_is_not_is_an_error_in_words(
     visitor: Visitor, cameras: str
 ) -> None:

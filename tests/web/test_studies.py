@@ -119,6 +119,7 @@ def test_the_same_file_again_leads_to_the_same_study(
     assert "with other note" in other.by_id("name-error").text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("content", "name", "typed", "field", "said"),
     [

@@ -127,6 +127,7 @@ POOLS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("pool", "plan", "known"), POOLS)
 def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known):
     right = pool.predicted == pool.labels
@@ -190,6 +191,7 @@ def patterns(sizes):
 SIZES = [(1, 4), (3, 5), (4, 4)] if IS_LONG else [(1, 3), (2, 2)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sizes", SIZES)
 def test_no_interval_of_a_tiny_pool_misses_more_often_than_it_may(sizes):
     largest = 0.0

@@ -328,6 +328,7 @@ def test_what_is_needed_follows_from_the_width_so_far():
     assert labels_needed(Step(100, 0.7, 0.9), Goal(None, None, 0.75), 10**6) == 400
 
 
+@pytest.mark.thorough
 def test_choosing_helps_where_confidences_speak_and_nowhere_else():
     speaking = confident(20_000, 0.1, 5, sharpness=3.4)
     gains = []

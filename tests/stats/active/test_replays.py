@@ -61,6 +61,7 @@ POOLS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "level"), [*((name, 0.95) for name in POOLS), ("inverted", 0.8)]
 )
@@ -125,6 +126,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mutant", "pool", "plan"), MUTANTS, ids=lambda v: getattr(v, "__name__", "")
 )

@@ -120,6 +120,7 @@ def test_no_chance_of_a_sum_as_high_exceeds_its_bound():
     assert max(ratios) > 0.3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n", "level"), [((2, 2), 0.9), ((1, 1, 1), 0.8), ((4,), 0.9)])
 def test_no_truth_is_missed_more_often_than_promised(n, level):
     pairs = [trinomial(of)[0] for of in n]
@@ -167,6 +168,7 @@ def test_classes_without_queries_may_have_changed_in_any_way():
     assert half.high == pytest.approx((alone.high + 1) / 2, abs=1e-12)
 
 
+@pytest.mark.thorough
 def test_many_classes_and_many_queries_are_bounded():
     rng = np.random.default_rng(1)
     for classes in (30, 100, 300, 1500):

@@ -57,6 +57,7 @@ def chances(b, c, n, gained, lost):
     return ways * gained**b * lost**c * rest ** (n - b - c)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "level"),
     [(4, 0.95), (9, 0.95), pytest.param(14, 0.95, marks=pytest.mark.chaos), (9, 0.6)],
@@ -126,6 +127,7 @@ def test_the_score_limit_grows_with_what_is_gained_and_falls_with_what_is_lost()
         assert (by_c[np.isfinite(by_c)] <= 1e-12).all()
 
 
+@pytest.mark.thorough
 def test_new_and_old_mirror_each_other():
     rng = np.random.default_rng(3)
     for _ in range(12):

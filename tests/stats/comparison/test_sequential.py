@@ -52,6 +52,7 @@ def test_a_wrong_verdict_is_rarer_than_promised_at_any_time():
         assert walk(0.45, 300, level)[0].sum() < better.sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("share", "mean"), [(0.6, 248), (0.7, 55), (0.8, 22), (0.9, 12)]
 )
@@ -109,6 +110,7 @@ def test_the_difference_follows_from_the_share_that_is_won():
         difference_by_disagreements((5, 1, 0), (5, 9), 0.95, is_binary=True)
 
 
+@pytest.mark.thorough
 def test_many_classes_miss_the_difference_no_more_often_than_promised():
     # Exact over all orders of 14 labels, at the last look and at every one before.
     chances, labels, level = (0.5, 0.3, 0.2), 14, 0.6

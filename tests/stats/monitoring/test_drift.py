@@ -148,6 +148,7 @@ def settled():
 
 
 # Labels of the class from the change to the alarm, from an independent program.
+@pytest.mark.thorough
 @pytest.mark.parametrize(("after", "labels"), [(0.93, 843), (0.90, 209), (0.85, 78)])
 def test_a_drop_is_found_after_the_known_number_of_labels(settled, after, labels):
     rng = np.random.default_rng(6)

@@ -147,6 +147,7 @@ def test_cohens_interval_of_three_classes_covers_summed_over_all_samples():
     assert missed <= 0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("world", [(0.5, 0.1, 0.1, 0.3), (0.05, 0.05, 0.1, 0.8)])
 def test_fleiss_interval_covers_summed_over_all_samples(world):
     # Three labelers and two classes: what three, two, one or none of them say.

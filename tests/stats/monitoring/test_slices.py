@@ -57,6 +57,7 @@ def mean_evidence(blocks, here, rest):
     return math.fsum(terms[0]), math.fsum(terms[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", [0.1, 0.5, 0.8, 0.97])
 @pytest.mark.parametrize("blocks", [[(4, 4), (4, 4)], [(4, 30)], [(25, 4)]])
 def test_where_nothing_differs_the_evidence_is_on_average_at_most_one(blocks, accuracy):
@@ -74,6 +75,7 @@ def test_a_slice_that_is_not_worse_gathers_no_evidence_for_it():
 
 # Labels of a slice with a tenth of all, beside a rest of 95 %, until it is first
 # called worse among 2, 20 and 500 slices; from an independent program.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("accuracy", "labels"), [(0.85, (94, 142, 202)), (0.75, (37, 51, 69))]
 )
@@ -113,6 +115,7 @@ def test_equal_slices_that_are_looked_at_all_the_time_are_hardly_ever_told_apart
     assert false / 40 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 40)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accuracy", [0.6, 0.9, 0.98])
 def test_in_a_whole_life_a_false_state_is_rarer_than_the_level(accuracy):
     """A slice that is worse makes no other one worse, and the promise is for life.
@@ -249,6 +252,7 @@ def test_no_slice_at_all_is_judged_as_nothing():
     assert judge([], 0.95) == []
 
 
+@pytest.mark.thorough
 def test_many_blocks_at_once_give_the_bits_of_each_by_itself() -> None:
     rng = np.random.default_rng(11)
     at_once, one_by_one = SliceWatch(), SliceWatch()

@@ -50,6 +50,7 @@ def test_the_band_has_a_share_of_the_error_at_each_threshold():
 
 
 # Accuracies of the queries between thresholds: rising, falling, up and down.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "accuracies", [(0.2, 0.75, 0.95), (0.95, 0.5, 0.9), (0.6, 0.95, 0.6)]
 )
