@@ -58,7 +58,7 @@ ADDRESSES = (
     ("API: history, all as CSV", "/api/v1/detectors/{id}/history?format=csv"),
     ("API: queries, 1st page", "/api/v1/detectors/{id}/queries"),
 )
-OTHERS = 12
+OTHERS = 199
 WAITING = 1_000
 FILE = 10_000
 
@@ -67,7 +67,7 @@ def build(database: Database, labels: int, classes: int) -> str:
     """Fill *database*, and return a key for its API."""
     for number in range(OTHERS):
         add_detector(database, f"other {number}")
-        fill(database, 500, detector=f"other {number}")
+        fill(database, 50, detector=f"other {number}")
     add_detector(database, classes=classes)
     for first in range(0, labels, FILE):
         fill(database, min(FILE, labels - first), first=first, classes=classes)

@@ -67,6 +67,15 @@ def test_what_a_query_holds_is_erased_and_its_counts_stay(
         assert (event.subject, event.actor) == (made.json["id"], "admin-key")
 
 
+def test_an_erased_query_is_neither_listed_nor_counted(api, door):
+    ids = [api.post(QUERIES, {"predicted": "YES"}).json["id"] for _ in range(3)]
+    assert api.delete(f"/queries/{ids[1]}").status_code == 204
+    for asked in ({}, {"sort": "oldest"}, {"labelled": "false"}):
+        page = api.get(QUERIES, query_string=asked).json
+        assert {one["id"] for one in page["items"]} == {ids[0], ids[2]}
+        assert page["total"] == 2
+
+
 def test_an_input_is_scored_again_once_its_first_query_is_erased(api, door):
     row = {"input": "frame-1", "predicted": "YES", "label": "YES"}
     first = api.post(QUERIES, row).json

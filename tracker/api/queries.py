@@ -38,7 +38,7 @@ from tracker.shapes import Shape
 from tracker.storage import queries as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.finding import count_queries
+from tracker.storage.finding import count_all, count_queries
 from tracker.storage.waiting import (
     WaitingQuery,
     count_waiting,
@@ -210,7 +210,7 @@ def _list_any(
     total = count_waiting(session, detector.id)
     if not query.waiting:
         found += storage.list_queries(session, detector.id, **place)
-        total += count_queries(session, storage.build_conditions(detector.id))
+        total += count_all(session, detector.id)
         found.sort(key=lambda one: one.id, reverse=True)
     return found[: query.limit + 1], total
 

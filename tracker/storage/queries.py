@@ -108,6 +108,13 @@ class Query(Base):
             sqlite_where=text("tags IS NOT NULL"),
             postgresql_where=text("tags IS NOT NULL"),
         ),
+        # The few whose content was taken away.
+        Index(
+            "ix_queries_detector_id_erased",
+            "detector_id",
+            sqlite_where=text("erased_at IS NOT NULL"),
+            postgresql_where=text("erased_at IS NOT NULL"),
+        ),
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
