@@ -23,13 +23,13 @@ TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(VENV)/.installed-dev ## install, and run the tests on SQLite and PostgreSQL
 	$(TESTS) -m "not (chaos or slow)" $(PYTEST_ARGS)
 
-quick: $(VENV)/.installed-dev ## most of them on SQLite, in a minute and a half
+quick: $(VENV)/.installed-dev ## most of them on SQLite, in under two minutes
 	$(TESTS) -m "not (chaos or slow or thorough or postgresql)" $(PYTEST_ARGS)
 
 chaos: $(VENV)/.installed-dev ## the rest: browsers, servers, kills, mutants, any request: some hours
 	TRACKER_TEST_CHAOS=long $(BIN)/python -m pytest -m "chaos or slow" $(PYTEST_ARGS)
 
-short-chaos: $(VENV)/.installed-dev ## the same in twenty minutes, as CI does
+short-chaos: $(VENV)/.installed-dev ## the same in 25 minutes, as CI does
 	$(TESTS) -m "slow and not chaos" $(PYTEST_ARGS)
 	$(TESTS) -m chaos $(PYTEST_ARGS)
 

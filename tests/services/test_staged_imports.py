@@ -191,7 +191,10 @@ def test_a_key_and_an_input_that_are_staged_are_held_until_the_end(
     database: Database, clock: Clock
 ) -> None:
     import_now(database, rows_of(0, 3))
+    log(database, key="mine", input="in11")
     with staged(database, rows_of(10, 3_000), clock) as found:
+        with pytest.raises(UnavailableError, match="same input"):
+            give(database, "mine", "NO")
         with pytest.raises(UnavailableError, match="same key"):
             log(database, key="k11")
         with pytest.raises(UnavailableError, match="same input"):

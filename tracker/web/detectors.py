@@ -200,6 +200,7 @@ def build_report(
 ) -> Report:
     """Return the contents of the page of *detector*."""
     chosen = choose_versions(session, detector, version)
+    one = chosen[0] if chosen and version != "*" else None
     estimate = get_estimate(
         session, detector, version=version, method=detector.method, computed_at=now()
     )
@@ -215,13 +216,11 @@ def build_report(
         axis=build_axis([balanced, *classes], detector.target),
         matrix=confusion.build_matrix(estimate),
         versions=list_versions(session, detector.id),
-        version=None if version == "*" or not chosen else chosen[0],
-        queries=sum(one.queries for one in chosen),
+        version=one,
+        queries=sum(each.queries for each in chosen),
         waiting=_count_waiting(session, detector, estimate),
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failure(session, detector.id),
-        alarm=next(iter(find_alarms(session, chosen[:1]).values()), None)
-        if version != "*"
-        else None,
+        alarm=find_alarms(session, [one]).get(one.id) if one else None,
     )

@@ -1,6 +1,6 @@
 """Labelling queries, one at a time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -106,13 +106,13 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> storage
     ForbiddenError for a label that settles, and SettledError for a query that is
     settled, where the labeler is no editor; ConflictError if the detector is archived.
     """
-    labelled, truths = _lock(session, query_id, by.credit(new.labeler))
-    current, detector = labelled.query, labelled.detector
     if new.settles and not by.may(EDITOR):
         raise ForbiddenError("settling needs the role editor; leave out settles")
     if new.labeler is not None and not by.may(EDITOR):
         raise ForbiddenError("naming the labeler needs the role editor")
     by = by.credit(new.labeler)
+    labelled, truths = _lock(session, query_id, by)
+    current, detector = labelled.query, labelled.detector
     check_class(detector, new.label, field="label", may_be_unclear=True)
     if is_closed(current, by.actor):
         raise SettledError
@@ -183,11 +183,11 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
     truths.lock([labelled.query.input])
-    current = lock_query(session, labelled.detector.id, query_id)
-    if current is None:
+    # The session has one object for the query, which says then what is true by now.
+    if lock_query(session, labelled.detector.id, query_id) is None:
         raise missing("query", dump_id("iq", query_id))
-    check_is_there(current)
-    return replace(labelled, query=current), truths
+    check_is_there(labelled.query)
+    return labelled, truths
 
 
 def _check_open(labelled: Labelled) -> None:
