@@ -35,14 +35,14 @@ from tracker.services.labelling.auditing.audit_draws import draw_next, load_reco
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audit_reasons import compare_with_random
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit, get_audit
+from tracker.services.labelling.auditing.audits import create_audit, get_audit
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
-from tracker.storage.labelling.audits import get_last_round
-from tracker.storage.queries import Query, find_query
+from tracker.storage.labelling.auditing.audits import get_last_round
+from tracker.storage.queries.queries import Query, find_query
 
 ACCURACY = 0.9
 # Labels given to queries that no audit drew.

@@ -28,7 +28,7 @@ from sqlalchemy import event
 
 from tracker.app import create_app
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database
 

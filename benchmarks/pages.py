@@ -36,7 +36,7 @@ from rig import (
 from tracker.app import create_app
 from tracker.services.detectors import get_open_detector
 from tracker.services.people.keys import create_key
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database
 

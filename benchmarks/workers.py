@@ -26,7 +26,7 @@ from rig import (
 from sqlalchemy import func, select
 
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
 from tracker.storage.estimates.pending import PendingBatch

@@ -22,7 +22,7 @@ from tracker.services.imports.attempts import claim_of, take_images, take_import
 from tracker.storage.images import ImageFolder
 from tracker.storage.imports.files import find_import, renew_import
 from tracker.storage.imports.import_pieces import measure_pieces
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 PATH = "/detectors/door/import"
 MAPPING = f"{PATH}/mapping"

@@ -16,7 +16,7 @@ from tests.conftest import START, by
 from tests.processes import fetch, serving
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.keys import create_key
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.stats import clopper_pearson
 
 EVENT = "gen_ai.evaluation.result"
@@ -281,7 +281,7 @@ def test_pages_show_judgements_beside_the_labels(app, labelled, send, database):
     assert "llm" in page.text
     assert "0 of 1" in page.text
     with database.read() as session:
-        from tracker.storage.queries import find_query_by_key
+        from tracker.storage.queries.queries import find_query_by_key
 
         query = find_query_by_key(session, get_detector(session, "door").id, "r0")
     shown = visitor.get(f"/queries/iq_{query.id}")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.problems import assert_problem
 from tests.databases import noted_statements
-from tracker.storage.finding import SORTS
+from tracker.storage.queries.finding import SORTS
 
 PATH = "/detectors/door/queries"
 ROWS = [

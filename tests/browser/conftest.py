@@ -30,7 +30,7 @@ from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import create_account
 from tracker.services.people.sign_ins import create_link
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector

@@ -15,7 +15,7 @@ from tracker.jobs.recompute import utc_now
 from tracker.services.images import clean_image
 from tracker.settings import Settings
 from tracker.storage.images import ImageFolder
-from tracker.storage.queries import find_query
+from tracker.storage.queries.queries import find_query
 
 Open = Callable[..., Watch]
 

@@ -20,7 +20,7 @@ from tracker.services.people.accounts import create_account
 from tracker.services.people.keys import create_key
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 Open = Callable[..., Watch]
 RUN = "window.executed=1"

@@ -10,7 +10,7 @@ from tests.browser.turns import query_of, wait_for_other, wait_for_query
 from tests.conftest import by
 from tracker.jobs.recompute import utc_now
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.storage.queries import list_queries
+from tracker.storage.queries.queries import list_queries
 
 Open = Callable[..., Watch]
 _MARK = "document.documentElement.dataset.mark = 'not reloaded'"

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import query_of, wait_for_other
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 Open = Callable[..., Watch]
 

@@ -18,7 +18,7 @@ from tests.conftest import IS_LONG
 from tests.processes import ROOT, Process, clean_environ, wait_until
 from tracker.storage.database import open_database
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 PROGRAM = ROOT / "tests" / "chaos" / "logging_program.py"
 

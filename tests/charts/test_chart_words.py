@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracker.charts import words
-from tracker.charts.rounding import outward
+from tracker.rounding import outward
 from tracker.shapes import Moment
 
 shares = st.floats(0, 1)

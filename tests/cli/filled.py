@@ -36,7 +36,7 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     extend_audit,
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.golds import NewGold, mark_gold
 from tracker.services.labelling.judgements import NewJudgement, add_judgements
 from tracker.services.labelling.labels import NewLabel, add_label
@@ -48,7 +48,6 @@ from tracker.services.labelling.rechecks import (
     draw_rechecks,
 )
 from tracker.services.labelling.reservations import skip
-from tracker.services.labelling.tags import NewTags, set_tags
 from tracker.services.people.keys import create_key
 from tracker.services.people.second_factors import (
     begin_totp,
@@ -57,12 +56,13 @@ from tracker.services.people.second_factors import (
     step_of,
     totp_code,
 )
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
+from tracker.services.queries.tags import NewTags, set_tags
+from tracker.services.queries.waiting import NewWaiting, add_waiting
 from tracker.services.telling.badges import create_badge
 from tracker.services.telling.events import tell
 from tracker.services.telling.mail import mute
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
-from tracker.services.waiting import NewWaiting, add_waiting
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
@@ -73,7 +73,7 @@ from tracker.storage.labelling.queues import DisagreementQueue
 from tracker.storage.operations import backup as storage
 from tracker.storage.people.accounts import Account
 from tracker.storage.people.second_factors import Passkey
-from tracker.storage.queries import Query, list_queries
+from tracker.storage.queries.queries import Query, list_queries
 from tracker.storage.telling.addresses import ask_address
 from tracker.storage.telling.events import Event
 from tracker.storage.telling.mail import Digest, Notice

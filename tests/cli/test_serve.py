@@ -35,7 +35,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.imports.staging import StagedBatch
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 pytestmark = pytest.mark.slow
 

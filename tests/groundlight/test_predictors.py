@@ -21,7 +21,7 @@ from tests.telling.receiver import (
 )
 from tracker.jobs.predictors import Asker
 from tracker.jobs.retention import Retention
-from tracker.services.predictors import take_questions
+from tracker.services.queries.predictors import take_questions
 from tracker.storage.images import open_image_store
 
 
@@ -121,7 +121,7 @@ def test_what_is_no_prediction_is_noted_and_asked_for_again_later(
     query = device.log(door)["id"]
     assert asker.run() == 0
     with database.read() as session:
-        from tracker.services.waiting import find_any
+        from tracker.services.queries.waiting import find_any
 
         assert said in find_any(session, query).problem
     assert asker.run() == 0

@@ -176,7 +176,7 @@ def test_a_prediction_has_several_spellings(device, door, said, answer):
 
 
 def test_version_and_input_come_with_the_prediction(device, door, database):
-    from tracker.services.queries import get_query
+    from tracker.services.queries.queries import get_query
     from tracker.storage.detectors import Version
 
     named = ({"model_version": "v2"}, {"version": 2}, {"version": "v2", "input": 7}, {})

@@ -24,7 +24,7 @@ from tracker.storage.imports.import_pieces import (
 )
 from tracker.storage.labelling.labels import Label
 from tracker.storage.operations.leases import LEASE_SECONDS
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 AFTER_A_LEASE = timedelta(seconds=LEASE_SECONDS + 1)
 

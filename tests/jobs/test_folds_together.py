@@ -13,7 +13,7 @@ from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import compute_fold, compute_folds
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.estimates.pending import list_pending_detectors

@@ -40,7 +40,7 @@ from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
 from tracker.storage.operations.leases import LEASE_SECONDS
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def test_what_one_worker_has_taken_up_no_other_gets_before_its_lease_ends(

@@ -33,7 +33,7 @@ from tracker.storage.imports.import_pieces import (
     delete_pieces,
 )
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def test_a_file_is_imported_with_its_end_its_report_and_its_event(

@@ -13,7 +13,7 @@ from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.estimates.pending import list_pending_detectors

@@ -41,7 +41,7 @@ from tracker.storage.operations.retention import (
     delete_disposable,
     lock_disposable,
 )
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 Recompute = Callable[[], None]
 

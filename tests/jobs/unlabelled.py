@@ -13,7 +13,7 @@ from tracker.services.labelling.reservations import reserve
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.snapshots import iter_intervals
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 DAYS = 30
 

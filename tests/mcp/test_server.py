@@ -17,7 +17,7 @@ from tests.processes import clean_environ
 from tracker.mcp.server import UnknownKeyError, build_server
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.keys import create_key, revoke_key
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 
 TOOLS = {

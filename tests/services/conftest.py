@@ -13,10 +13,10 @@ from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 class Bench:

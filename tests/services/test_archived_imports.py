@@ -14,7 +14,7 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import import_file
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.ranks import rank_query
 from tracker.services.labelling.reservations import count_waiting, reserve, skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def take(bench: Bench, *, labeler: str = "bob", **choice: object) -> Query | None:

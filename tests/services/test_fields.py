@@ -16,7 +16,7 @@ from tracker.services.detectors import NewDetector
 from tracker.services.fields import Input, parse_input
 from tracker.services.labelling.labels import NewLabel
 from tracker.services.labelling.studies import NewStudy
-from tracker.services.queries import NewQuery
+from tracker.services.queries.queries import NewQuery
 from tracker.services.wording import describe_errors, show, show_name
 
 RIGHT: dict[str, Any] = {"name": "door", "question": "Is it closed?"}

@@ -13,7 +13,7 @@ from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 FULL = {
     "key": "a",

@@ -11,7 +11,7 @@ from tests.services.conftest import Bench
 from tracker.services.labelling.truths import join_input
 from tracker.storage.database import Database
 from tracker.storage.labelling.inputs import lock_inputs
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 _WAITING = text(
     "SELECT count(*) FROM pg_stat_activity "

@@ -15,7 +15,7 @@ from tracker.services.fields import parse_input
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.ranks import rank_query
-from tracker.storage.queries import Query, find_query
+from tracker.storage.queries.queries import Query, find_query
 
 # As ids are: some side by side, then a wide gap, then one alone.
 IDS = (2**24, 2**24 + 1, 2**24 + 2, 900 * 2**24)

@@ -23,7 +23,7 @@ from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.counts import Cell, store_counts
 from tracker.storage.estimates.snapshots import Snapshot, iter_intervals
 from tracker.storage.operations.job_runs import list_job_runs
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 Step = tuple[str, str, str | None]
 
@@ -220,7 +220,7 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
     # A long import draws its ids when it begins; somebody labels the same query
     # meanwhile, and the import then corrects that label.
     query = bench.log("YES", key="k")
-    from tracker.services.queries import label_row
+    from tracker.services.queries.queries import label_row
     from tracker.storage.estimates.pending import add_batch, first_id
     from tracker.storage.labelling.current import set_current_labels
     from tracker.storage.labelling.labels import add_labels
@@ -280,7 +280,7 @@ def test_labels_that_commit_late_are_in_the_next_snapshot(
         # One writer at a time: nothing can commit late there.
         recompute()
     else:
-        from tracker.services.queries import NewQuery, log_query
+        from tracker.services.queries.queries import NewQuery, log_query
 
         with bench.database.write() as late:
             new = NewQuery(predicted="YES", label="YES")

@@ -16,7 +16,7 @@ from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import RESERVED_FOR, reserve, skip
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def ask(bench: Bench, labeler: str, *, ahead: int = 0) -> list[int]:

@@ -14,23 +14,23 @@ from tracker.errors import InvalidInputError
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.estimates.slice_counts import (
+from tracker.services.estimates.slices.slice_counts import (
     MOST_VALUES,
     NONE,
     OTHER,
     read_value,
 )
-from tracker.services.estimates.slice_recounts import (
+from tracker.services.estimates.slices.slice_recounts import (
     compare_slices,
     compute_slices,
     store_slices,
 )
-from tracker.services.estimates.slices import Slices, get_slices, list_cuts
+from tracker.services.estimates.slices.slices import Slices, get_slices, list_cuts
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import compute_fold
 from tracker.storage.estimates.slices import Slice
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.storage.telling.events import list_detector_events
 
 CAMERAS = ("north", "south", "east")

@@ -25,7 +25,7 @@ from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.staging import GivenUpError, Stage, clear, clear_ended
 from tracker.services.imports.writing import Staged, import_file, stage_file
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version, list_versions
 from tracker.storage.estimates.pending import PendingBatch
@@ -37,7 +37,7 @@ from tracker.storage.imports.files import (
 from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.imports.staging import StagedBatch, StagedVersion
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query, find_query_by_key, list_queries
+from tracker.storage.queries.queries import Query, find_query_by_key, list_queries
 
 TABLES = (Query, Label, Version, PendingBatch, StagedBatch, StagedVersion)
 # Longer than any lease.

@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
-from tracker.services.erasing import erase_query
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.imports.reading.rows import Row
@@ -17,10 +16,11 @@ from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import describe_label, list_label_history
 from tracker.services.labelling.truths import join_input
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 Recompute = Callable[[], None]
 

@@ -15,7 +15,7 @@ from tracker.services.estimates.windows import roll
 from tracker.shapes import Moment
 from tracker.stats.monitoring.windows import window_intervals
 from tracker.storage.detectors import list_versions
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def known(bench: Bench, **choices: Any) -> Any:

@@ -20,7 +20,7 @@ from tracker.storage.estimates.counts import Count
 from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
 from tracker.storage.labelling.labels import Label
 from tracker.storage.operations.job_runs import JobRun, add_job_runs
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 STORABLE = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40

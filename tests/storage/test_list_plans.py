@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import START
 from tests.storage.test_partitions import fill, noting
-from tracker.services.finding import QueryFilter, find_queries
-from tracker.services.labelling.tags import NewTags, set_tags
+from tracker.services.queries.finding import QueryFilter, find_queries
+from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import first_id
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 # What a page asks for: the first and a later page of each are found by an index, in
 # order, so that ten million queries take no longer than ten thousand.

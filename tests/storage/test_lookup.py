@@ -13,8 +13,8 @@ from tests.storage.test_partitions import explain, noting, query_row
 from tracker.storage.database import Database
 from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.lookup import find_queries_by_key, lock_found, look_up
-from tracker.storage.queries import Query, add_queries
+from tracker.storage.queries.lookup import find_queries_by_key, lock_found, look_up
+from tracker.storage.queries.queries import Query, add_queries
 
 QUERIES = 6_000
 

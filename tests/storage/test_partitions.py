@@ -38,14 +38,14 @@ from tracker.storage.labelling.reservations import (
     list_reserved,
     reserve_query,
 )
-from tracker.storage.lookup import find_queries_by_key
 from tracker.storage.operations import schema
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,
     lock_disposable,
 )
-from tracker.storage.queries import (
+from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.queries import (
     add_queries,
     find_query_by_key,
     find_query_of,

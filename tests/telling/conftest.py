@@ -15,7 +15,7 @@ from tests.telling.receiver import Receiver, receiving
 from tracker.jobs.mail import MailServer, Postman
 from tracker.jobs.webhooks import Courier
 from tracker.services.detectors import NewDetector, create_detector, get_detector
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.database import Database

@@ -22,12 +22,12 @@ from tracker.services.estimates.drift import (
     find_replay,
 )
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.deliveries import say
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.drift import DriftWatch
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 CLASSES = ["NO", "YES"]
 

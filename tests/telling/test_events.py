@@ -23,7 +23,7 @@ from tracker.services.detectors import (
     get_detector,
 )
 from tracker.services.estimates.drift import Stretch
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.deliveries import say
 from tracker.services.telling.events import Look, follow_verdict
 from tracker.stats import balanced_interval

@@ -15,12 +15,12 @@ from tests.conftest import Clock, by
 from tests.web.conftest import Shelf, Visitor
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
-from tracker.storage.labelling.audits import Audit
-from tracker.storage.queries import Query
+from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.queries.queries import Query
 
 CLASSES = ["ewe", "ram"]
 SEED = "s"

@@ -18,13 +18,13 @@ from tracker.services.detectors import get_detector
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import change_account, get_account
 from tracker.services.people.keys import create_key
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import ROLES
 
 FIXED = {"filename": "tracker.css", "suffix": "svg"}

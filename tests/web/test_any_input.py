@@ -18,7 +18,7 @@ from tracker import web
 from tracker.files import shipped_folder
 from tracker.http import PUBLIC
 from tracker.storage.base import parse_whole
-from tracker.web import filters
+from tracker.web.queries import filters
 
 NUMBERS = ("9" * 25, "9" * 5_000, "-" + "9" * 25, str(2**63))
 VALUES = (

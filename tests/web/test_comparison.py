@@ -8,7 +8,7 @@ from tracker.services.deciding.pairs import Change
 from tracker.shapes import Accuracy
 from tracker.storage.database import Database
 from tracker.storage.labelling.inputs import set_inputs
-from tracker.storage.lookup import find_queries_by_key
+from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.web.drawing.differences import Axis, build_axis, draw_change, dump_p_value
 from tracker.web.drawing.readings import Reading
 

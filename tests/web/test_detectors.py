@@ -10,9 +10,9 @@ from tests.conftest import Clock
 from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import facts
-from tracker.charts.rounding import outward
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
+from tracker.rounding import outward
 from tracker.stats import balanced_interval, labels_to_decide
 from tracker.storage.database import Database
 from tracker.web.drawing.words import roughly

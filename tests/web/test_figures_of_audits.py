@@ -38,7 +38,7 @@ from tests.web.test_audits import begin, label
 from tests.web.test_figures import cells, figures, words_of
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_reasons import Comparison
-from tracker.services.labelling.audits import get_audit
+from tracker.services.labelling.auditing.audits import get_audit
 from tracker.stats.active import Ledger, Step, label_shares
 from tracker.stats.active.forecast import imagine
 from tracker.storage.database import Database

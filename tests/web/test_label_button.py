@@ -10,7 +10,7 @@ from tests.web.reading import Element, Page
 from tests.web.test_label_queues import answer
 from tracker.stats import balanced_interval, labels_to_decide
 from tracker.storage.database import Database
-from tracker.storage.queries import find_query
+from tracker.storage.queries.queries import find_query
 
 TARGET = 0.9
 # Of each class: 40 labels, of which the detector had 39 right.

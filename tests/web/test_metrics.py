@@ -10,7 +10,7 @@ from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tracker.jobs.recompute import Recomputer
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 
 DETECTORS = 1_000 if IS_LONG else 100

@@ -15,8 +15,8 @@ from tests.web.reading import Page, facts
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.finding import SORTS
-from tracker.storage.queries import Query
+from tracker.storage.queries.finding import SORTS
+from tracker.storage.queries.queries import Query
 
 ROWS = [
     {
@@ -280,7 +280,7 @@ def test_an_image_is_shown(
 ) -> None:
     from tracker.http import Context
     from tracker.services.images import clean_image
-    from tracker.services.queries import NewQuery, log_query
+    from tracker.services.queries.queries import NewQuery, log_query
     from tracker.storage.detectors import find_detector
 
     context: Context = app.extensions["tracker"]

@@ -4,7 +4,7 @@ import pytest
 from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
-from tracker.charts.rounding import outward
+from tracker.rounding import outward
 from tracker.stats.noise import label_error_bound
 
 

@@ -10,7 +10,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.storage.database import Database
 from tracker.storage.labelling.labels import list_labels
-from tracker.storage.queries import Query, find_query
+from tracker.storage.queries.queries import Query, find_query
 
 QUERY = 16777217
 PATH = f"/queries/iq_{QUERY}"

@@ -14,7 +14,7 @@ from tests.web.reading import Page
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector

@@ -4,7 +4,7 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, judges, labelers, openapi, otlp, queries
+from tracker.api import detectors, judges, labelers, openapi, otlp
 from tracker.api.deciding import calculator, comparison, planning
 from tracker.api.estimates import (
     charts,
@@ -23,9 +23,9 @@ from tracker.api.labelling import (
     rechecks,
     reservations,
     studies,
-    tags,
 )
 from tracker.api.openapi import OPTIONS
+from tracker.api.queries import queries, tags
 from tracker.api.routes import DetectorConverter, LastDetectorConverter
 from tracker.api.telling import badges, webhooks
 

@@ -11,7 +11,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.fields import Address
 from tracker.services.labelling import judgements as services
 from tracker.services.labelling.judgements import JudgeReport, QueryJudgement
-from tracker.services.queries import get_query
+from tracker.services.queries.queries import get_query
 from tracker.shapes import Shape
 
 routes = build_routes("judges", "Judgements, which are never the truth.")

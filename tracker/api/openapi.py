@@ -19,10 +19,10 @@ from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, requires
 from tracker.once import PARAMETER
-from tracker.services.estimates.slices import Slices
+from tracker.services.estimates.slices.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
-from tracker.services.queries import NewQuery
+from tracker.services.queries.queries import NewQuery
 
 OPTIONS: dict[str, Any] = {
     "info": Info(

@@ -20,7 +20,7 @@ from tracker import stats
 from tracker.errors import FieldError
 from tracker.http import BadParametersError, now
 from tracker.services.fields import Input, Level, Probability, parse_when
-from tracker.services.where import FORMS
+from tracker.services.queries.where import FORMS
 from tracker.services.wording import describe_errors, show
 from tracker.stats.arguments import MOST_LABELS
 from tracker.storage.base import parse_id, parse_whole

@@ -8,7 +8,7 @@ from tracker.services.fields import Address
 from tracker.services.imports.background import Import
 from tracker.services.labelling.labels import Label
 from tracker.services.labelling.studies import NewRound, Study
-from tracker.services.queries import Query
+from tracker.services.queries.queries import Query
 from tracker.shapes import Shape
 
 

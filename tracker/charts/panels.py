@@ -17,11 +17,11 @@ from tracker.charts.overlay import (
     draw_marks,
     draw_states,
 )
-from tracker.charts.rounding import outward
 from tracker.charts.series import Axis
 from tracker.charts.sheet import AXIS_ROOM, SIDE, TOP
 from tracker.charts.themes import Colours
 from tracker.charts.view import View
+from tracker.rounding import outward
 from tracker.shapes import Moment
 
 Spec = dict[str, Any]

@@ -4,7 +4,7 @@
 import unicodedata
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from tracker.charts.rounding import outward, rounded
+from tracker.rounding import outward, rounded
 from tracker.shapes import Accuracy, Moment, Score
 
 _UNFIT = {"Cc", "Cs"}

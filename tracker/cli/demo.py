@@ -23,10 +23,10 @@ from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit
+from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.people.keys import create_key
-from tracker.services.queries import NewQuery, get_query_by_number, log_query
+from tracker.services.queries.queries import NewQuery, get_query_by_number, log_query
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, find_detector

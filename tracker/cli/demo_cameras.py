@@ -9,7 +9,7 @@ from tracker.demo import cameras
 from tracker.demo.digits import digit_png
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
-from tracker.services.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
 from tracker.words import RANDOM

@@ -22,13 +22,23 @@ from tracker.services.device import get_settings
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, clean_image
 from tracker.services.people.access import check_sees
-from tracker.services.queries import DEFAULT_VERSION, NewQuery, load_metadata, log_query
-from tracker.services.waiting import NewWaiting, add_waiting, find_any, label_any
+from tracker.services.queries.queries import (
+    DEFAULT_VERSION,
+    NewQuery,
+    load_metadata,
+    log_query,
+)
+from tracker.services.queries.waiting import (
+    NewWaiting,
+    add_waiting,
+    find_any,
+    label_any,
+)
 from tracker.services.wording import dump_instant, missing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.queries import Query
-from tracker.storage.waiting import WaitingQuery, list_page
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.waiting import WaitingQuery, list_page
 from tracker.words import UNCLEAR
 
 AnyQuery = Query | WaitingQuery

@@ -9,10 +9,16 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.recompute import Clock, utc_now
-from tracker.services.predictors import Question, Reply, ask, settle, take_questions
+from tracker.services.queries.predictors import (
+    Question,
+    Reply,
+    ask,
+    settle,
+    take_questions,
+)
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
-from tracker.storage.waiting import list_due
+from tracker.storage.queries.waiting import list_due
 
 log = structlog.get_logger("tracker.job")
 

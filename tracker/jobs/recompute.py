@@ -12,7 +12,10 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
-from tracker.services.estimates.slice_recounts import compute_slices, store_slices
+from tracker.services.estimates.slices.slice_recounts import (
+    compute_slices,
+    store_slices,
+)
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import Fold, compute_fold, compute_folds

@@ -5,7 +5,7 @@ from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.slices import Slices
+from tracker.services.estimates.slices.slices import Slices
 from tracker.shapes import Accuracy
 
 _VERDICTS = {

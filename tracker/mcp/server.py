@@ -35,20 +35,20 @@ from tracker.services.detectors import check_class, describe_detector, get_detec
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import iter_history, list_scopes
 from tracker.services.estimates.measures import Measure, add_measure
-from tracker.services.estimates.slices import get_slices
+from tracker.services.estimates.slices.slices import get_slices
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.people.actors import actor_of_key
 from tracker.services.people.keys import find_valid_key
-from tracker.services.queries import describe_query
+from tracker.services.queries.queries import describe_query
 from tracker.services.telling.events import describe_event
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.finding import count_queries, list_sorted
-from tracker.storage.queries import build_conditions
+from tracker.storage.queries.finding import count_queries, list_sorted
+from tracker.storage.queries.queries import build_conditions
 from tracker.storage.telling.events import list_detector_events
 
 Answer = dict[str, Any]

@@ -37,7 +37,7 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.people import accounts, api_keys
-from tracker.storage.waiting import ask_again
+from tracker.storage.queries.waiting import ask_again
 from tracker.words import UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.

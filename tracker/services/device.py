@@ -13,7 +13,7 @@ from tracker.services.fields import dump_metadata
 from tracker.storage import device as storage
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.device import DetectorGroup, DeviceSettings
-from tracker.storage.waiting import count_waiting
+from tracker.storage.queries.waiting import count_waiting
 
 BINARY, MULTI_CLASS, COUNT = "BINARY", "MULTI_CLASS", "COUNT"
 _BINARY_CLASSES = {"YES", "NO"}

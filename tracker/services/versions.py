@@ -9,7 +9,7 @@ from tracker.services.fields import is_storable
 from tracker.services.wording import show
 from tracker.storage import detectors as storage
 from tracker.storage.estimates.counts import list_scored
-from tracker.storage.queries import find_newest_version_id
+from tracker.storage.queries.queries import find_newest_version_id
 
 
 class UnknownVersionError(NotFoundError):

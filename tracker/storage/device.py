@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 class DeviceSettings(Base):

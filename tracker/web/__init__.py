@@ -14,7 +14,6 @@ from tracker.web import (
     health,
     imports,
     metrics,
-    queries,
     security,
     settings,
 )
@@ -32,7 +31,6 @@ from tracker.web.labelling import (
     labels,
     rechecks,
     studies,
-    tags,
 )
 from tracker.web.people import (
     accounts,
@@ -42,6 +40,7 @@ from tracker.web.people import (
     second_factors,
     sign_in,
 )
+from tracker.web.queries import queries, tags
 from tracker.web.telling import badges, events, mail, webhooks
 
 __all__ = [

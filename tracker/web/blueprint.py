@@ -23,7 +23,7 @@ from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.studies import Study
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.storage.telling.webhooks import Webhook
 from tracker.web.drawing import words
 

@@ -25,7 +25,7 @@ from tracker.storage.detectors import (
     list_versions,
 )
 from tracker.storage.operations.leases import Lease, find_failure
-from tracker.storage.queries import count_disputed
+from tracker.storage.queries.queries import count_disputed
 from tracker.storage.telling.events import Event
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import count_mix

@@ -54,7 +54,7 @@ def acknowledge_before_commit():
 
 def store_a_known_key_again():
     """What a repeat would do without the key being unique."""
-    from tracker.services import queries
+    from tracker.services.queries import queries
 
     original = queries.log_query
 
@@ -97,8 +97,8 @@ def let_workers_write_at_will():
 
 def commit_late():
     """Every third transaction that adds labels takes its time; no harm in that."""
-    from tracker.services import queries
     from tracker.services.imports import staging as imports
+    from tracker.services.queries import queries
 
     original = imports.add_batch
 

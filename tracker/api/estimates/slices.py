@@ -12,7 +12,7 @@ from tracker.api.routes import answers_file, build_routes
 from tracker.http import database, now, requires
 from tracker.sending import name_file, send_rows
 from tracker.services.detectors import get_detector
-from tracker.services.estimates import slices as services
+from tracker.services.estimates.slices import slices as services
 from tracker.services.exports import FILE_TYPES
 
 routes = build_routes("slices", "Where a detector is worse than elsewhere.")

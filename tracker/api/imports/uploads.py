@@ -28,7 +28,7 @@ from tracker.services.imports.reading.files import (
     guess_format,
     open_named,
 )
-from tracker.services.queries import NewQuery
+from tracker.services.queries.queries import NewQuery
 from tracker.services.strict_json import load_json
 
 _PIECE = 2**16

@@ -16,7 +16,7 @@ from tracker.api.parameters import (
     Page,
     Parameters,
 )
-from tracker.api.queries import address_of_image
+from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, now, requires
 from tracker.once import answer_once
@@ -24,8 +24,8 @@ from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Address, Instant, KeyName
-from tracker.services.labelling import audits as services
 from tracker.services.labelling.auditing import audit_draws
+from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_estimates import (
     METHOD,
     AuditEstimate,
@@ -40,15 +40,15 @@ from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as 
 from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
 from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import AuditSummary
+from tracker.services.labelling.auditing.audits import AuditSummary
 from tracker.services.labelling.reservations import NextQuery
-from tracker.services.queries import load_metadata
+from tracker.services.queries.queries import load_metadata
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audits import Audit
-from tracker.storage.queries import find_query_of
+from tracker.storage.labelling.auditing import audits as storage
+from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.queries.queries import find_query_of
 from tracker.words import TARGETED, one_of
 
 routes = build_routes("audits", "The fewest labels for a fixed set of queries.")

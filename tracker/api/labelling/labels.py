@@ -27,12 +27,12 @@ from tracker.services.exports import FILE_TYPES
 from tracker.services.labelling import labels as services
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel
-from tracker.services.queries import get_query, parse_query_id
-from tracker.services.where import parse_where
+from tracker.services.queries.queries import get_query, parse_query_id
+from tracker.services.queries.where import parse_where
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.labels import Label
-from tracker.storage.where import Between
+from tracker.storage.queries.where import Between
 
 routes = build_routes("labels", "The ground truth of queries; the newest is current.")
 

@@ -15,7 +15,7 @@ from tracker.services.estimates.estimate import get_estimate
 from tracker.services.labelling import rechecks as services
 from tracker.services.labelling.label_errors import RecheckReport, get_recheck_report
 from tracker.services.labelling.rechecks import NewRecheck, NewRechecks, Recheck
-from tracker.services.queries import get_query
+from tracker.services.queries.queries import get_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id

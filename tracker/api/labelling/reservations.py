@@ -14,7 +14,7 @@ from tracker.api.parameters import (
     Text,
     wrong_parameter,
 )
-from tracker.api.queries import address_of_image
+from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.errors import InvalidInputError
 from tracker.http import BadParametersError, by, database, no_content, requires
@@ -31,7 +31,7 @@ from tracker.services.labelling.reservations import (
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import Queue
-from tracker.storage.queries import find_query_of
+from tracker.storage.queries.queries import find_query_of
 from tracker.words import one_of
 
 routes = build_routes("labelling", "Which query to label next.")

@@ -6,10 +6,10 @@ from typing import get_args
 import click
 from rich.table import Table
 
-from tracker.charts.rounding import outward
 from tracker.cli.options import format_option, print_json
 from tracker.cli.people.shares import Share
 from tracker.cli.printing import print_table
+from tracker.rounding import outward
 from tracker.services.deciding.calculator import (
     CalculatedIntervals,
     calculate,

@@ -3,11 +3,11 @@
 import click
 from rich.table import Table
 
-from tracker.charts.rounding import outward
 from tracker.cli.options import format_option, print_json
 from tracker.cli.people.shares import Share
 from tracker.cli.printing import print_table
 from tracker.cli.setup import connected, load_settings, now
+from tracker.rounding import outward
 from tracker.services.deciding.comparison import (
     Comparison,
     Unpaired,

@@ -3,10 +3,10 @@
 import click
 from rich.table import Table
 
-from tracker.charts.rounding import outward
 from tracker.cli.options import format_option, print_json, version_option
 from tracker.cli.printing import print_table
 from tracker.cli.setup import connected, load_settings, now
+from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.stats import METHODS

@@ -3,12 +3,12 @@
 import click
 from rich.table import Table
 
-from tracker.charts.rounding import outward
 from tracker.cli.options import format_option, print_json
 from tracker.cli.printing import print_table
 from tracker.cli.setup import connected, load_settings, now
+from tracker.rounding import outward
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.slices import Slices, get_slices
+from tracker.services.estimates.slices.slices import Slices, get_slices
 
 
 @click.command()

@@ -14,10 +14,10 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audit_reasons import list_draw_rows
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import create_audit, get_audit
+from tracker.services.labelling.auditing.audits import create_audit, get_audit
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
-from tracker.storage.labelling.audits import list_audits
+from tracker.storage.labelling.auditing.audits import list_audits
 
 
 @click.group()

@@ -8,7 +8,7 @@ from tracker.cli.logs import configure_logging
 from tracker.cli.setup import connected, load_settings, process_name
 from tracker.jobs.recompute import Recomputer
 from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.estimates.slice_recounts import compare_slices
+from tracker.services.estimates.slices.slice_recounts import compare_slices
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
 from tracker.storage.operations.leases import count_failing

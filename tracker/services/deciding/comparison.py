@@ -27,7 +27,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling.draws import count_drawn
-from tracker.storage.queries import find_newest_version_id
+from tracker.storage.queries.queries import find_newest_version_id
 from tracker.words import MethodWord
 
 Source = Literal["paired", "unpaired"]

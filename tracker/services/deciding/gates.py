@@ -9,8 +9,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from tracker.charts.rounding import percents
 from tracker.errors import InvalidInputError
+from tracker.rounding import percents
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Outcome, SequentialDecision
 from tracker.services.estimates.decision import compare_with_target

@@ -25,16 +25,16 @@ from tracker.services.estimates.intervals import (
 )
 from tracker.services.estimates.windows import parse_window
 from tracker.services.fields import Instant
+from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
-from tracker.services.where import parse_where
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.counts import Cell, VersionCounts, count_window
 from tracker.storage.estimates.replay import count_known
-from tracker.storage.finding import find_asked_span
-from tracker.storage.where import Between
+from tracker.storage.queries.finding import find_asked_span
+from tracker.storage.queries.where import Between
 from tracker.words import UNCLEAR, MethodWord
 
 

@@ -34,8 +34,8 @@ from tracker.storage.estimates.snapshots import (
     list_measures_of,
 )
 from tracker.storage.labelling.labels import iter_label_rows
-from tracker.storage.labelling.tags import load_tags
-from tracker.storage.where import Condition
+from tracker.storage.queries.tags import load_tags
+from tracker.storage.queries.where import Condition
 from tracker.words import (
     BALANCED,
     EXACT,

@@ -15,7 +15,7 @@ from tracker.services.labelling.truths import Truths
 from tracker.storage.base import insert_columns
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.labels import Label, add_labels_of
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 
 _NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note")

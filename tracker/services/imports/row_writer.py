@@ -20,14 +20,14 @@ from tracker.services.imports.row_keys import key_prefix
 from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
-from tracker.services.queries import DEFAULT_VERSION, label_row
+from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.services.wording import show
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
-from tracker.storage.lookup import find_queries_by_key
-from tracker.storage.queries import add_queries
+from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.queries import add_queries
 from tracker.words import TARGETED, UNSTATED
 
 _CURRENT = ("label_id", "label", "sampling")

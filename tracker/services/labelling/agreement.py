@@ -13,7 +13,7 @@ from tracker.stats.binomial import clopper_pearson
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import labels as labels_storage
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries import Query, count_agreement
+from tracker.storage.queries.queries import Query, count_agreement
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, TARGETED
 
 

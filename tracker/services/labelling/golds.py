@@ -18,19 +18,19 @@ from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.fields import Input, Instant, LabelText
 from tracker.services.labelling.ranks import rank_query
 from tracker.services.labelling.rechecks import MAY_CHANGE
-from tracker.services.queries import check_is_there, get_query
+from tracker.services.queries.queries import check_is_there, get_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import golds as storage
 from tracker.storage.labelling.assignments import count_label
-from tracker.storage.labelling.audits import is_awaited
+from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries import Query, find_query_of, lock_query
+from tracker.storage.queries.queries import Query, find_query_of, lock_query
 
 
 class NewGold(Input):

@@ -15,7 +15,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.estimates.estimate import OfClass
 from tracker.services.fields import Input, Instant, Key, LabelText, Note, VersionName
-from tracker.services.queries import DEFAULT_VERSION, NewQuery, log_query
+from tracker.services.queries.queries import DEFAULT_VERSION, NewQuery, log_query
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.shapes import OfDetector, Score, Shape
@@ -23,7 +23,7 @@ from tracker.stats import clopper_pearson
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import judgements as storage
-from tracker.storage.queries import Query, find_query_by_key
+from tracker.storage.queries.queries import Query, find_query_by_key
 from tracker.words import MODEL, JudgeKind
 
 Reference = Annotated[str, Field(min_length=1, max_length=200)]

@@ -24,7 +24,7 @@ from tracker.services.labelling.golds import (
     takes_answer,
 )
 from tracker.services.labelling.truths import Truth, Truths
-from tracker.services.queries import check_is_there, label_row
+from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
@@ -40,7 +40,7 @@ from tracker.storage.labelling.current import (
 )
 from tracker.storage.labelling.golds import count_answers
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import EDITOR, SamplingWord
 
 

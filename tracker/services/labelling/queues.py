@@ -17,9 +17,9 @@ from tracker.services.fields import (
     VersionName,
     VersionWanted,
 )
-from tracker.services.labelling.audits import get_audit
+from tracker.services.labelling.auditing.audits import get_audit
+from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
-from tracker.services.where import parse_where
 from tracker.services.wording import invalid, missing
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import (

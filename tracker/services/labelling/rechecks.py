@@ -23,7 +23,7 @@ from tracker.services.fields import (
     VersionName,
 )
 from tracker.services.labelling.ranks import rank_query
-from tracker.services.queries import check_is_there
+from tracker.services.queries.queries import check_is_there
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
@@ -33,7 +33,7 @@ from tracker.storage.dialect import lock
 from tracker.storage.labelling import rechecks as storage
 from tracker.storage.labelling.labels import list_labels
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
 
 MOST_DRAWN = 2_000

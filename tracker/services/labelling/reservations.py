@@ -11,13 +11,13 @@ from tracker.services.by import By
 from tracker.services.fields import Address, Instant
 from tracker.services.labelling.auditing.audit_draws import draw_ahead
 from tracker.services.labelling.golds import choose_gold
-from tracker.services.queries import load_metadata
+from tracker.services.queries.queries import load_metadata
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import reservations as storage
-from tracker.storage.labelling.audit_draws import release_draws
+from tracker.storage.labelling.auditing.audit_draws import release_draws
 from tracker.storage.labelling.draws import add_draw
 from tracker.storage.labelling.queues import (
     AuditQueue,
@@ -27,7 +27,7 @@ from tracker.storage.labelling.queues import (
     RecheckQueue,
 )
 from tracker.storage.labelling.rechecks import is_waiting
-from tracker.storage.queries import Query, list_queries
+from tracker.storage.queries.queries import Query, list_queries
 from tracker.words import TARGETED, SamplingWord
 
 RESERVED_FOR = timedelta(minutes=5)

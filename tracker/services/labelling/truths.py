@@ -17,7 +17,7 @@ from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels, find_labels
-from tracker.storage.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, lock_query
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.drift import Watch
-from tracker.services.estimates.slice_counts import (
-    SliceChanges,
-    SliceTally,
-)
+from tracker.services.estimates.slices.slice_counts import SliceChanges, SliceTally
 from tracker.services.estimates.tallies import (
     Tally,
     in_order_of_replacement,

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.storage import waiting
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,
     lock_disposable,
 )
+from tracker.storage.queries import waiting
 
 # A labeler may answer a query long after the reservation has ended.
 ANSWERED_WITHIN = timedelta(days=1)

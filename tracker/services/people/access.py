@@ -5,11 +5,11 @@ from sqlalchemy.orm import Session
 from tracker.services.by import Actor
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import get_import
-from tracker.services.labelling.audits import get_audit
+from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.labelling.studies import get_study
+from tracker.services.queries.waiting import find_any
 from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
-from tracker.services.waiting import find_any
 from tracker.services.wording import missing
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook as Signer
 
-from tracker.charts.rounding import percents
+from tracker.rounding import percents
 from tracker.services.fields import Instant
 from tracker.services.telling.posting import Answer
 from tracker.services.wording import dump_instant, show

@@ -17,7 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR, is_scored
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.dialect import day_of
 from tracker.storage.labelling.labels import Label, is_of_query
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def count_days(

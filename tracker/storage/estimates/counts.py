@@ -21,8 +21,8 @@ from tracker.storage.estimates.pending import (
     list_pending_batches,
 )
 from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
-from tracker.storage.queries import Query
-from tracker.storage.where import Condition
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.where import Condition
 from tracker.words import TARGETED, UNCLEAR, UNSTATED
 
 

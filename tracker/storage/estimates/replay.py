@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session, aliased
 from tracker.storage.base import on_postgresql
 from tracker.storage.estimates.counts import VersionCounts
 from tracker.storage.labelling.labels import Label, is_of_query
-from tracker.storage.queries import Query
-from tracker.storage.where import Condition
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.where import Condition
 from tracker.words import is_scored
 
 

@@ -11,7 +11,7 @@ from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import day_of, upsert
 from tracker.storage.estimates.pending import add_batch
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import is_scored
 
 

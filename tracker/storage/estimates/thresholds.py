@@ -7,7 +7,7 @@ from sqlalchemy import and_, case, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import floor
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import is_scored
 
 STEPS = 1000

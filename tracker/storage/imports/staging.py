@@ -27,7 +27,7 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.labelling.labels import Label
 from tracker.storage.operations.leases import is_held
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 # A piece takes far less; those who wait to write do not wait so long for their turn.
 _LEASE = timedelta(seconds=60)

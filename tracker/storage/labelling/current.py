@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.assignments import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import SETTLED, TARGETED
 
 

@@ -19,7 +19,7 @@ from tracker.storage.base import Base, BigId, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED, UNCLEAR, is_scored
 
 

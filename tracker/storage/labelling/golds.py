@@ -23,7 +23,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 _IN_PLACE = {"synchronize_session": False}
 # So far below those that wait stands what had no place in the audit queue.

@@ -26,8 +26,8 @@ from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.labelling.labels import Label, is_of_query
-from tracker.storage.lookup import lock_found, look_up
-from tracker.storage.queries import Query
+from tracker.storage.queries.lookup import lock_found, look_up
+from tracker.storage.queries.queries import Query
 
 _AT_ONCE = 5_000
 # In the information of a session: whose staged rows are its own.

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.dialect import upsert
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import JUDGE_KINDS, is_scored
 
 

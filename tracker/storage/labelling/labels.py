@@ -35,7 +35,7 @@ from tracker.storage.estimates.pending import (
     lies_among,
 )
 from tracker.storage.hiding import shown_ranges
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import SAMPLINGS, is_scored
 
 # They are read within some milliseconds, each time that a labeler's page asks.

@@ -7,10 +7,10 @@ from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.labelling.audit_draws import AuditDraw
+from tracker.storage.labelling.auditing.audit_draws import AuditDraw
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.rechecks import Recheck
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import RANDOM, TARGETED
 
 

@@ -22,8 +22,8 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.lookup import listed
-from tracker.storage.queries import Query
+from tracker.storage.queries.lookup import listed
+from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED
 
 

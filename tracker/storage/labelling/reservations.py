@@ -19,7 +19,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import Queue
-from tracker.storage.queries import Query, find_query_of
+from tracker.storage.queries.queries import Query, find_query_of
 from tracker.words import RANDOM
 
 # One request clears away so many at most, or it would pay for all others.

@@ -17,8 +17,8 @@ from tracker.storage.operations.job_runs import Heartbeat
 from tracker.storage.operations.leases import Lease
 from tracker.storage.people.second_factors import SignInStep
 from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
-from tracker.storage.queries import Query
-from tracker.storage.waiting import WaitingQuery
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.waiting import WaitingQuery
 
 # What speaks of processes that run and people who are there just now, and files that
 # wait for a worker: where one is missing, the worker says that it is to be sent again.

@@ -8,12 +8,12 @@ from sqlalchemy import ColumnElement, CursorResult, and_, delete, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.estimates.pending import PendingBatch, batch_of
-from tracker.storage.labelling.audits import AuditItem
+from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
 _IN_PLACE = {"synchronize_session": False}

@@ -12,7 +12,7 @@ from tracker.errors import ConfigurationError
 
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
-from tracker.storage import detectors, device, idempotency, queries, waiting  # noqa: F401
+from tracker.storage import detectors, device, idempotency  # noqa: F401
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
@@ -29,8 +29,6 @@ from tracker.storage.imports import (
 )
 from tracker.storage.labelling import (
     assignments,  # noqa: F401
-    audit_draws,  # noqa: F401
-    audits,  # noqa: F401
     draws,  # noqa: F401
     golds,  # noqa: F401
     inputs,  # noqa: F401
@@ -40,6 +38,7 @@ from tracker.storage.labelling import (
     reservations,  # noqa: F401
     studies,  # noqa: F401
 )
+from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
 from tracker.storage.operations import (
     job_runs,  # noqa: F401
     leases,  # noqa: F401
@@ -51,6 +50,7 @@ from tracker.storage.people import (
     second_factors,  # noqa: F401
     sign_ins,  # noqa: F401
 )
+from tracker.storage.queries import queries, tags, waiting  # noqa: F401
 from tracker.storage.telling import (
     addresses,  # noqa: F401
     badges,  # noqa: F401

@@ -10,7 +10,7 @@ from tracker.services.labelling.auditing.audit_reasons import (
     Comparison,
     compare_with_random,
 )
-from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.auditing.audits import Audit
 
 EXTENSION = "tracker-comparisons"
 _MOST = 200

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracker.charts.rounding import rounded
+from tracker.rounding import rounded
 from tracker.services.estimates.estimate import Estimate
 from tracker.web.drawing.words import narrow
 

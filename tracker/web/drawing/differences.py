@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from tracker.charts.rounding import outward, rounded
+from tracker.rounding import outward, rounded
 from tracker.services.deciding.pairs import Change, SequentialDecision
 from tracker.web.drawing.readings import Reading, Tick
 

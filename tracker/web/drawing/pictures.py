@@ -9,10 +9,10 @@ from flask import url_for
 
 from tracker.http import context
 from tracker.services.imports.row_keys import row_number
-from tracker.services.queries import load_metadata
+from tracker.services.queries.queries import load_metadata
 from tracker.storage.base import dump_id
-from tracker.storage.queries import Query
-from tracker.storage.waiting import WaitingQuery
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.waiting import WaitingQuery
 
 _TEXT = "text"
 

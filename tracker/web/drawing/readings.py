@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from tracker.charts import words as chart_words
-from tracker.charts.rounding import outward
 from tracker.charts.themes import COLOURS
+from tracker.rounding import outward
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
 from tracker.shapes import Accuracy, Score

@@ -24,7 +24,7 @@ from tracker.services.estimates.history import (
 )
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.fields import parse_when
-from tracker.services.labelling.audits import AuditResult, find_result
+from tracker.services.labelling.auditing.audits import AuditResult, find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -35,7 +35,7 @@ from tracker.storage.estimates.snapshots import (
     find_newest_snapshot,
     list_snapshots,
 )
-from tracker.storage.labelling.audits import Audit, list_audits
+from tracker.storage.labelling.auditing.audits import Audit, list_audits
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.windows import describe_lately, read_window

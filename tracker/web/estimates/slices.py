@@ -8,8 +8,8 @@ from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.slice_parts import METADATA
-from tracker.services.estimates.slices import (
+from tracker.services.estimates.slices.slice_parts import METADATA
+from tracker.services.estimates.slices.slices import (
     SLICE_COLUMNS,
     SliceEstimate,
     Slices,

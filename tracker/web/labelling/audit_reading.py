@@ -16,10 +16,10 @@ from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
-from tracker.services.labelling.audits import goal_of
+from tracker.services.labelling.auditing.audits import goal_of
 from tracker.stats.active import Step, labels_needed
-from tracker.storage.labelling.audit_draws import count_labelers
-from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.auditing.audit_draws import count_labelers
+from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.drawing.closing import Closing, draw_closing
 from tracker.web.drawing.comparisons import find_comparison
 from tracker.web.drawing.readings import (

@@ -24,7 +24,7 @@ from tracker.services.labelling.auditing.audit_reasons import (
     list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.audits import (
+from tracker.services.labelling.auditing.audits import (
     AuditPlan,
     create_audit,
     find_result,
@@ -34,9 +34,9 @@ from tracker.services.labelling.audits import (
 from tracker.services.wording import invalid
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audit_draws import count_draws
-from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.auditing import audits as storage
+from tracker.storage.labelling.auditing.audit_draws import count_draws
+from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.blueprint import allow_style, cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in

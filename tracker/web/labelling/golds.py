@@ -8,11 +8,11 @@ from tracker.http import by, database, requires
 from tracker.services.fields import parse_input
 from tracker.services.labelling import golds as services
 from tracker.services.labelling.golds import NewGold
-from tracker.services.queries import get_query
+from tracker.services.queries.queries import get_query
 from tracker.web.blueprint import pages
-from tracker.web.filters import Filter
 from tracker.web.forms import Form
-from tracker.web.queries import render_query
+from tracker.web.queries.filters import Filter
+from tracker.web.queries.queries import render_query
 
 
 @pages.post("/queries/<query_id>/gold")

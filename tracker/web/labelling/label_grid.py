@@ -20,7 +20,7 @@ from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.queues import RECHECK
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.labelling.reservations import reserve
-from tracker.services.queries import get_query_by_number
+from tracker.services.queries.queries import get_query_by_number
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import RecheckQueue

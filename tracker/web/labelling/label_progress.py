@@ -24,7 +24,7 @@ from tracker.services.labelling.reservations import (
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.assignments import Assignment, find_assignment
-from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.queues import AuditQueue, RandomQueue
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import CHOICES

@@ -17,13 +17,13 @@ from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.labelling.reservations import has_unlabelled, reserve, skip
-from tracker.services.queries import get_query_by_number
+from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
-from tracker.storage import queries as storage
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.queues import RecheckQueue
-from tracker.storage.queries import Query
+from tracker.storage.queries import queries as storage
+from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import pages
 from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.pictures import build_picture

@@ -7,10 +7,10 @@ from flask import flash, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.charts.rounding import outward
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now, requires
+from tracker.rounding import outward
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.fields import parse_input
@@ -26,7 +26,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading
 from tracker.web.drawing.words import narrow, sentence

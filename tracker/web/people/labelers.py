@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from flask import render_template
 from flask.typing import ResponseReturnValue
 
-from tracker.charts.rounding import outward
 from tracker.http import by, database, requires
+from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.labelling.assignments import list_assignments
 from tracker.services.labelling.golds import list_golds

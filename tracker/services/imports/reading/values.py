@@ -10,8 +10,8 @@ from typing import Any
 
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.rows import IMAGE, read_metadata
+from tracker.services.imports.reading.times import TimeReader
 from tracker.services.imports.reports import Noted
-from tracker.services.imports.times import TimeReader
 from tracker.services.wording import show
 from tracker.storage.detectors import Detector
 from tracker.words import UNCLEAR

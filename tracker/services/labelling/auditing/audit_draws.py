@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.labelling.audits import aim_index, label_code, strata_of
+from tracker.services.labelling.auditing.audits import aim_index, label_code, strata_of
 from tracker.services.wording import show
 from tracker.stats.active import (
     OPEN,
@@ -26,9 +26,9 @@ from tracker.stats.active import (
     round_length,
 )
 from tracker.stats.active.strata import Ints
-from tracker.storage.labelling import audit_draws as drawn
-from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audits import Audit, AuditRound
+from tracker.storage.labelling.auditing import audit_draws as drawn
+from tracker.storage.labelling.auditing import audits as storage
+from tracker.storage.labelling.auditing.audits import Audit, AuditRound
 from tracker.words import TARGETED
 
 # Longer than for one query, because a hundred can be reserved at once.

@@ -7,15 +7,15 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.audits import AuditResult, goal_of
+from tracker.services.labelling.auditing.audits import AuditResult, goal_of
 from tracker.services.telling.events import AUDIT_FINISHED, tell
 from tracker.services.wording import show
 from tracker.stats.active import Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audit_draws import count_draws
-from tracker.storage.labelling.audits import Audit, AuditExtension
+from tracker.storage.labelling.auditing import audits as storage
+from tracker.storage.labelling.auditing.audit_draws import count_draws
+from tracker.storage.labelling.auditing.audits import Audit, AuditExtension
 
 
 class AuditChange(Input):

@@ -18,13 +18,13 @@ from tracker.services.fields import (
     VersionWanted,
     is_storable,
 )
+from tracker.services.queries.where import FORMS, MOST, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
-from tracker.services.where import FORMS, MOST, parse_where
 from tracker.services.wording import invalid
 from tracker.stats.active import Strata, build_strata
 from tracker.stats.active.strata import Ints
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.auditing import audits as storage
 from tracker.words import BALANCED
 
 MOST_QUERIES = 1_000_000

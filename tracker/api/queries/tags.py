@@ -3,12 +3,12 @@
 from typing import Any
 
 from tracker.api.parameters import QueryPath
-from tracker.api.queries import address_of_image
+from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, requires
-from tracker.services import queries
 from tracker.services.labelling.golds import see_as
-from tracker.services.labelling.tags import NewTags, set_tags
+from tracker.services.queries import queries
+from tracker.services.queries.tags import NewTags, set_tags
 
 routes = build_routes("tags", "What people mark queries with, to find them again.")
 

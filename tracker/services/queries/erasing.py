@@ -4,17 +4,17 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.queries import check_is_there, get_query
+from tracker.services.queries.queries import check_is_there, get_query
 from tracker.storage.detectors import Detector
-from tracker.storage.erasing import erase_content, has_image
 from tracker.storage.estimates.slices import count_slices_again
-from tracker.storage.labelling.audits import is_awaited
+from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import erase_answers
 from tracker.storage.labelling.judgements import delete_judgements
 from tracker.storage.labelling.labels import erase_notes
 from tracker.storage.labelling.rechecks import erase_recheck
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries import lock_query
+from tracker.storage.queries.erasing import erase_content, has_image
+from tracker.storage.queries.queries import lock_query
 
 
 def erase_query(session: Session, query_id: str, by: By) -> str | None:

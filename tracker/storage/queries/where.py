@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 _LITERALS = ("true", "false", "null")
 

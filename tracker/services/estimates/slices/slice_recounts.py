@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.slice_counts import SliceChanges, SliceTally
+from tracker.services.estimates.slices.slice_counts import SliceChanges, SliceTally
 from tracker.services.estimates.tallies import StaleFoldError, in_order_of_replacement
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.counts import iter_counted_metadata

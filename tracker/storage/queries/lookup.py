@@ -8,7 +8,7 @@ from sqlalchemy import ARRAY, BigInteger, Select, Text, cast, func, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from tracker.storage.dialect import is_sqlite, planned_for_now
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 
 def find_queries_by_key(

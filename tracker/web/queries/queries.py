@@ -10,30 +10,30 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.erasing import erase_query
 from tracker.services.fields import parse_input
-from tracker.services.finding import build_filter, find_queries
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labelling.agreement import get_agreement, is_closed
 from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.queries import get_query
-from tracker.services.waiting import find_any
+from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.finding import build_filter, find_queries
+from tracker.services.queries.queries import get_query
+from tracker.services.queries.waiting import find_any
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.finding import count_queries
 from tracker.storage.labelling.inputs import list_contradictions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.labelling.tags import list_tags
-from tracker.storage.queries import Query, find_query_of
-from tracker.storage.waiting import count_waiting, list_waiting
+from tracker.storage.queries.finding import count_queries
+from tracker.storage.queries.queries import Query, find_query_of
+from tracker.storage.queries.tags import list_tags
+from tracker.storage.queries.waiting import count_waiting, list_waiting
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
-from tracker.web.filters import Filter
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.labels import choose_keys
+from tracker.web.queries.filters import Filter
 from tracker.words import DISPUTED, EDITOR, UNCLEAR
 
 _PAGE = 24

@@ -15,13 +15,13 @@ from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services.by import Actor, By
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES
+from tracker.services.queries.waiting import QueryCompletion, complete_query
 from tracker.services.strict_json import load_json
 from tracker.services.telling.posting import check_predictor, post
-from tracker.services.waiting import QueryCompletion, complete_query
 from tracker.services.wording import show
-from tracker.storage import waiting as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import find_detector
+from tracker.storage.queries import waiting as storage
 
 _MOST_ANSWER = 64 * 2**10
 _LONGEST_PROBLEM = 500

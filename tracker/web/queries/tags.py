@@ -5,11 +5,11 @@ from flask.typing import ResponseReturnValue
 
 from tracker.http import database, requires
 from tracker.services.fields import parse_input
-from tracker.services.labelling.tags import NewTags, set_tags
-from tracker.services.queries import get_query
-from tracker.storage.labelling.tags import load_tags
+from tracker.services.queries.queries import get_query
+from tracker.services.queries.tags import NewTags, set_tags
+from tracker.storage.queries.tags import load_tags
 from tracker.web.blueprint import pages
-from tracker.web.filters import Filter
+from tracker.web.queries.filters import Filter
 
 pages.add_app_template_global(load_tags)
 

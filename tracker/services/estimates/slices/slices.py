@@ -11,7 +11,12 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL
-from tracker.services.estimates.slice_parts import BUILT_IN, METADATA, Part, read_parts
+from tracker.services.estimates.slices.slice_parts import (
+    BUILT_IN,
+    METADATA,
+    Part,
+    read_parts,
+)
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid

@@ -6,8 +6,8 @@ from typing import Any
 
 from werkzeug.datastructures import MultiDict
 
-from tracker.services.finding import QueryFilter
-from tracker.storage.finding import SORTS
+from tracker.services.queries.finding import QueryFilter
+from tracker.storage.queries.finding import SORTS
 
 _SHOWN: dict[str, dict[str, Any]] = {
     "": {},

@@ -8,9 +8,9 @@ from sqlalchemy import ForeignKey, Select, UniqueConstraint, func, select, updat
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, insert_rows, on_postgresql
-from tracker.storage.labelling.audits import Audit, AuditItem, of_query
+from tracker.storage.labelling.auditing.audits import Audit, AuditItem, of_query
 from tracker.storage.labelling.labels import Label
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 _IN_PLACE = {"synchronize_session": False}
 

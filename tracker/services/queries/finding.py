@@ -10,15 +10,15 @@ from sqlalchemy.orm import Session
 from tracker.services.detectors import check_class
 from tracker.services.estimates.counts import current_counts
 from tracker.services.fields import is_storable
+from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
-from tracker.services.where import parse_where
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version
-from tracker.storage.finding import SORTS, Conditions, begins_with, list_sorted
-from tracker.storage.labelling.tags import has_tag
-from tracker.storage.queries import Query, build_conditions
-from tracker.storage.where import Between
+from tracker.storage.queries.finding import SORTS, Conditions, begins_with, list_sorted
+from tracker.storage.queries.queries import Query, build_conditions
+from tracker.storage.queries.tags import has_tag
+from tracker.storage.queries.where import Between
 from tracker.words import UNCLEAR
 
 # Beyond so many combinations their queries are so common that a walk from the

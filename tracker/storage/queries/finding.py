@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, literal, select, text, tuple_
 from sqlalchemy.orm import Session
 
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import is_scored
 
 Conditions = Sequence[ColumnElement[bool]]

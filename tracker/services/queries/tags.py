@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Input, VersionWanted
-from tracker.services.queries import check_is_there, get_query
+from tracker.services.queries.queries import check_is_there, get_query
 from tracker.storage.base import dump_id
-from tracker.storage.labelling.tags import dump_tags
-from tracker.storage.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, lock_query
+from tracker.storage.queries.tags import dump_tags
 
 MOST = 20
 # A name of at most 100 letters, like that of a version.

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.slice_counts import NONE, OTHER, as_evidence
+from tracker.services.estimates.slices.slice_counts import NONE, OTHER, as_evidence
 from tracker.stats.monitoring.slices import Evidence
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.slices import (

@@ -12,7 +12,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services import queries
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.fields import (
@@ -28,7 +27,8 @@ from tracker.services.fields import (
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.truths import join_input, other_input
-from tracker.services.queries import (
+from tracker.services.queries import queries
+from tracker.services.queries.queries import (
     DEFAULT_VERSION,
     NewQuery,
     add_query,
@@ -37,7 +37,6 @@ from tracker.services.queries import (
     parse_query_id,
 )
 from tracker.services.wording import dump_instant, missing
-from tracker.storage import waiting as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.estimates.pending import (
@@ -46,8 +45,9 @@ from tracker.storage.estimates.pending import (
     first_id,
     make_pending,
 )
-from tracker.storage.queries import Query, find_query
-from tracker.storage.waiting import WaitingQuery
+from tracker.storage.queries import waiting as storage
+from tracker.storage.queries.queries import Query, find_query
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import UNSTATED
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 
 # Nobody chooses from more combinations of tags.
 _MOST = 1_000

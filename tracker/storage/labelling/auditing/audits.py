@@ -24,8 +24,8 @@ from tracker.storage.base import (
     stream,
 )
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.queries import Query
-from tracker.storage.where import Condition
+from tracker.storage.queries.queries import Query
+from tracker.storage.queries.where import Condition
 
 _KNOWN = text("known_from IS NOT NULL")
 _IN_PLACE = {"synchronize_session": False}

@@ -27,13 +27,13 @@ from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
-from tracker.storage import queries as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.labels import add_labels, list_labels
-from tracker.storage.labelling.tags import load_tags
-from tracker.storage.waiting import WaitingQuery
+from tracker.storage.queries import queries as storage
+from tracker.storage.queries.tags import load_tags
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import UNSTATED, AgreementWord, SamplingWord
 
 DEFAULT_VERSION = "default"

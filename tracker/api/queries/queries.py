@@ -25,21 +25,21 @@ from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.http import by, context, database, no_content, now, requires
 from tracker.once import answer_once
-from tracker.services import erasing, waiting
-from tracker.services import queries as services
 from tracker.services.detectors import (
     get_detector,
     get_open_detector,
 )
-from tracker.services.finding import QueryFilter, build_filter, find_queries
 from tracker.services.images import MEDIA_TYPES
-from tracker.services.waiting import QueryCompletion
+from tracker.services.queries import erasing, waiting
+from tracker.services.queries import queries as services
+from tracker.services.queries.finding import QueryFilter, build_filter, find_queries
+from tracker.services.queries.waiting import QueryCompletion
 from tracker.shapes import Shape
-from tracker.storage import queries as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.finding import count_all, count_queries
-from tracker.storage.waiting import (
+from tracker.storage.queries import queries as storage
+from tracker.storage.queries.finding import count_all, count_queries
+from tracker.storage.queries.waiting import (
     WaitingQuery,
     count_waiting,
     find_waiting,

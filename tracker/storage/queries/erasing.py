@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from tracker.storage.queries import Query
+from tracker.storage.queries.queries import Query
 from tracker.words import DISPUTED
 
 

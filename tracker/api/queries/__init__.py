@@ -1,0 +1,1 @@
+"""Queries over HTTP: logged, found and tagged."""

@@ -1,0 +1,1 @@
+"""Queries: logged, found, tagged and erased."""

@@ -1,0 +1,1 @@
+"""What audits have drawn, and what they are."""

@@ -1,0 +1,1 @@
+"""The pages of queries: lists with their filters, one query, its tags."""
