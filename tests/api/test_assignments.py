@@ -66,6 +66,7 @@ def test_people_see_their_own_assignment_alone(api, queries):
     assert_problem(api.put(PATH, {"labeler": "a", "labels": 1}, role="labeler"), 403)
 
 
+@pytest.mark.thorough
 def test_an_assignment_is_ended(api, queries):
     assign(api, "ann", 2)
     assert api.delete(f"{PATH}?labeler=ann").status_code == 204

@@ -71,6 +71,7 @@ def test_an_audit_is_begun_looked_at_and_listed(api, pool):
     assert_problem(api.post("/detectors/door/audits", again), 409)
 
 
+@pytest.mark.thorough
 def test_labels_of_an_audit_close_in_and_stay_out_of_the_estimate(api, pool):
     audit = begin(api)
     before = estimate(api, audit)
@@ -95,6 +96,7 @@ def test_all_versions_together_are_a_set(api, pool):
     assert estimate(api, audit)["version"] == "*"
 
 
+@pytest.mark.thorough
 def test_all_labels_leave_nothing_open(api, pool):
     audit = begin(api, half_width=0.01)
     assert len(label(api, audit, 100)) == QUERIES
@@ -130,6 +132,7 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not(api, pool):
     assert [one["draw"] for one in others] == list(range(20, 40))
 
 
+@pytest.mark.thorough
 def test_an_open_draw_goes_to_others_in_time_and_holds_up_the_evidence(
     api, pool, clock
 ):
@@ -147,6 +150,7 @@ def test_an_open_draw_goes_to_others_in_time_and_holds_up_the_evidence(
     assert (found["labels_used"], found["unclear"]) == (6, 1)
 
 
+@pytest.mark.thorough
 def test_who_answers_the_hard_ones_last_or_never_bends_nothing(api, pool):
     audits = begin(api), begin(api, name="b")
     items = api.get(f"/audits/{audits[0]['id']}/next?count=20").json["items"]
@@ -185,6 +189,7 @@ def test_labels_from_elsewhere_count_from_the_next_round_on(api, pool):
     assert found["balanced"]["high"] - found["balanced"]["low"] < 4e-5
 
 
+@pytest.mark.thorough
 def test_a_correction_gives_what_the_right_label_would_have_given(api, pool):
     audits = begin(api), begin(api, name="b")
     label(api, audits[0], 20)
@@ -200,6 +205,7 @@ def test_a_correction_gives_what_the_right_label_would_have_given(api, pool):
         assert same[name] == right[name]
 
 
+@pytest.mark.thorough
 def test_the_history_narrows_round_by_round(api, pool):
     audit = begin(api)
     label(api, audit, 58)
@@ -253,6 +259,7 @@ def test_a_paused_audit_draws_nothing_until_it_is_resumed(api, pool):
         assert_problem(api.post(f"{path}/{action}", {}), 409)
 
 
+@pytest.mark.thorough
 def test_an_audit_is_extended_by_a_narrower_aim_alone(api, pool):
     audit = begin(api, half_width=0.2)
     path = f"/audits/{audit['id']}"
@@ -285,6 +292,7 @@ def test_an_audit_is_extended_by_a_narrower_aim_alone(api, pool):
     assert_problem(refused, 422, field="half_width")
 
 
+@pytest.mark.thorough
 def test_what_a_closed_audit_said_stays_and_is_told_once(api, pool, tables):
     audit = begin(api)
     path = f"/audits/{audit['id']}"

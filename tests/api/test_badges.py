@@ -85,6 +85,7 @@ def test_before_the_first_label_it_says_so(api, app, door):
     assert look(app, made["embed"]).status_code == 200
 
 
+@pytest.mark.thorough
 def test_a_revoked_badge_shows_nothing(api, app, door, tables):
     made, other = api.post(PATH).json, api.post(PATH).json
     assert api.delete(f"/badges/{made['id']}", role="editor").status_code == 204

@@ -125,6 +125,7 @@ def test_the_known_coverages_come_out(api):
         assert found["is_guaranteed"] is (method == "exact")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_a_balanced_coverage(api, method):
     found = api.get(f"/coverage?labelled=9,6&accuracy=0.9,0.8&method={method}").json

@@ -22,6 +22,7 @@ def drawn(api, door, recompute):
     return door
 
 
+@pytest.mark.thorough
 def test_the_specification_is_strict_vega_lite(api, drawn):
     got = api.get(f"{PATH}.json", role="viewer")
     assert got.status_code == 200

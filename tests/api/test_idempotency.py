@@ -123,6 +123,7 @@ def test_what_went_wrong_is_not_kept(api, door, tables):
     assert api.send_file(path, "predicted\nYES\n", headers=KEY).status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "\u00e9", "a\tb"])
 def test_a_key_of_another_kind_is_refused(api, door, tables, key):
     before = tables()

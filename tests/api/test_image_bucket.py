@@ -83,6 +83,7 @@ def test_a_bucket_that_is_away_is_a_503_and_nothing_is_written(
     assert api.get(made.json["image"]).status_code == 200
 
 
+@pytest.mark.thorough
 def test_an_image_that_was_taken_out_of_the_bucket_is_a_404(
     api: Api, door: Any, app: Flask, s3_server: S3Server
 ) -> None:

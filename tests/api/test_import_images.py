@@ -114,6 +114,7 @@ def importer(database, settings):
     return Importer(database, "w", images=ImageFolder(settings.image_dir))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("images", [IMAGES, {"images.zip": zipped(IMAGES)}])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
 def test_a_worker_reads_the_images_too(api, door, settings, importer, images, name):
@@ -238,6 +239,7 @@ def test_many_images_of_a_request_take_no_memory(app):
     assert peak < len(body) / 8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -424,6 +426,7 @@ def test_an_import_saves_how_it_was_read(api, door, tables, shell, tmp_path):
     assert tables() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -84,6 +84,7 @@ def test_untrusted_second_labels_measure_nobody(api, two_people):
     assert report["several"]["queries"] == 5
 
 
+@pytest.mark.thorough
 def test_people_who_label_the_same_queries_are_compared_without_who_settles(api):
     body = {"name": "door", "question": "Closed?", "labels_wanted": 2}
     assert api.post("/detectors", body).status_code == 201

@@ -112,6 +112,7 @@ def test_files_say_of_which_measure_they_are(api, history):
     assert parquet.column("high").to_pylist() == [row["high"] for row in rows]
 
 
+@pytest.mark.thorough
 def test_pages_of_it_are_whole_snapshots(api, history):
     rows = api.walk(f"{PATH}?measure=precision")
     assert api.walk(f"{PATH}?measure=precision&limit=7") == rows
@@ -142,6 +143,7 @@ def test_what_is_no_measure_is_refused(api, door):
     assert_problem(api.get(f"{PATH}?measure=kappa"), 400, field="measure")
 
 
+@pytest.mark.thorough
 def test_a_measure_of_a_window_holds_where_the_accuracy_changes(api, history):
     for measure in VALUES:
         found = api.get(f"{ESTIMATE}?measure={measure}&window=1").json[measure]

@@ -109,6 +109,7 @@ def test_a_skipped_query_goes_to_others(api, three):
     assert api.get(f"{NEXT}?skip={third}").json["id"] == third
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [

@@ -146,6 +146,7 @@ def test_a_revoked_key_is_refused_at_once(api, database, clock):
     assert api.get("/detectors", role="labeler").status_code == 200
 
 
+@pytest.mark.thorough
 def test_a_view_without_a_declaration_is_refused_to_all(
     settings, database, clock, keys
 ):

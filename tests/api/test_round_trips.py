@@ -154,6 +154,7 @@ def test_metadata(log):
         assert json.dumps(found) == json.dumps(metadata)
 
 
+@pytest.mark.thorough
 def test_notes_and_instants_of_labels(log, api):
     query = log()["id"]
     for note in ("", " ", "a\r\nb\t", "x" * 2_000, "\x01\x1b[31m", "=1+1", "🚪"):

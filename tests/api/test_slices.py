@@ -53,6 +53,7 @@ def test_the_rows_as_a_file(api, logged):
     assert sum(int(row["labelled"]) for row in rows if row["scope"] == "overall") == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", ["camera", "metadata.none", "label", ""])
 def test_what_is_not_declared_is_an_error_that_names_what_is(api, logged, by):
     answer = api.get("/detectors/door/slices", query_string={"by": by})

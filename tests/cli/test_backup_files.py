@@ -225,6 +225,7 @@ def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
     assert most < 50e6
 
 
+@pytest.mark.thorough
 def test_a_database_that_holds_anything_is_refused(shell: Shell, file: Path) -> None:
     before = exported(shell)
 

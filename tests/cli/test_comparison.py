@@ -62,6 +62,7 @@ def test_a_check_fails_unless_the_new_version_is_better(door: Shell) -> None:
     assert "better" in door("compare", "door", "--check").stdout
 
 
+@pytest.mark.thorough
 def test_as_json_it_is_what_the_api_answers(door: Shell) -> None:
     found = json.loads(door("compare", "door", "--format", "json").stdout)
     assert (found["old"], found["new"], found["paired"]["pairs"]) == ("v1", "v2", 4)

@@ -106,6 +106,7 @@ def test_all_tools_only_read_and_there_are_ten_at_most(
     assert all(tool.description for tool in tools)
 
 
+@pytest.mark.thorough
 def test_answers_are_the_very_numbers_of_the_api(
     ask: Callable[..., Any], app: Flask, key: str, clock: Clock
 ) -> None:

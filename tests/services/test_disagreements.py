@@ -33,6 +33,7 @@ def log_unlabelled(bench: Bench, said: list[tuple[str, str]]) -> None:
         log_pair(bench, f"input-{number}", one, (None, None))
 
 
+@pytest.mark.thorough
 def test_only_disagreements_come_and_of_the_new_version(bench: Bench) -> None:
     log_unlabelled(bench, [("YES", "YES"), ("NO", "YES"), ("NO", "NO"), ("YES", "NO")])
     bench.log("NO", version="v2", input="of one version alone")
@@ -60,6 +61,7 @@ def test_of_an_input_that_came_twice_the_first_queries_must_differ(
     assert query.id == first.id
 
 
+@pytest.mark.thorough
 def test_what_is_labelled_there_decides_and_stays_out_of_the_accuracy(
     bench: Bench,
 ) -> None:

@@ -30,6 +30,7 @@ def test_the_published_example_comes_out(published: Bench) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_the_job_changes_nothing_in_the_estimate(
     published: Bench, recompute: Callable[[], None]
 ) -> None:

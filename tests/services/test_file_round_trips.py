@@ -131,6 +131,7 @@ WAYS: dict[str, tuple[str, Callable[[bytes], bytes], set[str]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_what_the_table_says_is_kept(doors: Database, way: str) -> None:
     format_name, through, kept = WAYS[way]

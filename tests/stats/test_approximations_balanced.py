@@ -156,6 +156,7 @@ def test_the_bootstrap_is_where_infinitely_many_rounds_end(k, n, tolerance):
     np.testing.assert_allclose([low, high], expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("k", "n"),
     [

@@ -42,6 +42,7 @@ def test_a_perfect_detector_is_never_certain(n):
     assert float(clopper_pearson(0, n, 0.95).high) == pytest.approx(distance, rel=1e-6)
 
 
+@pytest.mark.thorough
 @given(counts(), st.sampled_from(LEVELS))
 @settings(max_examples=300, deadline=None)
 def test_the_interval_is_ordered_finite_and_holds_the_accuracy(pair, level):
@@ -52,6 +53,7 @@ def test_the_interval_is_ordered_finite_and_holds_the_accuracy(pair, level):
         assert low <= k / n <= high
 
 
+@pytest.mark.thorough
 @given(counts(), st.sampled_from(LEVELS))
 @settings(max_examples=300, deadline=None)
 def test_right_and_wrong_mirror_each_other(pair, level):

@@ -285,6 +285,7 @@ def test_a_doubtful_chance_is_taken_for_the_higher_one(monkeypatch):
     assert max(doubted, two_class_limit((45, 180), (50, 200), 0.025)) < low - 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [0.5, 0.05, 1e-4, 1e-9])
 def test_odd_counts_end_with_a_limit_that_uses_up_the_error(error, monkeypatch):
     rng = np.random.default_rng(17)

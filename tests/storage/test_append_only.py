@@ -66,6 +66,7 @@ def test_a_part_of_the_labels_cannot_be_changed_or_emptied_by_itself(
             session.execute(text(statement.format(number)))
 
 
+@pytest.mark.thorough
 def test_a_note_can_be_taken_away_and_no_other_be_put_in_its_place(
     database: Database, clock: Clock
 ) -> None:

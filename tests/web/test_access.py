@@ -163,6 +163,7 @@ def test_what_was_not_given_looks_as_if_it_did_not_exist(
     assert seen > 20
 
 
+@pytest.mark.thorough
 def test_what_was_given_is_there(
     app: Flask, database: Database, two: dict[str, dict[str, str]]
 ) -> None:

@@ -53,6 +53,7 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
     assert "token=" not in visitor.get("/settings/accounts").html
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -150,6 +150,7 @@ def test_the_last_word_of_each_counts(people: People, door: str) -> None:
     assert "to settle" not in page.text
 
 
+@pytest.mark.thorough
 def test_a_picked_query_still_gets_its_two_random_labels(
     people: People, door: str
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_picked_query_still_gets_its_two_random_labels(
     assert "4 of 4" in queries(people["ann"], door).text
 
 
+@pytest.mark.thorough
 def test_one_labeler_is_enough_unless_more_are_wanted(
     app: Flask, people: People, shelf: Shelf
 ) -> None:
@@ -178,6 +180,7 @@ def test_one_labeler_is_enough_unless_more_are_wanted(
         assert sent.status_code == status, typed
 
 
+@pytest.mark.thorough
 def test_a_query_says_that_an_old_label_of_its_input_contradicts_it(
     people: People, shelf: Shelf, database: Database
 ) -> None:

@@ -93,6 +93,7 @@ def test_it_stays_where_it_is_while_another_has_its_name(
     assert "Archived detectors (1)" in visitor.get("/").text
 
 
+@pytest.mark.thorough
 def test_many_come_in_pages_and_only_to_whom_they_were_given(
     app: Flask, visitor: Visitor, shelf: Shelf, database: Database
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_study_and_the_counts_of_a_file_are_told(
     assert event["details"] == {"study": "seeds", "rounds": len(SEEDS)}
 
 
+@pytest.mark.thorough
 def test_the_log_is_filtered_by_person_and_by_action(
     app: Flask, visitor: Visitor, shelf: Shelf
 ) -> None:

@@ -146,6 +146,7 @@ def test_the_grid_labels_for_an_audit(visitor: Visitor, sheep: str) -> None:
     assert "Nothing is left in the audit." in visitor.get(sent.location).text
 
 
+@pytest.mark.thorough
 def test_the_reason_of_a_draw_is_told_after_its_answer(
     visitor: Visitor, sheep: str
 ) -> None:

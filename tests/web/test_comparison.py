@@ -241,6 +241,7 @@ def test_a_p_value_has_three_decimals(value: float, said: str) -> None:
     assert dump_p_value(value) == said
 
 
+@pytest.mark.thorough
 def test_each_count_opens_the_inputs_behind_it(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     add_pairs(shelf, detector_id, gained=3, lost=2, pairs=10)

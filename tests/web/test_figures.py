@@ -406,6 +406,7 @@ def test_the_methods(visitor: Visitor, path: str, counts: dict[str, Count]) -> N
     assert f"would need about {sum(more)} more labels" in page.text
 
 
+@pytest.mark.thorough
 def test_why_exact(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
     page = visitor.get(f"{path}/why?supposed=85&scope=NO")
     one = counts["NO"]
@@ -416,6 +417,7 @@ def test_why_exact(visitor: Visitor, path: str, counts: dict[str, Count]) -> Non
     assert f"{said} chance of {100 * chance:.3g} %" in page.by_id("tail").text
 
 
+@pytest.mark.thorough
 def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
     page = visitor.get(f"{path}/plan?within=3")
     k = [one.correct for one in counts.values()]
@@ -473,6 +475,7 @@ def test_the_slices(visitor: Visitor, path: str, rows: list[Stored]) -> None:
     assert together in page.text
 
 
+@pytest.mark.thorough
 def test_thresholds_and_calibration(
     visitor: Visitor, path: str, rows: list[Stored]
 ) -> None:

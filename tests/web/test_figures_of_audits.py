@@ -94,6 +94,7 @@ def test_an_audit_says_what_is_stored_and_what_the_api_says(
     assert "Nothing is known yet" in visitor.get(f"/detectors/{detector_id}").text
 
 
+@pytest.mark.thorough
 def test_the_plan_says_what_the_audit_then_foresees(
     app: Flask, visitor: Visitor, shelf: Shelf, keys: dict[str, str]
 ) -> None:
@@ -300,6 +301,7 @@ def half_at(
     return float(np.interp(draws, labels, halves))
 
 
+@pytest.mark.thorough
 def test_the_report_says_what_page_and_rows_say(
     app: Flask, visitor: Visitor, address: str, database: Database, keys: dict[str, str]
 ) -> None:

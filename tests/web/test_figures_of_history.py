@@ -286,6 +286,7 @@ def lines_of(labels: Sequence[Told]) -> dict[str, list[str]]:
     return lines
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", ["recall", "precision", "overall", "f1"])
 def test_the_table_of_snapshots(
     visitor: Visitor, path: str, database: Database, measure: str

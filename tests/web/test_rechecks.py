@@ -66,6 +66,7 @@ def test_labels_are_drawn_given_again_blind_and_told_of(
     assert "however labels go wrong" in text
 
 
+@pytest.mark.thorough
 def test_a_slip_is_changed_and_changes_no_label(eve: Visitor, door: str) -> None:
     draw(eve, door, "3")
     query = ask(eve, door)

@@ -332,6 +332,7 @@ def test_a_sign_in_without_its_token_is_refused(app: Flask, maria: str) -> None:
     assert visitor.client.get("/account").status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path",
     [

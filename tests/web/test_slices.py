@@ -64,6 +64,7 @@ def test_a_cut_that_there_is_not_is_an_error_in_words(
     assert visitor.get(f"/detectors/{cameras}/slices?by=site").status == 400
 
 
+@pytest.mark.thorough
 def test_a_file_of_slices(visitor: Visitor, cameras: str) -> None:
     answer = visitor.client.get(f"/detectors/{cameras}/slices.csv")
 
@@ -104,6 +105,7 @@ def test_without_a_confidence_the_page_says_what_to_send(
     assert "No query came with a confidence." in page.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", ["", "x", "0", "100", "1e5", "9" * 5000])
 def test_a_target_that_is_none_is_left_out(
     visitor: Visitor, cameras: str, target: str
