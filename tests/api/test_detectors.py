@@ -3,6 +3,7 @@
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.databases import noted_statements
 
 
 def test_a_detector_is_made_with_what_was_sent(api):
@@ -182,3 +183,19 @@ def test_a_guideline_keeps_its_line_breaks_and_has_a_limit(api):
     ):
         answer = api.patch("/detectors/gate", {"guideline": wrong})
         assert message in assert_problem(answer, 422)["errors"][0]["message"]
+
+
+def test_a_list_takes_as_many_statements_as_one_detector(api, database):
+    for name in ("front", "back", "side"):
+        new = {"name": name, "question": "Is it open?"}
+        assert api.post("/detectors", new).status_code == 201
+        for version in ("v1", "v2"):
+            row = {"predicted": "YES", "version": version}
+            assert api.post(f"/detectors/{name}/queries", row).status_code == 201
+    counts = []
+    for limit in (1, 3):
+        with noted_statements(database) as statements:
+            items = api.get("/detectors", query_string={"limit": limit}).json["items"]
+        assert [len(one["versions"]) for one in items] == [2] * limit
+        counts.append(len(statements))
+    assert counts[0] == counts[1]

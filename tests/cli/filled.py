@@ -18,12 +18,9 @@ from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
+from tracker.services.archive import archive_detector
 from tracker.services.by import By
-from tracker.services.detectors import (
-    DetectorChange,
-    archive_detector,
-    change_detector,
-)
+from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.device import set_settings
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.idempotency import add_answer

@@ -9,7 +9,8 @@ from sqlalchemy import func, select
 
 from tests.conftest import START, by
 from tracker.errors import ConflictError
-from tracker.services.detectors import NewDetector, archive_detector, create_detector
+from tracker.services.archive import archive_detector
+from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import import_file
 from tracker.storage.database import Database

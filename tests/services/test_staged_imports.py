@@ -13,12 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.conftest import START, Clock, by
 from tracker.errors import ConflictError, UnavailableError
-from tracker.services.detectors import (
-    NewDetector,
-    archive_detector,
-    create_detector,
-    get_open_detector,
-)
+from tracker.services.archive import archive_detector
+from tracker.services.detectors import NewDetector, create_detector, get_open_detector
 from tracker.services.imports.background import add_import, arriving
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import RejectedImportError

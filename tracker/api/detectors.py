@@ -12,11 +12,11 @@ from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import account, by, context, database, no_content, requires
 from tracker.once import answer_once
+from tracker.services import archive
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
-from tracker.storage.base import dump_id
 
 routes = build_routes("detectors", "Classifiers under measurement.")
 
@@ -49,18 +49,15 @@ def create_detector(body: NewDetector) -> Response:
 def list_detectors(query: DetectorList) -> dict[str, Any]:
     """List the detectors that are not archived, the oldest first."""
     with database().read() as session:
-        return dump_page(
-            storage.list_detectors(
-                session,
-                name=query.name,
-                after=query.after,
-                limit=query.limit + 1,
-                among=account().detectors,
-            ),
-            query.limit,
-            lambda detector: services.describe_detector(session, detector),
-            lambda detector: dump_id("det", detector.id),
+        found = storage.list_detectors(
+            session,
+            name=query.name,
+            after=query.after,
+            limit=query.limit + 1,
+            among=account().detectors,
         )
+        described = services.describe_detectors(session, found)
+        return dump_page(described, query.limit, lambda one: one, lambda one: one.id)
 
 
 @routes.get(
@@ -96,5 +93,5 @@ def archive_detector(path: DetectorPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
     with database().write() as session:
         detector = services.get_detector(session, path.id)
-        services.archive_detector(session, detector, by())
+        archive.archive_detector(session, detector, by())
     return no_content()

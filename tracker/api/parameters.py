@@ -29,12 +29,23 @@ _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_IN_LIST = 1000
 _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
+_SCHEMAS: dict[type, dict[str, Any]] = {}
+
 
 class Parameters(Input):
     """Base of the parameters of a call, which come as text."""
 
     # Those that may be given more than once.
     repeated: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Return its schema, which flask-openapi3 asks for at every request."""
+        if arguments or options:
+            return super().model_json_schema(*arguments, **options)
+        if cls not in _SCHEMAS:
+            _SCHEMAS[cls] = super().model_json_schema()
+        return _SCHEMAS[cls]
 
     @model_validator(mode="wrap")
     @classmethod

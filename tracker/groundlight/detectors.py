@@ -20,8 +20,8 @@ from tracker.groundlight.routes import (
     routes,
 )
 from tracker.http import account, by, database, no_content, requires
+from tracker.services import archive, device
 from tracker.services import detectors as services
-from tracker.services import device
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.services.fields import parse_input
 from tracker.services.wording import dump_instant, missing
@@ -138,7 +138,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Archive a detector: the SDK finds it no more, and nothing is lost."""
     with database().write() as session:
-        services.archive_detector(session, find_detector(session, id), by())
+        archive.archive_detector(session, find_detector(session, id), by())
     return no_content()
 
 

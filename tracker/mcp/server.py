@@ -31,7 +31,7 @@ from tracker.mcp.sentences import (
 from tracker.services.by import Actor
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.planning import USUAL_WIDTH, Goal, build_plan
-from tracker.services.detectors import check_class, describe_detector, get_detector
+from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import iter_history, list_scopes
 from tracker.services.estimates.measures import Measure, add_measure
@@ -99,7 +99,7 @@ class Desk:
         """List the detectors: their ids, names, questions, classes and targets."""
         with self.open() as (session, actor):
             found = list_detectors(session, among=actor.detectors)
-            items = [describe_detector(session, one).dump() for one in found]
+            items = [one.dump() for one in describe_detectors(session, found)]
         return _answer(
             f"This key sees {plural(len(items), 'detector')}.", {"items": items}
         )

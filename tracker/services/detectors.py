@@ -1,6 +1,6 @@
-"""Making, changing and archiving detectors, and finding them."""
+"""Making and changing detectors, and finding them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -169,18 +169,28 @@ class Detector(Shape):
 
 def describe_detector(session: Session, detector: storage.Detector) -> Detector:
     """Return a detector as it is answered."""
-    return Detector.from_row(
-        detector,
-        id=dump_id("det", detector.id),
-        added_classes=[
-            AddedClass(name=name, added_at=parse_instant(at))
-            for name, at in detector.added_classes
-        ],
-        versions=[
-            DetectorVersion.from_row(version)
-            for version in storage.list_versions(session, detector.id)
-        ],
-    )
+    return describe_detectors(session, [detector])[0]
+
+
+def describe_detectors(
+    session: Session, detectors: Sequence[storage.Detector]
+) -> list[Detector]:
+    """Return detectors as they are answered, in their order."""
+    versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
+    for version in storage.list_versions(session, *versions):
+        versions[version.detector_id].append(DetectorVersion.from_row(version))
+    return [
+        Detector.from_row(
+            one,
+            id=dump_id("det", one.id),
+            added_classes=[
+                AddedClass(name=name, added_at=parse_instant(at))
+                for name, at in one.added_classes
+            ],
+            versions=versions[one.id],
+        )
+        for one in detectors
+    ]
 
 
 def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detector:
@@ -274,29 +284,6 @@ def _check_version(session: Session, detector: storage.Detector, name: str) -> N
 def _cut(value: Any) -> Any:
     is_long = isinstance(value, str) and len(value) > _LONGEST_IN_LOG
     return f"{value[:_LONGEST_IN_LOG]}…" if is_long else value
-
-
-def archive_detector(session: Session, detector: storage.Detector, by: By) -> None:
-    """Hide a detector from the lists and free its name; nothing is lost."""
-    detector.archived_at = detector.archived_at or by.at
-    by.record(session, "detector archived", detector.name)
-
-
-def bring_back_detector(session: Session, detector: storage.Detector, by: By) -> None:
-    """Put an archived detector back into the lists, with all that it had.
-
-    Raises ConflictError if another detector has taken its name.
-    """
-    name = detector.name
-    detector.archived_at = None
-    try:
-        session.flush()
-    except IntegrityError as error:
-        raise ConflictError(
-            f"another detector is named {show(name)} by now; give that one another "
-            "name or archive it first"
-        ) from error
-    by.record(session, "detector brought back", name)
 
 
 def _flush_name(session: Session, name: str) -> None:

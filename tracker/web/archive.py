@@ -5,12 +5,8 @@ from flask.typing import ResponseReturnValue
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, requires
-from tracker.services.detectors import (
-    archive_detector,
-    bring_back_detector,
-    get_detector,
-    get_open_detector,
-)
+from tracker.services.archive import archive_detector, bring_back_detector
+from tracker.services.detectors import get_detector, get_open_detector
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import list_archived
 from tracker.web.blueprint import cut_page, pages

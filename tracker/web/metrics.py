@@ -1,8 +1,8 @@
 """The estimates as Prometheus reads them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from flask import Response
 from flask.typing import ResponseReturnValue
@@ -37,8 +37,9 @@ _GAUGES = {
 }
 # The default method has the plain names, so that a rule without a method in it
 # means one series; the bounds of the others have names of their own.
-_DEFAULT = "exact"
+_DEFAULT = EXACT
 _BOUNDS = ("low", "high")
+_SIDES = ("lower", "upper")
 # The metrics with units in their names, and the targets to compare with.
 _RATIOS = {
     "accuracy_ratio": "Estimated accuracy of a class, or the balanced accuracy",
@@ -125,50 +126,62 @@ def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> s
         if method == _DEFAULT or name in _BOUNDS
     }
     ratios = {name: _Gauge(f"tracker_{name}", text) for name, text in _RATIOS.items()}
-    for detector in detectors.values():
-        if detector.target is not None:
-            name = f'detector="{_escape(detector.name)}"'
-            ratios["target_ratio"].add(name, detector.target)
+    owners = {one.id: _Owner.of(one) for one in detectors.values()}
+    for owner in owners.values():
+        if owner.target is not None:
+            ratios["target_ratio"].add(owner.label, owner.target)
     for row in rows:
-        if (owner := detectors.get(row.detector_id)) is not None:
-            _add_plain(plain, owner, row)
-            _add_ratios(ratios, owner, row)
+        if row.detector_id in owners:
+            _add_row(plain, ratios, owners[row.detector_id], row)
     return "".join(one.write() for one in (*plain.values(), *ratios.values()))
 
 
-def _add_plain(
-    gauges: Mapping[tuple[str, str], _Gauge], detector: Detector, row: Any
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A detector as the labels of its samples, written once for all of them."""
+
+    label: str
+    # That of the balanced accuracy first, as a row's position has it.
+    scopes: Sequence[str]
+    target: float | None
+
+    @classmethod
+    def of(cls, detector: Detector) -> Self:
+        label = f'detector="{_escape(detector.name)}"'
+        names = (BALANCED, *map(_escape, detector.classes))
+        return cls(label, [f'class="{one}",{label}' for one in names], detector.target)
+
+
+def _add_row(
+    plain: Mapping[tuple[str, str], _Gauge],
+    ratios: Mapping[str, _Gauge],
+    owner: _Owner,
+    row: Any,
 ) -> None:
-    labels = (
-        f'class="{_scope(detector, row)}",detector="{_escape(detector.name)}",'
-        f'method="{row.method}",version="{_escape(row.version)}"'
-    )
-    for name in _GAUGES:
-        gauge, value = gauges.get((row.method, name)), getattr(row, name)
-        if gauge is not None and value is not None:
-            gauge.add(labels, value)
-
-
-def _add_ratios(gauges: Mapping[str, _Gauge], detector: Detector, row: Any) -> None:
-    name, version = _escape(detector.name), f'version="{_escape(row.version)}"'
-    scope = f'class="{_scope(detector, row)}",detector="{name}"'
-    for side, value in (("lower", row.low), ("upper", row.high)):
-        labels = f'{scope},method="{row.method}",side="{side}",{version}'
-        gauges["accuracy_bound_ratio"].add(labels, value)
-    if row.method == EXACT and row.accuracy is not None:
-        gauges["accuracy_ratio"].add(f"{scope},{version}", row.accuracy)
-    if row.method != DECIDING_METHOD or row.position:
-        return
-    gauges["labels"].add(f'detector="{name}",{version}', row.labels)
-    if detector.target is not None:
-        said = compare_with_target(row.low, row.high, detector.target)
-        for one in get_args(Verdict):
-            labels = f'detector="{name}",verdict="{one}",{version}'
-            gauges["verdict"].add(labels, one == said)
-
-
-def _scope(detector: Detector, row: Any) -> str:
-    return _escape(detector.classes[row.position - 1]) if row.position else BALANCED
+    # Each is looked up in the row once: there are thousands of rows.
+    method, position, accuracy = row.method, row.position, row.accuracy
+    bounds = row.low, row.high
+    version = f'version="{_escape(row.version)}"'
+    scope = f'{owner.scopes[position]},method="{method}"'
+    for name, side, bound in zip(_BOUNDS, _SIDES, bounds, strict=True):
+        plain[method, name].add(f"{scope},{version}", bound)
+        labels = f'{scope},side="{side}",{version}'
+        ratios["accuracy_bound_ratio"].add(labels, bound)
+    if method == _DEFAULT:
+        labels = f"{scope},{version}"
+        plain[method, "labelled"].add(labels, row.labelled)
+        plain[method, "correct"].add(labels, row.correct)
+        if accuracy is not None:
+            plain[method, "accuracy"].add(labels, accuracy)
+            labels = f"{owner.scopes[position]},{version}"
+            ratios["accuracy_ratio"].add(labels, accuracy)
+    if method == DECIDING_METHOD and not position:
+        ratios["labels"].add(f"{owner.label},{version}", row.labels)
+        if owner.target is not None:
+            said = compare_with_target(*bounds, owner.target)
+            for one in get_args(Verdict):
+                labels = f'{owner.label},verdict="{one}",{version}'
+                ratios["verdict"].add(labels, one == said)
 
 
 def _escape(text: str) -> str:
