@@ -96,6 +96,8 @@ class SliceTally:
 
     def fold(self, row: Any) -> None:
         """Count a label in, and the one that it replaces out."""
+        if not self.names:
+            return
         new, old = read_change(row)
         if new == old or not any(cell and cell.is_scored for cell in (new, old)):
             return
