@@ -1,12 +1,15 @@
 """Lists of queries: found by key and right or wrong, sorted, counted."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.conftest import START
 from tests.databases import noted_statements
-from tracker.storage.queries.finding import SORTS
+from tracker.services.detectors import get_detector
+from tracker.services.queries.finding import QueryFilter, build_filter, find_and_count
+from tracker.storage.queries.finding import SORTS, count_queries
 
 PATH = "/detectors/door/queries"
 ROWS = [
@@ -106,6 +109,49 @@ def test_a_repeat_is_listed_though_it_is_in_no_count(api, door):
     assert find(api, wrong="true") == {"repeat"}
     assert find(api, labelled="true") == {"first", "repeat"}
     assert find(api, label="YES", predicted="NO") == {"repeat"}
+
+
+@pytest.mark.parametrize("has_repeats", [False, True])
+def test_the_total_is_what_counting_gives(api, door, database, recompute, has_repeats):
+    samplings, labels = ("random", "targeted", "unstated"), ("YES", "NO", "UNCLEAR")
+    ids = []
+    for predicted, label, sampling, version in product(
+        ("YES", "NO"), labels, samplings, "ab"
+    ):
+        row = {"predicted": predicted, "label": label, "sampling": sampling}
+        row |= {"version": version, "input": "same" if has_repeats else None}
+        ids.append(api.post(PATH, row).json["id"])
+    assert api.post(PATH, {"predicted": "NO", "version": "a"}).status_code == 201
+    recompute()
+    # What is corrected now waits for the job; what is erased stays in the counts.
+    for corrected in ids[::5]:
+        answer = api.post(f"/queries/{corrected}/labels", {"label": "NO"})
+        assert answer.status_code == 201
+    for erased in ids[::7]:
+        assert api.delete(f"/queries/{erased}").status_code == 204
+    choices = {
+        "labelled": (None, True, False),
+        "label": (None, *labels),
+        "predicted": (None, "NO"),
+        "is_wrong": (None, True, False),
+        "is_counted": (None, True, False),
+        "version": (None, "*", "b"),
+    }
+    place = {"after": None, "limit": 100, "at": START}
+    with database.read() as session:
+        detector = get_detector(session, "door")
+        # Some of the combinations, in which every two choices meet.
+        for values in list(product(*choices.values()))[::7]:
+            wanted = QueryFilter(**dict(zip(choices, values, strict=True)))
+            counted = count_queries(
+                session, build_filter(session, detector, wanted, at=START)
+            )
+            for sort, most in (("newest", None), ("key", 3)):
+                found, total = find_and_count(
+                    session, detector, wanted, sort=sort, at_most=most, **place
+                )
+                assert len(found) == counted, wanted
+                assert total == min(counted, most or counted), wanted
 
 
 def test_a_page_takes_as_many_statements_as_a_query(api, door, database):

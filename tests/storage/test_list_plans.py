@@ -15,6 +15,7 @@ from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.counts import count_erased
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.queries.queries import Query
 
@@ -115,3 +116,19 @@ def steps_of(
         asked = [one for one in statements if "ORDER BY queries" in one[0]]
     for sql, values in asked:
         yield from plans(session, sql, values)
+
+
+def test_erased_queries_are_found_in_their_own_index(
+    database: Database, filled: int
+) -> None:
+    with database.write() as session:
+        with noting(session) as statements:
+            count_erased(session, filled)
+        steps = [
+            step for sql, values in statements for step in plans(session, sql, values)
+        ]
+    assert steps
+    assert "Seq Scan" not in steps
+    if database.is_sqlite:
+        assert any("ix_queries_detector_id_erased" in step for step in steps)
+        assert not any("label" in step for step in steps)

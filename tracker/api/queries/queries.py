@@ -32,13 +32,13 @@ from tracker.services.detectors import (
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.queries import erasing, waiting
 from tracker.services.queries import queries as services
-from tracker.services.queries.finding import QueryFilter, build_filter, find_queries
+from tracker.services.queries.finding import QueryFilter, find_and_count
 from tracker.services.queries.waiting import QueryCompletion
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import queries as storage
-from tracker.storage.queries.finding import count_all, count_queries
+from tracker.storage.queries.finding import count_all
 from tracker.storage.queries.waiting import (
     WaitingQuery,
     count_waiting,
@@ -185,18 +185,15 @@ def list_queries(path: DetectorPath, query: QueryList) -> dict[str, Any]:
 def _list_predicted(
     session: Session, detector: Detector, query: QueryList
 ) -> tuple[Sequence[AnyQuery], int]:
-    wanted = _parse_filter(query)
-    found = find_queries(
+    return find_and_count(
         session,
         detector,
-        wanted,
+        _parse_filter(query),
         sort=query.sort,
         after=_find_place(session, detector, query),
         limit=query.limit + 1,
         at=now(),
     )
-    conditions = build_filter(session, detector, wanted, at=now())
-    return found, count_queries(session, conditions)
 
 
 def _list_any(

@@ -1,7 +1,7 @@
 """Lists of queries: their filters, and the neighbours of a query."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, product
 
@@ -15,7 +15,15 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version
-from tracker.storage.queries.finding import SORTS, Conditions, begins_with, list_sorted
+from tracker.storage.estimates.counts import VersionCounts, count_erased
+from tracker.storage.queries.finding import (
+    SORTS,
+    Conditions,
+    begins_with,
+    count_all,
+    count_queries,
+    list_sorted,
+)
 from tracker.storage.queries.queries import Query, build_conditions
 from tracker.storage.queries.tags import has_tag
 from tracker.storage.queries.where import Between
@@ -55,6 +63,30 @@ class QueryFilter:
         if self.is_wrong is None:
             return True
         return label != UNCLEAR and (label != predicted) == self.is_wrong
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every query passes."""
+        return replace(self, where=tuple(self.where)) == QueryFilter()
+
+    def is_told_by(self, counts: Iterable[VersionCounts]) -> bool:
+        """Return whether the *counts* of its versions tell how many queries pass.
+
+        Repeats are in no cell, so there may be none where they would pass.
+        """
+        others = (self.key, self.agreement, self.versus, self.tag, *self.where)
+        if any(one is not None for one in (*others, self.since, self.until)):
+            return False
+        return self.is_counted is True or not any(one.repeats for one in counts)
+
+    def count(self, counts: VersionCounts) -> int:
+        """Return how many of the labelled queries in *counts* pass."""
+        return sum(
+            number
+            for cell, number in counts.cells.items()
+            if self.takes(cell.label, cell.predicted)
+            and self.is_counted in {None, cell.is_scored}
+        )
 
 
 def build_filter(
@@ -120,7 +152,62 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     conditions = build_filter(session, detector, wanted, at=at)
-    name, is_down = SORTS[sort]
+    seeks: Sequence[Conditions] = [[]]
+    if SORTS[sort][0] == "id":
+        seeks = _seeks(detector, wanted, _count_labels(session, detector, wanted))
+    return _walk(
+        session,
+        conditions,
+        seeks,
+        sort=sort,
+        after=after,
+        limit=limit,
+        is_backwards=is_backwards,
+    )
+
+
+def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    at: datetime,
+    at_most: int | None = None,
+) -> tuple[Sequence[Query], int]:
+    """Return what `find_queries` does, and how many queries pass on all pages.
+
+    They are counted only up to *at_most*.  The running counts know it of labels,
+    predictions and versions, and no query is looked at.
+    """
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = _count_labels(session, detector, wanted)
+    seeks = _seeks(detector, wanted, counts) if SORTS[sort][0] == "id" else [[]]
+    found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
+    if wanted.is_open:
+        return found, count_all(session, detector.id, at_most=at_most)
+    if counts is None or not wanted.is_told_by(counts.values()):
+        return found, count_queries(session, conditions, at_most=at_most)
+    erased = count_erased(session, detector.id)
+    total = sum(
+        wanted.count(one) - wanted.count(erased.get(version_id, VersionCounts()))
+        for version_id, one in counts.items()
+    )
+    return found, total if at_most is None else min(total, at_most)
+
+
+def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
+    session: Session,
+    conditions: Conditions,
+    seeks: Sequence[Conditions],
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    is_backwards: bool = False,
+) -> Sequence[Query]:
     found = [
         list_sorted(
             session,
@@ -130,24 +217,37 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
             limit=limit,
             is_backwards=is_backwards,
         )
-        for seek in (_seeks(session, detector, wanted) if name == "id" else [[]])
+        for seek in seeks
     ]
     if len(found) == 1:
         return found[0]
-    reverse = is_down != is_backwards
+    reverse = SORTS[sort][1] != is_backwards
     return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
 
 
-def _seeks(
+def _count_labels(
     session: Session, detector: Detector, wanted: QueryFilter
+) -> Mapping[int, VersionCounts] | None:
+    """Return the counts of the versions wanted, None if what passes may lack a label.
+
+    They include the labels that wait for the job.
+    """
+    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
+    if is_whole or wanted.labelled is False:
+        return None
+    versions = choose_versions(session, detector, wanted.version or "*")
+    return current_counts(session, versions)
+
+
+def _seeks(
+    detector: Detector,
+    wanted: QueryFilter,
+    counts: Mapping[int, VersionCounts] | None,
 ) -> Sequence[Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""
-    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
     # What is tagged has an index of its own.
-    if is_whole or wanted.labelled is False or wanted.tag is not None:
+    if counts is None or wanted.tag is not None:
         return [[]]
-    versions = choose_versions(session, detector, wanted.version or "*")
-    counts = current_counts(session, versions)
     combinations = {
         (cell.label, cell.predicted)
         for found in counts.values()

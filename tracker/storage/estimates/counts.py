@@ -25,6 +25,15 @@ from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 from tracker.words import TARGETED, UNCLEAR, UNSTATED
 
+# What decides where the label of a query counts.
+_COUNTED = (
+    Query.version_id,
+    Query.label,
+    Query.predicted,
+    Query.sampling,
+    Query.is_repeat,
+)
+
 
 class Count(Base):
     """How many queries of a version have this label and this prediction."""
@@ -263,25 +272,37 @@ def count_window(
     Without either it is the recount of everything that ``recompute --all`` holds
     against the running counts.
     """
-    columns = (
-        Query.version_id,
-        Query.label,
-        Query.predicted,
-        Query.sampling,
-        Query.is_repeat,
-    )
     statement = (
-        select(*columns, func.count())
+        select(*_COUNTED, func.count())
         .where(Query.detector_id == detector_id, Query.label.is_not(None))
-        .group_by(*columns)
+        .group_by(*_COUNTED)
     )
     if since is not None:
         statement = statement.where(Query.asked_at >= since)
     if until is not None:
         statement = statement.where(Query.asked_at < until)
     statement = statement.where(*(one.test(session) for one in where))
+    return _add_up(session.execute(statement))
+
+
+def count_erased(session: Session, detector_id: int) -> dict[int, VersionCounts]:
+    """Count the labelled queries whose content was taken away, by version."""
+    # Asked for nothing else, SQLite finds them in the index of the erased ones.
+    erased = aliased(Query)
+    ids = select(erased.id).where(
+        erased.detector_id == detector_id, erased.erased_at.is_not(None)
+    )
+    statement = (
+        select(*_COUNTED, func.count())
+        .where(Query.id.in_(ids), Query.label.is_not(None))
+        .where(on_postgresql(Query.detector_id == detector_id))
+        .group_by(*_COUNTED)
+    )
+    return _add_up(session.execute(statement))
+
+
+def _add_up(rows: Iterable[Any]) -> dict[int, VersionCounts]:
     counts: dict[int, VersionCounts] = {}
-    rows: Iterable[Any] = session.execute(statement)
     for version_id, label, predicted, sampling, is_repeat, number in rows:
         found = counts.setdefault(version_id, VersionCounts())
         found.add(label, predicted, sampling, is_repeat, number)

@@ -17,14 +17,13 @@ from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.queries.erasing import erase_query
-from tracker.services.queries.finding import build_filter, find_queries
+from tracker.services.queries.finding import find_and_count, find_queries
 from tracker.services.queries.queries import get_query
 from tracker.services.queries.waiting import find_any
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.labelling.inputs import list_contradictions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries.finding import count_queries
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.storage.queries.tags import list_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
@@ -82,7 +81,7 @@ def _list(
     session: Session, detector: Detector, wanted: Filter, after: Query | None
 ) -> tuple[Sequence[Query], Query | None, int]:
     """Return a page of the list, its last query if more follow, and the total."""
-    found = find_queries(
+    found, total = find_and_count(
         session,
         detector,
         wanted.wanted,
@@ -90,9 +89,8 @@ def _list(
         after=after,
         limit=_PAGE + 1,
         at=now(),
+        at_most=MOST_COUNTED,
     )
-    conditions = build_filter(session, detector, wanted.wanted, at=now())
-    total = count_queries(session, conditions, at_most=MOST_COUNTED)
     return *cut_page(found, _PAGE), total
 
 
