@@ -35,6 +35,12 @@ class ClassCounts(NamedTuple):
 ScoreRows = Callable[
     [Sequence[Sequence[int]], Sequence[Sequence[int]], str, float], list[list[Score]]
 ]
+Counts = NDArray[np.int64]
+# From how they are made, counts and level to the intervals of the classes, and of all
+# of them together, for each row of counts.
+IntervalRows = Callable[
+    [tuple[str, ...], Counts, Counts, float], tuple[Interval, Interval]
+]
 
 
 def check_method(method: str, *, or_all: bool = False) -> None:
@@ -81,27 +87,41 @@ def score(
     Many rows at once cost little more than one, and give the same bits.
     """
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
-    by_class = stats.class_intervals(method, k, n, confidence_level)
-    balanced = _balanced(method, k, n, confidence_level)
+    by_class, balanced = _intervals((method,), k, n, confidence_level)
     with np.errstate(invalid="ignore"):
         return join_scores(k, n, k / n, by_class, balanced)
 
 
-def _balanced(
-    method: str, k: NDArray[np.int64], n: NDArray[np.int64], level: float
-) -> Interval:
-    if len(k) == 1:
-        return _balanced_row(method, k.tobytes(), n.tobytes(), level)
-    return stats.balanced_interval(method, k, n, level)
+def keeps_rows(compute: IntervalRows) -> IntervalRows:
+    """Keep what *compute* gives for one row of counts.
+
+    Pages ask for the same counts again and again until there are other labels.
+    """
+
+    @lru_cache(maxsize=1024)
+    def keep(
+        how: tuple[str, ...], correct: bytes, trials: bytes, level: float
+    ) -> tuple[Interval, Interval]:
+        k, n = (np.frombuffer(row, np.int64)[None] for row in (correct, trials))
+        return compute(how, k, n, level)
+
+    def compute_or_remember(
+        how: tuple[str, ...], k: Counts, n: Counts, level: float
+    ) -> tuple[Interval, Interval]:
+        if len(k) == 1:
+            return keep(how, k.tobytes(), n.tobytes(), level)
+        return compute(how, k, n, level)
+
+    return compute_or_remember
 
 
-# Pages ask for the same counts again and again until there are other labels.
-@lru_cache(maxsize=1024)
-def _balanced_row(
-    method: str, correct: bytes, labelled: bytes, level: float
-) -> Interval:
-    k, n = (np.frombuffer(row, np.int64)[None] for row in (correct, labelled))
-    return stats.balanced_interval(method, k, n, level)
+@keeps_rows
+def _intervals(
+    how: tuple[str, ...], k: Counts, n: Counts, level: float
+) -> tuple[Interval, Interval]:
+    (method,) = how
+    by_class = stats.class_intervals(method, k, n, level)
+    return by_class, stats.balanced_interval(method, k, n, level)
 
 
 def join_scores(

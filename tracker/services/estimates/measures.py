@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tracker import words
 from tracker.services.estimates.estimate import Estimate, OfClass
-from tracker.services.estimates.intervals import join_scores
+from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
 from tracker.services.labelling.label_errors import LabelErrors
 from tracker.shapes import Score, Shape
 from tracker.stats.binomial import Interval
@@ -131,21 +131,29 @@ def score_measure(
     one, and give the same bits.
     """
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, trials))
+    by_class, whole = _intervals((measure, method), k, n, confidence_level)
     if measure == words.OVERALL:
-        whole = overall_interval(k, n, confidence_level, method=method)
         k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
-        by_class = Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis])
-    elif measure == words.PRECISION:
-        whole = macro_precision_interval(k, n, confidence_level, method=method)
-        by_class = precision_intervals(k, n, confidence_level, method=method)
-    else:
-        # F1 asks how many have a class as label or prediction, not which of both.
-        whole = macro_f1_interval(k, k, n, confidence_level, method=method)
-        by_class = f1_intervals(k, k, n, confidence_level, method=method)
     with np.errstate(invalid="ignore"):
         values = f1_scores(k, k, n) if measure == words.F1 else k / n
         rows = join_scores(k, n, values, by_class, whole)
     return [row[1:] for row in rows] if measure == words.OVERALL else rows
+
+
+@keeps_rows
+def _intervals(
+    how: tuple[str, ...], k: Counts, n: Counts, level: float
+) -> tuple[Interval, Interval]:
+    measure, method = how
+    if measure == words.OVERALL:
+        whole = overall_interval(k, n, level, method=method)
+        return Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis]), whole
+    if measure == words.PRECISION:
+        whole = macro_precision_interval(k, n, level, method=method)
+        return precision_intervals(k, n, level, method=method), whole
+    # F1 asks how many have a class as label or prediction, not which of both.
+    whole = macro_f1_interval(k, k, n, level, method=method)
+    return f1_intervals(k, k, n, level, method=method), whole
 
 
 def count_trials(

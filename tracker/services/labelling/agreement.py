@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from sqlalchemy.orm import Session
@@ -113,14 +114,19 @@ def get_agreement(session: Session, detector: Detector) -> Agreement:
     """Return how often labelers agree, with the exact interval of that share."""
     counts = count_agreement(session, detector.id)
     agreed, compared = counts.get(AGREED, 0), sum(counts.values())
-    low, high = clopper_pearson(
-        np.array(agreed), np.array(compared), detector.confidence_level
-    )
+    low, high = _find_interval(agreed, compared, detector.confidence_level)
     share = Score(
         correct=agreed,
         labelled=compared,
         accuracy=agreed / compared if compared else None,
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
     )
     return Agreement(share, counts.get(DISPUTED, 0))
+
+
+# Every page of a list asks for it, mostly of the same counts.
+@lru_cache(maxsize=1024)
+def _find_interval(agreed: int, compared: int, level: float) -> tuple[float, float]:
+    low, high = clopper_pearson(np.array(agreed), np.array(compared), level)
+    return float(low), float(high)
