@@ -84,6 +84,7 @@ class Detector(Base):
 
 # In the information of a session: the names of versions by id, which never change.
 _NAMES = "versions"
+_LISTED = "listed versions"
 
 
 class Version(Base):
@@ -191,14 +192,27 @@ def _are_archived(among: Collection[int] | None) -> list[ColumnElement[bool]]:
     return found
 
 
+# Built once: nearly every page asks this.
+_OF_DETECTORS = (
+    select(Version)
+    .where(Version.detector_id.in_(bindparam("ids", expanding=True)))
+    .order_by(Version.id)
+)
+
+
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
-    """Return the versions of detectors in the order in which they arrived."""
-    statement = (
-        select(Version)
-        .where(Version.detector_id.in_(detector_ids))
-        .order_by(Version.id)
-    )
-    return session.scalars(statement).all()
+    """Return the versions of detectors in the order in which they arrived.
+
+    A read sees one snapshot, and so the database is asked once in it.
+    """
+    is_read = session.get_bind().get_execution_options().get("tracker_read", False)
+    listed: dict[tuple[int, ...], Sequence[Version]] = {}
+    if is_read:
+        listed = session.info.setdefault(_LISTED, listed)
+    if detector_ids not in listed:
+        found = session.scalars(_OF_DETECTORS, {"ids": detector_ids})
+        listed[detector_ids] = tuple(found)
+    return listed[detector_ids]
 
 
 def name_version(session: Session, version_id: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Text, delete, func, select, update
+from sqlalchemy import ForeignKey, Text, bindparam, delete, func, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId
@@ -49,14 +49,17 @@ class SignInTry(Base):
     tried_at: Mapped[datetime] = mapped_column(index=True)
 
 
+# Built once: every page asks this.
+_BY_DIGEST = (
+    select(SignIn, Account)
+    .join(Account, Account.id == SignIn.account_id)
+    .where(SignIn.digest == bindparam("digest"))
+)
+
+
 def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None:
     """Return the browser with that hash, and the account in it."""
-    statement = (
-        select(SignIn, Account)
-        .join(Account, Account.id == SignIn.account_id)
-        .where(SignIn.digest == digest)
-    )
-    found = session.execute(statement).one_or_none()
+    found = session.execute(_BY_DIGEST, {"digest": digest}).one_or_none()
     return None if found is None else (found[0], found[1])
 
 

@@ -124,13 +124,12 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
         ~Query.is_repeat,
         *conditions,
     ]
-    first: datetime | None
-    last: datetime | None
     if labels <= _FEW:
         ends = select(func.min(Query.asked_at), func.max(Query.asked_at)).where(*tests)
-        first, last = session.execute(ends).one()
     else:
         walk = select(Query.asked_at).where(*tests).limit(1)
-        first = session.scalar(walk.order_by(Query.asked_at))
-        last = session.scalar(walk.order_by(Query.asked_at.desc()))
+        oldest = walk.order_by(Query.asked_at).scalar_subquery()
+        newest = walk.order_by(Query.asked_at.desc()).scalar_subquery()
+        ends = select(oldest, newest)
+    first, last = session.execute(ends).one()
     return None if first is None or last is None else (first, last)
