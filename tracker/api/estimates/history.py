@@ -25,6 +25,7 @@ from tracker.http import database, requires
 from tracker.sending import name_file, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
+    HistoryRow,
     PlacedRow,
     history_columns,
     iter_history,
@@ -112,14 +113,17 @@ def _end(query: HistoryChoice) -> datetime | None:
 
 def _dump_page(rows: Iterator[PlacedRow], limit: int) -> dict[str, Any]:
     """Return a page of *limit* rows and what is missing of the last snapshot."""
-    items: list[dict[str, Any]] = []
+    items: list[HistoryRow] = []
     last: tuple[int, int] | None = None
+    following = None
     for place, row in rows:
         if len(items) >= limit and last is not None and place != last:
-            return {"items": items, "next": next_address(f"{last[0]}-{last[1]}")}
-        items.append(row.dump())
+            following = next_address(f"{last[0]}-{last[1]}")
+            break
+        items.append(row)
         last = place
-    return {"items": items, "next": None}
+    # All at once, which takes less long than row by row.
+    return shapes.HistoryPage(items=items, next=following).dump()
 
 
 def _export(id_or_name: str, query: HistoryChoice) -> Response:

@@ -186,23 +186,27 @@ class _Placing:
     measure: str
 
     def __call__(self, row: Any, version: str) -> PlacedRow:
+        # By their order: of thousands of rows a column by its name costs as much as
+        # the whole shape.
+        version_id, sequence, _, computed_at, level, labels, method, *rest = row
+        position, correct, labelled, accuracy, low, high, formula = rest
         found = HistoryRow(
-            computed_at=row.computed_at,
+            computed_at=computed_at,
             detector=self.detector,
             version=version,
-            labels=row.labels,
-            scope=self.scopes[row.position],
-            correct=row.correct,
-            labelled=row.labelled,
-            accuracy=row.accuracy,
-            low=row.low,
-            high=row.high,
-            confidence_level=row.confidence_level,
-            method=row.method,
-            formula=row.formula,
+            labels=labels,
+            scope=self.scopes[position],
+            correct=correct,
+            labelled=labelled,
+            accuracy=accuracy,
+            low=low,
+            high=high,
+            confidence_level=level,
+            method=method,
+            formula=formula,
             measure=self.measure,
         )
-        return (row.version_id, row.sequence), found
+        return (version_id, sequence), found
 
 
 def _stored_methods(measure: str) -> Sequence[str]:
