@@ -17,7 +17,7 @@ from tracker.stats.arguments import tail_share
 from tracker.stats.binomial import Interval
 from tracker.stats.noise import choose_counted, label_error_bound, noise_aware
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version, find_version
+from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling import rechecks as storage
 from tracker.words import TARGETED, UNCLEAR, is_scored
 
@@ -165,8 +165,13 @@ def find_label_errors(
     """
     if estimate.version is None or estimate.version == ALL:
         return None
-    version = find_version(session, detector.id, estimate.version)
-    rows = [] if version is None else storage.list_rechecks(session, version.id)
+    versions = list_versions(session, detector.id)
+    rows = [
+        row
+        for version in versions
+        if version.name == estimate.version
+        for row in storage.list_rechecks(session, version.id)
+    ]
     return _build(detector, rows, estimate)
 
 

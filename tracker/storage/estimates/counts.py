@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import CheckConstraint, ForeignKey, Select, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, Select, bindparam, func, select
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
@@ -82,13 +82,18 @@ def read_change(row: Any) -> tuple[Cell | None, Cell | None]:
     return new, old
 
 
+# Built once: every estimate begins with this.
+_OF_VERSIONS = select(Count).where(
+    Count.version_id.in_(bindparam("ids", expanding=True))
+)
+
+
 def load_counts(
     session: Session, version_ids: Iterable[int]
 ) -> dict[int, dict[Cell, int]]:
     """Return the stored counts of each version."""
     counts: dict[int, dict[Cell, int]] = {version_id: {} for version_id in version_ids}
-    statement = select(Count).where(Count.version_id.in_(counts))
-    for row in session.scalars(statement):
+    for row in session.scalars(_OF_VERSIONS, {"ids": tuple(counts)}):
         cell = Cell(row.label, row.predicted, row.is_targeted)
         counts[row.version_id][cell] = row.number
     return counts
@@ -285,20 +290,28 @@ def count_window(
     return _add_up(session.execute(statement))
 
 
+_Erased = aliased(Query)
+# Built once: every list of labelled queries asks this.
+_COUNT_ERASED = (
+    select(*_COUNTED, func.count())
+    .where(
+        # Asked for nothing else, SQLite finds them in the index of the erased ones.
+        Query.id.in_(
+            select(_Erased.id).where(
+                _Erased.detector_id == bindparam("detector_id"),
+                _Erased.erased_at.is_not(None),
+            )
+        ),
+        Query.label.is_not(None),
+        on_postgresql(Query.detector_id == bindparam("detector_id")),
+    )
+    .group_by(*_COUNTED)
+)
+
+
 def count_erased(session: Session, detector_id: int) -> dict[int, VersionCounts]:
     """Count the labelled queries whose content was taken away, by version."""
-    # Asked for nothing else, SQLite finds them in the index of the erased ones.
-    erased = aliased(Query)
-    ids = select(erased.id).where(
-        erased.detector_id == detector_id, erased.erased_at.is_not(None)
-    )
-    statement = (
-        select(*_COUNTED, func.count())
-        .where(Query.id.in_(ids), Query.label.is_not(None))
-        .where(on_postgresql(Query.detector_id == detector_id))
-        .group_by(*_COUNTED)
-    )
-    return _add_up(session.execute(statement))
+    return _add_up(session.execute(_COUNT_ERASED, {"detector_id": detector_id}))
 
 
 def _add_up(rows: Iterable[Any]) -> dict[int, VersionCounts]:

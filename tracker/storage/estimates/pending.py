@@ -21,6 +21,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     and_,
+    bindparam,
     delete,
     insert,
     select,
@@ -124,15 +125,19 @@ def list_pending_detectors(session: Session) -> Sequence[int]:
     return list(seen)
 
 
+# Built once: every estimate asks this.
+_OF_DETECTORS = (
+    select(PendingBatch.detector_id, PendingBatch.id)
+    .where(PendingBatch.detector_id.in_(bindparam("ids", expanding=True)))
+    .order_by(PendingBatch.id)
+)
+
+
 def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pending:
     """Return the pending batches of those of the detectors that have any."""
-    statement = (
-        select(PendingBatch.detector_id, PendingBatch.id)
-        .where(PendingBatch.detector_id.in_(detector_ids))
-        .order_by(PendingBatch.id)
-    )
     found: dict[int, list[int]] = {}
-    for detector_id, batch in session.execute(statement):
+    values = {"ids": tuple(detector_ids)}
+    for detector_id, batch in session.execute(_OF_DETECTORS, values):
         found.setdefault(detector_id, []).append(batch)
     return found
 

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Text,
     UniqueConstraint,
+    bindparam,
     func,
     insert,
     select,
@@ -138,30 +139,36 @@ def is_waiting(session: Session, query_id: int) -> bool:
     return found is not None and found.answered_at is None
 
 
+# Built once: every page of a detector asks this.
+_OF_VERSION = (
+    select(
+        Recheck.label,
+        Recheck.answer,
+        Recheck.is_trusted,
+        Recheck.drawn_at,
+        Query.predicted,
+        Query.label.label("current"),
+        Query.sampling,
+    )
+    .join(
+        Query,
+        (Query.id == Recheck.query_id)
+        & on_postgresql(Query.detector_id == Recheck.detector_id),
+    )
+    # An input that was added later may have made a repeat of it, which is counted
+    # nowhere.
+    .where(Recheck.version_id == bindparam("version_id"), ~Query.is_repeat)
+    .order_by(Recheck.place)
+)
+
+
 def list_rechecks(session: Session, version_id: int) -> Sequence[Any]:
     """Return what was drawn of a version, in order.
 
     Each row has ``label``, ``answer``, ``is_trusted`` and ``drawn_at``, and of its
     query as it is now ``predicted``, ``current`` and ``sampling``.
     """
-    near = on_postgresql(Query.detector_id == Recheck.detector_id)
-    statement = (
-        select(
-            Recheck.label,
-            Recheck.answer,
-            Recheck.is_trusted,
-            Recheck.drawn_at,
-            Query.predicted,
-            Query.label.label("current"),
-            Query.sampling,
-        )
-        .join(Query, (Query.id == Recheck.query_id) & near)
-        # An input that was added later may have made a repeat of it, which is counted
-        # nowhere.
-        .where(Recheck.version_id == version_id, ~Query.is_repeat)
-        .order_by(Recheck.place)
-    )
-    return session.execute(statement).all()
+    return session.execute(_OF_VERSION, {"version_id": version_id}).all()
 
 
 def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     Text,
+    bindparam,
     delete,
     func,
     or_,
@@ -178,12 +179,16 @@ def find_failure(session: Session, detector_id: int) -> Lease | None:
     return find_failures(session, [detector_id]).get(detector_id)
 
 
+# Built once: every page of a detector asks this.
+_FAILED = select(Lease).where(
+    Lease.detector_id.in_(bindparam("ids", expanding=True)), Lease.failures > 0
+)
+
+
 def find_failures(session: Session, detector_ids: Collection[int]) -> dict[int, Lease]:
     """Return the leases of those detectors whose last run failed, by detector."""
-    statement = select(Lease).where(
-        Lease.detector_id.in_(detector_ids), Lease.failures > 0
-    )
-    return {lease.detector_id: lease for lease in session.scalars(statement)}
+    found = session.scalars(_FAILED, {"ids": tuple(detector_ids)})
+    return {lease.detector_id: lease for lease in found}
 
 
 def count_failing(session: Session) -> int:

@@ -287,14 +287,18 @@ def list_queries(
     return found
 
 
+# Built once: every list of queries asks this.
+_AGREEMENT = (
+    select(Query.agreement, func.count())
+    .where(Query.detector_id == bindparam("detector_id"), Query.agreement.is_not(None))
+    .group_by(Query.agreement)
+)
+
+
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
     """Count the queries that several people labelled, by what came of it."""
-    statement = (
-        select(Query.agreement, func.count())
-        .where(Query.detector_id == detector_id, Query.agreement.is_not(None))
-        .group_by(Query.agreement)
-    )
-    return {str(row[0]): row[1] for row in session.execute(statement)}
+    found = session.execute(_AGREEMENT, {"detector_id": detector_id})
+    return {str(row[0]): row[1] for row in found}
 
 
 def count_disputed(session: Session, detector_id: int) -> int:

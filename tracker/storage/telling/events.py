@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, Text, func, select
+from sqlalchemy import JSON, ForeignKey, Index, Text, bindparam, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId
@@ -46,16 +46,25 @@ def list_detector_events(
     return session.scalars(statement.order_by(Event.id.desc()).limit(limit)).all()
 
 
+# Built once: every page of a detector asks this.
+_NEWEST = select(Event).where(
+    Event.id.in_(
+        select(func.max(Event.id))
+        .where(
+            Event.version_id.in_(bindparam("version_ids", expanding=True)),
+            Event.type == bindparam("kind"),
+        )
+        .group_by(Event.version_id)
+    )
+)
+
+
 def find_last_events(
     session: Session, version_ids: Collection[int], kind: str
 ) -> dict[int, Event]:
     """Return the newest event of that kind of each version that has one."""
-    newest = (
-        select(func.max(Event.id))
-        .where(Event.version_id.in_(version_ids), Event.type == kind)
-        .group_by(Event.version_id)
-    )
-    found = session.scalars(select(Event).where(Event.id.in_(newest)))
+    values = {"version_ids": tuple(version_ids), "kind": kind}
+    found = session.scalars(_NEWEST, values)
     return {event.version_id: event for event in found if event.version_id is not None}
 
 
