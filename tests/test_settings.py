@@ -153,6 +153,7 @@ def test_every_setting_is_among_those_read() -> None:
         ("TRACKER_SECOND_FACTOR_ROLES", "boss", "must be like admin,editor"),
         ("TRACKER_SECURITY_CONTACT", "me", "be like mailto:security@example.org"),
         ("TRACKER_OIDC_ROLES", "boss:staff", "must be like admin:staff"),
+        ("TRACKER_OIDC_ROLE_CLAIM", "", "it is empty; give it a value"),
         ("TRACKER_PUBLIC_URL", "tracker.example.org", "like https://"),
         ("TRACKER_PUBLIC_URL", "https://a.example/x", "without a path"),
         ("TRACKER_PUBLIC_URL", "https://me@a.example", "like https://"),

@@ -89,7 +89,7 @@ def test_what_is_stored_is_what_each_alone_stores(
     for one in (database, other):
         make_detectors(one)
     ids = range(1, 7)
-    done = recompute_small(database, ids, worker="w", clock=lambda: START)
+    done = list(recompute_small(database, ids, worker="w", clock=lambda: START))
     assert [one.labels for one in done] == [1 + 6 * (number - 1) for number in ids]
     for detector_id in ids:
         recompute_detector(other, detector_id, worker="w", clock=lambda: START)
@@ -154,6 +154,27 @@ def test_one_that_fails_holds_up_none_beside_it(
     with database.write() as session:
         # The program cannot do this; a hand in the database can.
         session.get_one(Detector, 3).classes = ["none", "of", "them"]
+    done = Recomputer(database, "w", clock).run()
+    assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
+    with database.read() as session:
+        assert list(list_pending_detectors(session)) == [3]
+
+
+@pytest.mark.thorough
+def test_what_is_stored_before_one_fails_is_in_what_the_run_did(
+    database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracker.jobs.recompute._WRITTEN_AT_ONCE", 2)
+    make_detectors(database)
+    Recomputer(database, "w", clock).run()
+    with database.write() as session:
+        for detector in list_detectors(session):
+            name = detector.classes[0]
+            new = NewQuery(predicted=name, label=name, version="v1")
+            log_query(session, detector, new, by("ann", START))
+        # A hand in the database: the number of its next snapshot is taken.
+        for version in list_versions(session, 3):
+            version.sequence -= 1
     done = Recomputer(database, "w", clock).run()
     assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
     with database.read() as session:

@@ -125,7 +125,7 @@ class Settings(BaseModel):
     oidc_client_secret: str = Field(
         default="", repr=False, description="What proves it to the provider."
     )
-    oidc_role_claim: str = Field(
+    oidc_role_claim: Annotated[str, BeforeValidator(check_is_given)] = Field(
         default="roles",
         description="The claim that says which role somebody has.",
     )

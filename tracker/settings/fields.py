@@ -75,7 +75,8 @@ Contact = Annotated[
     str,
     _like(
         r"(mailto:[^\s@]+@[^\s@]+|https://\S+|tel:[+0-9-]+)?",
-        "be like mailto:security@example.org or https://example.org/security",
+        "be like mailto:security@example.org, https://example.org/security or "
+        "tel:+4930123456",
     ),
 ]
 
