@@ -161,7 +161,7 @@ def test_a_password_is_chosen_and_changed(app: Flask, visitor: Visitor) -> None:
         ("x" * 1001, "x" * 1001, "it has 1001 characters"),
         ("password1", "password1", "very common password"),
         ("webwebweb", "webwebweb", "only slightly harder to guess"),
-        (PASSWORD, OTHER, "is not what stands above"),
+        (PASSWORD, OTHER, "does not match the password above"),
         ("", "", "it has 0 characters"),
     ],
 )

@@ -8,6 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.charts import words
+from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.fields import Instant
@@ -109,7 +110,7 @@ def get_shown_detector(session: Session, token: str) -> Detector:
     badge = storage.find_badge_by_digest(session, _digest(token))
     detector = badge and find_detector(session, badge.detector_id)
     if not detector:
-        raise missing("badge", "of this address")
+        raise NotFoundError("there is no badge at this address")
     return detector
 
 

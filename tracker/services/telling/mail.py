@@ -10,6 +10,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
+from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.people.actors import actor_of_account
@@ -20,7 +21,7 @@ from tracker.services.telling.deliveries import (
     say_in_full,
 )
 from tracker.services.telling.letters import Letterhead, begin_letter
-from tracker.services.wording import dump_instant, missing
+from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.operations.leases import rest_from
@@ -213,7 +214,7 @@ def read_unsubscribe(
     try:
         account_id, detector_id = _signer(secret_key).loads(token)
     except BadSignature as error:
-        raise missing("mail", "of this address") from error
+        raise NotFoundError("there is no mail with this link") from error
     return session.get_one(Account, account_id), session.get_one(Detector, detector_id)
 
 

@@ -188,6 +188,8 @@ def post(  # noqa: PLR0913 - what is sent, where it may go, and how long.
             return _read_answer(stream, deadline, most_answer)
     except TimeoutError:
         return Answer(None, f"no answer within {seconds:.0f} seconds")
+    except socket.gaierror:
+        return Answer(None, "the name of the host cannot be resolved")
     except (OSError, ValueError) as error:
         return Answer(None, f"{type(error).__name__}: {error}"[:500])
 

@@ -50,7 +50,7 @@ def change_password() -> ResponseReturnValue:
     try:
         before = _check_old_password()
         if request.form.get("password") != request.form.get("again"):
-            raise InvalidInputError.of("again", "is not what stands above")
+            raise InvalidInputError.of("again", "does not match the password above")
         with database().write() as session:
             own = services.get_account(session, account().name)
             if own.password_hash != before:
