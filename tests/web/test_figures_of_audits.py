@@ -322,8 +322,8 @@ def test_the_report_says_what_page_and_rows_say(
             assert visitor.send(f"{address}/close").status_code == 303
         said = read()
         ends = interval(found["balanced"])
-        both = ends.replace("\N{EN DASH}", " % and ")
-        assert f"of these {QUERIES} queries lies between {both} % ." in said
+        both = interval(aimed_of(found)).replace("\N{EN DASH}", " % and ")
+        assert f"ram of these {QUERIES} queries lies between {both} % ." in said
         assert f"Balanced: the mean of the classes {ends} % {labels} ewe" in said
         for one in found["classes"]:
             right, of = counts[one["class"]]
