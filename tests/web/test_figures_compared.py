@@ -112,7 +112,7 @@ def test_the_comparison_of_two_versions(compared: Page, database: Database) -> N
     assert badge.text == found.verdict.capitalize()
     assert f"v2 wins between {low} % and {high} % of disagreements" in compared.text
     assert figures(compared)[0] == (
-        f"{percent(won / (won + against))} % {low} % to {high} % "
+        f"{percent(won / (won + against))} % {low}\N{EN DASH}{high} % "
         f"{won} of {won + against} disagreements"
     )
     b, c, n = ([one[name] for name in ("YES", "NO")] for one in (gained, lost, pairs))
@@ -216,7 +216,8 @@ def test_the_agreement_of_labelers(
     def kappa(value: float | None, low: float, high: float) -> str:
         assert value is not None
         least, most = np.floor(100 * low) / 100, np.ceil(100 * high) / 100
-        return f"{value:.2f} [{least:.2f}, {most:.2f}]"
+        said = f"{value:.2f} [{least:.2f}, {most:.2f}]"
+        return said.replace("-", "\N{MINUS SIGN}")
 
     (row,) = cells(page, "Agreement of two people")
     ends = span(*clopper_pearson(agreed))

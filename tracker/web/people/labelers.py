@@ -78,4 +78,4 @@ def say_kappa(found: Kappa) -> str:
     """Return kappa with its bounds rounded outward, such as "0.82 [0.61, 0.95]"."""
     low, high = outward(found.low, found.high, 2)
     said = "none" if found.kappa is None else f"{found.kappa:.2f}"
-    return f"{said} [{low:.2f}, {high:.2f}]"
+    return f"{said} [{low:.2f}, {high:.2f}]".replace("-", "\N{MINUS SIGN}")
