@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, context, database, requires
+from tracker.services.detectors import get_detector
 from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import describe_delivery
@@ -83,9 +84,12 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
     with database().read() as session:
         webhook = services.get_webhook(session, webhook_id, account())
         found = list_deliveries(session, webhook.id, limit=_SHOWN)
+        described = services.describe_webhook(session, webhook)
+        shown = described.detectors or []
         return render_template(
             "webhooks/webhook.html",
-            webhook=services.describe_webhook(session, webhook),
+            webhook=described,
+            seen=[get_detector(session, one).name for one in shown],
             deliveries=[describe_delivery(delivery) for delivery in found],
             secret=secret,
         )
