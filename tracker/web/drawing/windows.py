@@ -15,7 +15,8 @@ def describe_lately(
 ) -> str:
     """Say whether the accuracy lately is another than that of all labels."""
     if not window.labels:
-        return "No label is that new."
+        nothing = "Nothing is known yet: no label has been scored."
+        return "No label is that new." if estimate.labels else nothing
     if window.labels >= estimate.labels:
         return "All labels lie in this window."
     of = f"the {plural(window.labels, 'label')} of this window"

@@ -101,8 +101,9 @@ def span(first: datetime, last: datetime) -> str:
 
 def covers(value: float) -> str:
     """Return how often something holds, such as "94.3 %", never rounded to all."""
-    tenths = int(1000 * value) / 10 if value < 1 else 100
-    return narrow(f"{tenths:g} %")
+    if value >= 1:
+        return narrow("100 %")
+    return narrow(f"{int(1000 * value) / 10:.1f} %")
 
 
 def lasting(seconds: float) -> str:
