@@ -1,7 +1,9 @@
 """The pages of slices, thresholds and calibration."""
 
+import io
 from collections.abc import Callable
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import FillOnce
@@ -70,6 +72,15 @@ def test_a_file_of_slices(visitor: Visitor, cameras: str) -> None:
 
     assert answer.text.splitlines()[0].startswith("detector,version,by,value")
     assert len(answer.text.splitlines()) == 1 + 4 * 3
+
+
+def test_a_parquet_file_of_slices_has_numbers(visitor: Visitor, cameras: str) -> None:
+    answer = visitor.client.get(f"/detectors/{cameras}/slices.parquet")
+
+    rows = pq.read_table(io.BytesIO(answer.data)).to_pylist()
+    assert len(rows) == 4 * 3
+    assert {row["queries"] for row in rows} == {100}
+    assert {row["share"] for row in rows} == {0.25}
 
 
 def test_a_key_is_declared_on_the_page(visitor: Visitor, cameras: str) -> None:

@@ -35,7 +35,9 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FLOATS = {
     *("accuracy", "low", "high", "confidence_level", "confidence"),
     *("validation", "training", "no_information"),
+    *("share", "chance", "times_average"),
 }
+_INTEGERS = {"correct", "draw", "labelled", "labels", "queries", "round"}
 
 Rows = Iterable[dict[str, Any]]
 
@@ -138,7 +140,7 @@ def _write_parquet(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
 
 
 def _arrow_type(pa: Any, column: str) -> Any:
-    if column in ("labels", "correct", "labelled"):
+    if column in _INTEGERS:
         return pa.int64()
     if column in _FLOATS:
         return pa.float64()
