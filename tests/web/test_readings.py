@@ -6,7 +6,7 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.web.drawing.words import about
+from tracker.web.drawing.words import about, browser_name
 
 LONG = [f"{'Klassenname_ohne_Leerzeichen_' * 3}{number}" for number in range(3)]
 
@@ -126,3 +126,29 @@ def test_the_error_of_a_side_is_said_in_a_few_digits(
 )
 def test_a_share_of_many_digits_is_said_to_be_about(share: float, said: str) -> None:
     assert about(share).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like "
+            "Gecko) Chrome/126.0.0.0 Safari/537.36 Edg/126.0.0.0",
+            "Edge on Windows",
+        ),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1 "
+            "(KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+            "Safari on iPhone",
+        ),
+        (
+            "Mozilla/5.0 (Linux; Android 14; rv:127.0) Firefox/127.0",
+            "Firefox on Android",
+        ),
+        ("Mozilla/5.0 Chrome/126.0.0.0", "Chrome"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("", "unnamed"),
+    ],
+)
+def test_a_browser_is_named_as_people_name_it(agent: str, name: str) -> None:
+    assert browser_name(agent) == name

@@ -56,6 +56,7 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
 # Globals, because macros do not see what a context processor adds.
 for _word in (
     words.about,
+    words.browser_name,
     words.chance,
     words.covers,
     words.exactly,

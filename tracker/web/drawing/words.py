@@ -17,6 +17,34 @@ _UNITS = (
     (24, "hour"),
     (30, "day"),
 )
+# The first sign that is found counts: most also name what they are compatible with.
+_BROWSERS = {
+    "Edg": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "FxiOS/": "Firefox",
+    "Chrome/": "Chrome",
+    "CriOS/": "Chrome",
+    "Safari/": "Safari",
+}
+_SYSTEMS = {
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Android": "Android",
+    "Windows": "Windows",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+
+
+def browser_name(agent: str) -> str:
+    """Return "Firefox on Windows", or what a browser sent where that is not known."""
+    name = next((name for sign, name in _BROWSERS.items() if sign in agent), None)
+    system = next((name for sign, name in _SYSTEMS.items() if sign in agent), None)
+    if name is None:
+        return agent or "unnamed"
+    return f"{name} on {system}" if system else name
 
 
 def narrow(text: str) -> str:
