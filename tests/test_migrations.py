@@ -279,6 +279,37 @@ def test_old_labels_of_one_input_that_contradict_each_other_are_disputed(
         assert stood[number] == after, number
 
 
+def test_labels_that_agree_are_no_corrections_once_an_old_database_is_upgraded(
+    database: Database,
+) -> None:
+    fill(database)
+    schema.downgrade(database, "0038")
+    replacing = (
+        (2, 1, "YES", False),
+        (3, 2, "NO", False),
+        (5, 3, "YES", True),
+        # This one has not been folded in yet.
+        (2**24 + 1, 3, "YES", False),
+    )
+    with database.write() as session:
+        for number, replaces, label, is_repeat in replacing:
+            session.execute(
+                text(
+                    "INSERT INTO labels (id, query_id, detector_id, label, sampling,"
+                    " labeler, labelled_at, created_at, replaces_id, is_repeat)"
+                    " VALUES (:id, 1, 1, :label, 'random', 'bob',"
+                    f" '{NOW}', '{NOW}', :replaces, :is_repeat)"
+                ),
+                {"id": number, "label": label, "replaces": replaces}
+                | {"is_repeat": is_repeat},
+            )
+        session.execute(text("UPDATE versions SET corrections = 3"))
+    schema.upgrade(database)
+    with database.read() as session:
+        asked = text("SELECT corrections FROM versions WHERE id = 1")
+        assert session.execute(asked).scalar_one() == 1
+
+
 COLUMNS = {
     "labels": "label",
     "snapshots": "labels",

@@ -136,6 +136,27 @@ def test_corrections_and_unstated_labels_count_before_the_job_and_after(
     assert (folded["unstated"], folded["corrections"], folded["labels"]) == (1, 2, 4)
 
 
+def test_a_label_of_the_same_class_is_no_correction(api, door, recompute):
+    api.patch("/detectors/door", {"labels_wanted": 2})
+    row = {"predicted": "YES", "sampling": "random"}
+    keys = ("first", "second", "third")
+    for key in keys:
+        answer = api.post("/detectors/door/queries", {**row, "key": key})
+        assert answer.status_code == 201
+    for person in ("ann", "bob"):
+        rows = [{"key": key, "labeler": person, "label": "YES"} for key in keys]
+        rows[0]["label"] = "NO" if person == "bob" else "YES"
+        assert api.post("/detectors/door/import", {"items": rows}).status_code == 200
+        waiting = api.get(PATH).json
+        recompute()
+        folded = api.get(PATH).json
+        assert waiting["corrections"] == folded["corrections"] == (person == "bob")
+        known = api.get(
+            PATH, query_string={"as_known_at": folded["last_label_at"]}
+        ).json
+        assert known["corrections"] == folded["corrections"]
+
+
 def test_pages_show_joint_intervals_and_the_api_exact_ones(api, door):
     assert door["method"] == "joint"
     changed = api.patch("/detectors/door", {"method": "anytime"})

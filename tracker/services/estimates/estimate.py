@@ -65,7 +65,7 @@ class Estimate(OfDetector):
         "averages over this time.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
-    corrections: int = Field(description="Labels that replaced an earlier one.")
+    corrections: int = Field(description="Labels that replaced one of another class.")
     unstated: int = Field(
         description="The number of scored labels whose sampling is unstated."
     )

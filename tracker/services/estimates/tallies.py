@@ -75,7 +75,7 @@ class Tally:
         if new is not None:
             self._change(new, 1)
             self.unstated += is_unstated(row.label, row.sampling)
-            self.corrections += row.old_label is not None
+            self.corrections += row.old_label not in {None, row.label}
         if old is not None:
             self._change(old, -1)
             self.unstated -= is_unstated(row.old_label, row.old_sampling)

@@ -149,8 +149,8 @@ def count_pending_labels(
     """Return what the labels of detectors that wait for the job change, by version.
 
     A label adds one to its cell and takes one from the cell of the label that it
-    replaces.  The database does the counting, because a file of a million labels
-    may be waiting.
+    replaces; where that was of another class, it corrects it.  The database does the
+    counting, because a file of a million labels may be waiting.
     """
     changes: dict[int, VersionCounts] = {}
     batches = list_pending_batches(session, detector_ids)
@@ -168,7 +168,7 @@ def count_pending_labels(
         chosen = select(
             *columns,
             func.count(),
-            func.count().filter(~Label.is_repeat),
+            func.count().filter(~Label.is_repeat, Label.label != shown.label),
             func.max(Label.created_at),
         )
         statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
@@ -177,11 +177,11 @@ def count_pending_labels(
             statement = statement.join(shown, is_replaced(shown))
         rows: Iterable[Any] = session.execute(statement)
         for version_id, label, predicted, sampling, is_repeat, *rest in rows:
-            number, counted, at = rest
+            number, corrected, at = rest
             sign = -1 if is_old else 1
             found = changes.setdefault(version_id, VersionCounts())
             found.add(label, predicted, sampling, is_repeat, sign * number)
-            found.corrections += counted * is_old
+            found.corrections += corrected
             found.last_label_at = max(found.last_label_at or at, at)
     return changes
 

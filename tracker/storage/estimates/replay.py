@@ -150,13 +150,17 @@ def _count_corrections(
     version_ids: Sequence[int],
     known_at: datetime | None,
 ) -> int:
+    replaced = aliased(Label)
     statement = (
         select(func.count())
         .select_from(Label)
         .join(Query, is_of_query())
+        .join(replaced, replaced.id == Label.replaces_id)
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
-        .where(Label.replaces_id.is_not(None))
+        .where(on_postgresql(replaced.detector_id == detector_id))
+        .where(Label.replaces_id.is_not(None), replaced.label != Label.label)
+        .where(~Label.is_repeat)
     )
     if known_at is not None:
         statement = statement.where(Label.created_at <= known_at)
