@@ -37,12 +37,12 @@ Verdict = Literal["met", "missed", "undecided"]
 
 # What may be told, each with a sentence that its data fills in.
 EVENTS = {
-    "verdict.changed": "{name}, version {version}: {verdict} after {labels:,} labels, "
+    "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
     "{before} before.",
     "drift.detected": "{name}, version {version}: the accuracy ({scope}) has fallen, "
-    "most likely since label {since_label:,}; noticed after {labels:,} labels.",
+    "most likely since label {since_label:,}; noticed after {labels}.",
     "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
-    "labels.stalled": "{name}: no label for {hours} hours.",
+    "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
@@ -55,7 +55,7 @@ EVENT_FIGURES = {
     "{reference} %.",
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct.",
-    "audit.finished": "With {labels:,} labels the balanced accuracy lies between "
+    "audit.finished": "With {labels} the balanced accuracy lies between "
     "{low} % and {high} %.",
 }
 # Who judges without authority; what they say is never the truth.

@@ -10,6 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook as Signer
 
+from tracker.charts.words import plural
 from tracker.rounding import percents
 from tracker.services.fields import Instant
 from tracker.services.telling.posting import Answer
@@ -113,7 +114,17 @@ def say(kind: str, data: Mapping[str, Any]) -> str:
     """Return an event in a sentence."""
     if kind == TEST_EVENT:
         return "Tracker can reach this webhook."
-    return EVENTS[kind].format_map(data)
+    return EVENTS[kind].format_map(_with_nouns(data))
+
+
+def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *data* with "1 label" and "2 hours" for the numbers of them."""
+    counted = {
+        name: plural(data[name], name.removesuffix("s"))
+        for name in ("labels", "hours")
+        if isinstance(data.get(name), int)
+    }
+    return {**data, **counted}
 
 
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
@@ -121,7 +132,7 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     figures = EVENT_FIGURES.get(kind)
     if figures is None:
         return say(kind, data)
-    known = dict(data)
+    known = _with_nouns(data)
     if "low" in data:
         known["low"], known["high"] = percents(data["low"], data["high"])
     if "reference" in data:

@@ -139,7 +139,7 @@ def lasting(seconds: float) -> str:
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * length:
             return plural(round(seconds / length), unit)
-    return plural(round(seconds), "second")
+    return plural(round(seconds), "second") if seconds >= 0.5 else "a second"
 
 
 def share_of(value: float) -> str:
