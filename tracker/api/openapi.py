@@ -53,6 +53,8 @@ _READ_BY_VIEWS = (
 )
 routes = build_routes("documentation", "This document.", public=True)
 
+# The same body again changes nothing there, and no exporter sends such a key.
+_WITHOUT_KEY = "/api/v1/otlp/v1/logs"
 _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
 _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
@@ -104,9 +106,9 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
         if name in EXAMPLES:
             schema["examples"] = [EXAMPLES[name]]
     document["components"]["schemas"] = dict(sorted(schemas.items()))
-    for calls in document["paths"].values():
+    for path, calls in document["paths"].items():
         for method, call in calls.items():
-            if method == "post":
+            if method == "post" and path != _WITHOUT_KEY:
                 call.setdefault("parameters", []).append(deepcopy(PARAMETER))
             if "202" in call["responses"]:
                 call["parameters"].append(deepcopy(PREFER))
