@@ -310,6 +310,26 @@ def test_labels_that_agree_are_no_corrections_once_an_old_database_is_upgraded(
         assert session.execute(asked).scalar_one() == 1
 
 
+def test_an_upgrade_finds_how_many_counted_queries_were_deleted(
+    database: Database,
+) -> None:
+    fill(database)
+    schema.downgrade(database, "0039")
+    with database.write() as session:
+        # One that waits for the job, and one that an import has staged.
+        for number in (2**24 + 1, 99 * 2**24 + 1):
+            values = f"({number}, 1, 1, 'YES', '{NOW}', '{NOW}', 'random')"
+            columns = "id, detector_id, version_id, predicted, asked_at, created_at"
+            session.execute(
+                text(f"INSERT INTO queries ({columns}, sampling) VALUES {values}")
+            )
+        session.execute(text("UPDATE versions SET queries = 8 WHERE id = 1"))
+    schema.upgrade(database)
+    with database.read() as session:
+        asked = text("SELECT deleted FROM versions WHERE id = 1")
+        assert session.execute(asked).scalar_one() == 7
+
+
 COLUMNS = {
     "labels": "label",
     "snapshots": "labels",

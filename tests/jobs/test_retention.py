@@ -30,6 +30,7 @@ from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
 from tracker.services.operations.retention import ANSWERED_WITHIN, delete_unlabelled
+from tracker.services.queries.finding import count_shown
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
@@ -199,6 +200,9 @@ def test_a_query_that_gets_something_after_it_was_found_stays(
         assert delete_unlabelled(session, places, deleted_at=at) == 3
 
     assert there(bench) == {kept}
+    bench.log("YES")
+    with bench.database.read() as session:
+        assert count_shown(session, bench.detector.id) == 2
 
 
 def test_what_is_being_labelled_is_neither_deleted_nor_waited_for(

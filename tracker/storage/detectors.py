@@ -102,7 +102,9 @@ class Version(Base):
     created_at: Mapped[datetime]
     # Queries that the job has counted, with labels or without.
     queries: Mapped[int] = mapped_column(BigId, default=0)
-    # Labels that replaced an earlier one.
+    # Those of them that were deleted since, because nobody labelled them.
+    deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    # Labels that replaced one of another class.
     corrections: Mapped[int] = mapped_column(BigId, default=0)
     # Labelled queries that put an input to the version once more, which count nowhere.
     repeats: Mapped[int] = mapped_column(BigId, default=0, server_default="0")

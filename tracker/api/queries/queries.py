@@ -32,13 +32,12 @@ from tracker.services.detectors import (
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.queries import erasing, waiting
 from tracker.services.queries import queries as services
-from tracker.services.queries.finding import QueryFilter, find_and_count
+from tracker.services.queries.finding import QueryFilter, count_shown, find_and_count
 from tracker.services.queries.waiting import QueryCompletion
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.queries import queries as storage
-from tracker.storage.queries.finding import count_all
 from tracker.storage.queries.waiting import (
     WaitingQuery,
     count_waiting,
@@ -207,7 +206,7 @@ def _list_any(
     total = count_waiting(session, detector.id)
     if not query.waiting:
         found += storage.list_queries(session, detector.id, **place)
-        total += count_all(session, detector.id)
+        total += count_shown(session, detector.id)
         found.sort(key=lambda one: one.id, reverse=True)
     return found[: query.limit + 1], total
 

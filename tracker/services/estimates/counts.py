@@ -7,12 +7,12 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.counts import (
-    Cell,
     VersionCounts,
     count_pending_labels,
     count_window,
     load_counts,
 )
+from tracker.storage.estimates.logged import count_logged, recount_queries
 
 
 def current_counts(
@@ -57,17 +57,10 @@ class Difference:
     """A running count that a recount contradicts."""
 
     version: str
-    # A cell, or None for the repeats, which are in none.
-    cell: Cell | None
+    # What was counted.
+    what: str
     running: int
     recounted: int
-
-    @property
-    def what(self) -> str:
-        """What was counted."""
-        if self.cell is None:
-            return "repeats"
-        return f"label {self.cell.label}, predicted {self.cell.predicted}"
 
 
 def compare_with_recount(session: Session, detector: Detector) -> list[Difference]:
@@ -79,16 +72,24 @@ def compare_with_recount(session: Session, detector: Detector) -> list[Differenc
     versions = list_versions(session, detector.id)
     running = current_counts(session, versions)
     recounted = count_window(session, detector.id, since=None, until=None)
+    logged = count_logged(session, versions)
+    queries = recount_queries(session, detector.id)
     found: list[Difference] = []
     for version in versions:
         mine = running[version.id]
         theirs = recounted.get(version.id, VersionCounts())
-        found += [
-            Difference(version.name, cell, mine.cells.get(cell, 0), number)
+        numbers = {
+            f"label {cell.label}, predicted {cell.predicted}": (
+                mine.cells.get(cell, 0),
+                theirs.cells.get(cell, 0),
+            )
             for cell in sorted(mine.cells.keys() | theirs.cells.keys())
-            if mine.cells.get(cell, 0) != (number := theirs.cells.get(cell, 0))
+        }
+        numbers["repeats"] = mine.repeats, theirs.repeats
+        numbers["queries"] = logged[version.id], queries.get(version.id, 0)
+        found += [
+            Difference(version.name, what, *both)
+            for what, both in numbers.items()
+            if both[0] != both[1]
         ]
-        if mine.repeats != theirs.repeats:
-            number = theirs.repeats
-            found.append(Difference(version.name, None, mine.repeats, number))
     return found

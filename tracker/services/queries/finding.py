@@ -14,13 +14,16 @@ from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
-from tracker.storage.detectors import Detector, find_version
-from tracker.storage.estimates.counts import VersionCounts, count_erased
+from tracker.storage.detectors import Detector, find_version, list_versions
+from tracker.storage.estimates.counts import (
+    VersionCounts,
+    count_erased,
+)
+from tracker.storage.estimates.logged import count_all_erased, count_logged
 from tracker.storage.queries.finding import (
     SORTS,
     Conditions,
     begins_with,
-    count_all,
     count_queries,
     list_sorted,
 )
@@ -187,7 +190,8 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     seeks = _seeks(detector, wanted, counts) if SORTS[sort][0] == "id" else [[]]
     found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
     if wanted.is_open:
-        return found, count_all(session, detector.id, at_most=at_most)
+        total = count_shown(session, detector.id)
+        return found, total if at_most is None else min(total, at_most)
     if counts is None or not wanted.is_told_by(counts.values()):
         return found, count_queries(session, conditions, at_most=at_most)
     erased = count_erased(session, detector.id)
@@ -196,6 +200,12 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
         for version_id, one in counts.items()
     )
     return found, total if at_most is None else min(total, at_most)
+
+
+def count_shown(session: Session, detector_id: int) -> int:
+    """Return how many queries a detector has, without the erased ones."""
+    logged = count_logged(session, list_versions(session, detector_id))
+    return sum(logged.values()) - count_all_erased(session, detector_id)
 
 
 def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.

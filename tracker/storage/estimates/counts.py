@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import CheckConstraint, ForeignKey, Select, bindparam, func, select
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Select,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream

@@ -1,12 +1,14 @@
 """Deleting queries that were never labelled, in small pieces from the oldest on."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, CursorResult, and_, delete, select, tuple_
+from sqlalchemy import ColumnElement, and_, delete, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
@@ -90,10 +92,15 @@ def delete_disposable(
         Judgement.query_id.in_(select(Query.id).where(known, *disposable))
     )
     session.execute(said, execution_options=_IN_PLACE)
-    statement = delete(Query).where(known, *disposable)
-    result = session.execute(statement, execution_options=_IN_PLACE)
-    assert isinstance(result, CursorResult)
-    return result.rowcount
+    statement = delete(Query).where(known, *disposable).returning(Query.version_id)
+    deleted = Counter(session.scalars(statement, execution_options=_IN_PLACE))
+    for version_id, number in sorted(deleted.items()):
+        counted = update(Version).where(Version.id == version_id)
+        session.execute(
+            counted.values(deleted=Version.deleted + number),
+            execution_options=_IN_PLACE,
+        )
+    return deleted.total()
 
 
 def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:

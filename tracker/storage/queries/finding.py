@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal, select, text, tuple_
+from sqlalchemy import ColumnElement, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from tracker.storage.queries.queries import Query
@@ -85,21 +85,6 @@ def count_queries(
     found = select(literal(1).label("one")).select_from(Query).where(*conditions)
     some = found.limit(at_most).subquery()
     return session.scalar(select(func.count()).select_from(some)) or 0
-
-
-def count_all(session: Session, detector_id: int, *, at_most: int | None = None) -> int:
-    """Return how many queries a detector has, without the erased ones.
-
-    It counts in two indexes, and only up to *at_most*; to ask each query whether it
-    was erased takes six times as long.
-    """
-    counts = select(func.count()).where(Query.detector_id == detector_id)
-    is_erased = text("queries.erased_at IS NOT NULL")
-    erased = session.scalars(counts.where(is_erased)).one()
-    if at_most is None:
-        return session.scalars(counts).one() - erased
-    mine = [Query.detector_id == detector_id]
-    return count_queries(session, mine, at_most=at_most + erased) - erased
 
 
 def find_asked_span(  # noqa: PLR0913 - which queries count.
