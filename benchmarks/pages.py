@@ -7,6 +7,7 @@ wait to be labelled; a dozen other detectors share the list.
 """
 
 import argparse
+import gc
 import resource
 import secrets
 import tempfile
@@ -142,6 +143,9 @@ def main() -> None:
                 )
                 client = create_app(settings, database).test_client()
                 sign_in(client, database)
+                # As `tracker web` does before it answers.
+                gc.collect()
+                gc.freeze()
                 print(f"\n{describe(url)}")
                 print(describe_size(database, labels))
                 for line in measured(client, key, options.requests):
