@@ -64,7 +64,7 @@ def test_one_bad_row_rejects_the_file(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     page = _send(visitor, detector_id, BAD, "rows.csv")
     assert page.status == 422
-    assert "2 rows are wrong of 3, and nothing was written" in page.text
+    assert "2 of 3 rows are wrong, and nothing was written" in page.text
     rows = [tr.text for tr in page.find("tbody")[0:1]]
     assert rows[0].startswith("2 predicted 'PERHAPS' is not right")
     assert "3 label 'SOMETIMES' is not right" in rows[0]
@@ -232,7 +232,7 @@ def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (b"a,YES,YES,\nb,PERHAPS,,\n", "1 row is wrong of 2, and nothing was written"),
+        (b"a,YES,YES,\nb,PERHAPS,,\n", "1 of 2 rows is wrong, and nothing was written"),
         (b'a,YES,YES,"\n', "is not CSV"),
     ],
 )
