@@ -216,7 +216,7 @@ def test_the_simulated_coverages(
         if found is None:
             # Too slow to simulate well: what is proved stands alone.
             assert name in {"joint", "bootstrap"}
-            unknown = "unknown takes too long to simulate"
+            unknown = "unknown too slow to simulate"
             assert said == ("at least 95 % proved" if name == "joint" else unknown)
             continue
         holds, give_or_take = (float(one) for one in found.groups())
@@ -288,7 +288,8 @@ def test_the_coverages_that_are_summed(
     truth = tuple(supposed(one) for one in counts.values())
     page = visitor.get(f"{path}/coverage")
     # Rounded down: 13.5 of 14 is 96.43 %.
-    assert "Suppose the accuracies of the two classes are 80 % and 96.4 %," in page.text
+    supposed_now = "Suppose the accuracies of the two classes are 80.0 % and 96.4 %,"
+    assert supposed_now in page.text
     assert "and 10 and 13 queries are labelled again" in page.text
     k = np.array(list(product(*(range(of + 1) for of in n))))
     masses = binom.pmf(k, n, truth).prod(axis=1)
