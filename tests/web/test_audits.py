@@ -10,6 +10,8 @@ from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_label_queues import answer
+from tracker.storage.database import Database
+from tracker.storage.labelling.auditing.audits import Audit
 
 
 @pytest.fixture
@@ -75,6 +77,19 @@ def test_what_an_audit_takes_is_seen_before_it_is_begun(
     none = visitor.send(path, {"points": "5", "where": "confidence:1", "plan": "1"})
     assert none.status_code == 422
     assert tables() == before
+
+
+def test_after_a_few_labels_both_forecasts_are_those_of_the_beginning(
+    visitor: Visitor, sheep: str, database: Database
+) -> None:
+    address = begin(visitor, sheep, points="10")
+    with database.write() as session:
+        audit = session.get_one(Audit, 1)
+        audit.labels_expected, audit.labels_at_random = 14, 17
+    label(visitor, sheep, 3)
+    page = visitor.get(address)
+    assert "About 11 more labels to reach" in page.text
+    assert "At random it would take about 14 more." in page.text
 
 
 @pytest.mark.thorough

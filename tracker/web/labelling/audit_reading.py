@@ -6,18 +6,18 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.auditing.audit_draws import load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditEstimate,
     AuditPoint,
     aimed_at,
     build_audit_estimate,
     build_history,
+    expected_in_all,
     expected_left,
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
-from tracker.services.labelling.auditing.audits import goal_of
-from tracker.stats.active import Step, labels_needed
+from tracker.stats.active import Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.drawing.closing import Closing, draw_closing
@@ -87,7 +87,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     comparison, steps = find_comparison(audit, record), _steps(audit, history)
     used, left = found.labels_used, expected_left(audit, found)
     at_random = comparison.half_width_at_random(used, found.half_width)
-    needed = _needed_at_random(audit, record, found, at_random)
+    needed = _needed_at_random(audit, found, at_random)
     is_open = audit.closed_at is None and not found.is_reached
     aimed = balanced
     if audit.aim is not None:
@@ -123,11 +123,7 @@ def _steps(audit: Audit, history: Sequence[AuditPoint]) -> list[Step]:
     return list(found.values())
 
 
-def _needed_at_random(
-    audit: Audit, record: Record, found: AuditEstimate, half_width: float
-) -> int:
-    if not found.labels_used:
-        return audit.labels_at_random
+def _needed_at_random(audit: Audit, found: AuditEstimate, half_width: float) -> int:
     middle = (found.aimed.low + found.aimed.high) / 2.0
     step = Step(found.labels_used, middle - half_width, middle + half_width)
-    return labels_needed(step, goal_of(audit), record.drawable)
+    return expected_in_all(audit, found.drawable, step, at_random=True)

@@ -192,16 +192,17 @@ def aimed_at(audit: Audit, classes: Sequence[ClassEstimate], balanced: Score) ->
     return balanced if audit.aim is None else classes[audit.classes.index(audit.aim)]
 
 
-def expected_in_all(audit: Audit, drawable: int, step: Step) -> int:
+def expected_in_all(
+    audit: Audit, drawable: int, step: Step, *, at_random: bool = False
+) -> int:
     """Return about how many draws reach the goal, seen from *step*.
 
     Of a few labels the interval says little: the forecast of the beginning, made for
     the goal as it was then, counts until half of it is there, or a hundred labels.
     """
-    first = audit.labels_expected
-    if step.labels < min(_ENOUGH, first // 2 + 1) and not goal_of(audit).is_reached(
-        step
-    ):
+    enough = min(_ENOUGH, audit.labels_expected // 2 + 1)
+    if step.labels < enough and not goal_of(audit).is_reached(step):
+        first = audit.labels_at_random if at_random else audit.labels_expected
         return min(drawable, max(first, step.labels + 1))
     return labels_needed(step, goal_of(audit), drawable)
 
