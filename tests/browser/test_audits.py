@@ -47,6 +47,9 @@ def test_a_visitor_finishes_the_audit_of_the_demo_by_keyboard(
     page = watch.page
     expect(page.locator("#audit-title")).to_contain_text("Nothing is known of these")
     page.get_by_role("link", name="Label the next one").click()
+    # Before the script and the image are there, a key answers nothing.
+    page.wait_for_url("**/label?audit=aud_1")
+    page.wait_for_load_state()
     reached = page.locator("#progress", has_text="The goal of this audit is reached.")
     answers = 0
     while not reached.count():
