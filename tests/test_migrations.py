@@ -290,6 +290,8 @@ def test_labels_that_agree_are_no_corrections_once_an_old_database_is_upgraded(
         (5, 3, "YES", True),
         # This one has not been folded in yet.
         (2**24 + 1, 3, "YES", False),
+        # An import that has not ended has staged this one.
+        (99 * 2**24 + 1, 3, "YES", False),
     )
     with database.write() as session:
         for number, replaces, label, is_repeat in replacing:

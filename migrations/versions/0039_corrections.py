@@ -19,6 +19,7 @@ CORRECTIONS = sa.text(
     " AND queries.detector_id = labels.detector_id"
     " WHERE labels.label <> replaced.label AND NOT labels.is_repeat"
     " AND labels.id / 16777216 NOT IN (SELECT id FROM pending_batches)"
+    " AND labels.id / 16777216 NOT IN (SELECT id FROM staged_batches)"
     " GROUP BY queries.version_id"
 )
 

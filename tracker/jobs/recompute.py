@@ -247,11 +247,10 @@ class Recomputer:
     def _recompute_small(self, detector_ids: Sequence[int]) -> list[Recomputed]:
         done: list[Recomputed] = []
         try:
-            done.extend(
-                recompute_small(
-                    self.database, detector_ids, worker=self.worker, clock=self.clock
-                )
-            )
+            for one in recompute_small(
+                self.database, detector_ids, worker=self.worker, clock=self.clock
+            ):
+                done.append(one)  # noqa: PERF402 - what came before a failure stays.
         except UnavailableError:
             raise
         except Exception:  # noqa: BLE001, S110 - alone, the one that fails says why.

@@ -165,13 +165,9 @@ def find_label_errors(
     """
     if estimate.version is None or estimate.version == ALL:
         return None
-    versions = list_versions(session, detector.id)
-    rows = [
-        row
-        for version in versions
-        if version.name == estimate.version
-        for row in storage.list_rechecks(session, version.id)
-    ]
+    ids = {one.name: one.id for one in list_versions(session, detector.id)}
+    version_id = ids.get(estimate.version)
+    rows = [] if version_id is None else storage.list_rechecks(session, version_id)
     return _build(detector, rows, estimate)
 
 

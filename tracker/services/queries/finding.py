@@ -155,13 +155,11 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     conditions = build_filter(session, detector, wanted, at=at)
-    seeks: Sequence[Conditions] = [[]]
-    if SORTS[sort][0] == "id":
-        seeks = _seeks(detector, wanted, _count_labels(session, detector, wanted))
+    counts = _count_labels(session, detector, wanted)
     return _walk(
         session,
         conditions,
-        seeks,
+        _seeks(detector, wanted, counts, sort),
         sort=sort,
         after=after,
         limit=limit,
@@ -187,18 +185,18 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     """
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
-    seeks = _seeks(detector, wanted, counts) if SORTS[sort][0] == "id" else [[]]
+    seeks = _seeks(detector, wanted, counts, sort)
     found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
     if wanted.is_open:
         total = count_shown(session, detector.id)
-        return found, total if at_most is None else min(total, at_most)
-    if counts is None or not wanted.is_told_by(counts.values()):
-        return found, count_queries(session, conditions, at_most=at_most)
-    erased = count_erased(session, detector.id)
-    total = sum(
-        wanted.count(one) - wanted.count(erased.get(version_id, VersionCounts()))
-        for version_id, one in counts.items()
-    )
+    elif counts is not None and wanted.is_told_by(counts.values()):
+        erased = count_erased(session, detector.id)
+        total = sum(
+            wanted.count(one) - wanted.count(erased.get(version_id, VersionCounts()))
+            for version_id, one in counts.items()
+        )
+    else:
+        total = count_queries(session, conditions, at_most=at_most)
     return found, total if at_most is None else min(total, at_most)
 
 
@@ -253,10 +251,11 @@ def _seeks(
     detector: Detector,
     wanted: QueryFilter,
     counts: Mapping[int, VersionCounts] | None,
+    sort: str,
 ) -> Sequence[Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""
-    # What is tagged has an index of its own.
-    if counts is None or wanted.tag is not None:
+    # What is tagged has an index of its own; another order is no walk along ids.
+    if counts is None or wanted.tag is not None or SORTS[sort][0] != "id":
         return [[]]
     combinations = {
         (cell.label, cell.predicted)

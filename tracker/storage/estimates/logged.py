@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Version
@@ -36,6 +36,6 @@ def recount_queries(session: Session, detector_id: int) -> dict[int, int]:
 def count_all_erased(session: Session, detector_id: int) -> int:
     """Count the queries whose content was taken away, with labels or without."""
     statement = select(func.count()).where(
-        Query.detector_id == detector_id, text("queries.erased_at IS NOT NULL")
+        Query.detector_id == detector_id, Query.erased_at.is_not(None)
     )
     return session.scalars(statement).one()
