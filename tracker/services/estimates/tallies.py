@@ -3,14 +3,19 @@
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from tracker import stats
 from tracker.errors import ConflictError
 from tracker.services.estimates.drift import Stretch, Watch
 from tracker.services.estimates.intervals import STORED_METHODS
-from tracker.storage.estimates.counts import Cell, is_unstated, read_change
+from tracker.storage.estimates.counts import (
+    Cell,
+    changes_scored,
+    is_unstated,
+    read_change,
+)
 from tracker.storage.estimates.pending import first_id
+from tracker.storage.labelling.labels import CountedLabel
 from tracker.words import UNCLEAR
 
 # Up to here each label makes a checkpoint; from here each hundredth part more.
@@ -56,6 +61,7 @@ class Tally:
     correct: list[int] = field(init=False)
     labelled: list[int] = field(init=False)
     predicted: list[int] = field(init=False)
+    scored: int = 0
     unclear: int = 0
     targeted: int = 0
     is_recorded: bool = True
@@ -68,25 +74,26 @@ class Tally:
         for cell, number in self.cells.items():
             self._count(cell, number)
 
-    def fold(self, row: Any) -> None:
+    def fold(self, row: CountedLabel) -> None:
         """Count a label in, and the one that it replaces out."""
         new, old = read_change(row)
-        self.repeats += bool(row.is_repeat) - bool(row.old_is_repeat)
+        self.repeats += row.is_repeat - bool(row.old_is_repeat)
         if new is not None:
             self._change(new, 1)
             self.unstated += is_unstated(row.label, row.sampling)
-            self.corrections += row.old_label not in {None, row.label}
+            if row.old_label is not None:
+                self.corrections += row.old_label != row.label
+            elif new.is_scored:
+                self.watch.add(
+                    self.positions[row.label],
+                    is_right=row.predicted == row.label,
+                    mark=self.scored,
+                )
         if old is not None:
             self._change(old, -1)
-            self.unstated -= is_unstated(row.old_label, row.old_sampling)
-        if new and new.is_scored and row.old_label is None:
-            self.watch.add(
-                self.positions[row.label],
-                is_right=row.predicted == row.label,
-                mark=sum(self.labelled),
-            )
+            self.unstated -= is_unstated(old.label, row.old_sampling)
         self.last_label_at = row.created_at
-        if old != new and any(cell and cell.is_scored for cell in (old, new)):
+        if changes_scored(new, old):
             self.is_recorded = False
             self._checkpoint()
 
@@ -107,13 +114,14 @@ class Tally:
             self.targeted += step
         else:
             position = self.positions[cell.label]
+            self.scored += step
             self.labelled[position] += step
             self.predicted[self.positions[cell.predicted]] += step
             if cell.predicted == cell.label:
                 self.correct[position] += step
 
     def _checkpoint(self) -> None:
-        scored = sum(self.labelled)
+        scored = self.scored
         if DENSE_CHECKPOINTS < scored < self.next_checkpoint:
             return
         self._record("checkpoint")
@@ -140,7 +148,7 @@ class Tally:
         # store the same rows however they arrived.
         if not stats.joint_is_costly(self.labelled):
             return STORED_METHODS
-        scored = sum(self.labelled)
+        scored = self.scored
         if kind == "checkpoint" and scored >= self.next_joint:
             self.next_joint = -(-_JOINT_GROWTH * scored // 100)
             return STORED_METHODS
@@ -148,15 +156,15 @@ class Tally:
 
 
 def in_order_of_replacement(
-    rows: Iterable[Any], waiting: Container[int]
-) -> Iterator[Any]:
+    rows: Iterable[CountedLabel], waiting: Container[int]
+) -> Iterator[CountedLabel]:
     """Hold a label back until the one that it replaces has gone before.
 
     A long import draws its ids when it begins, so it may replace a label with a
     higher id that was committed meanwhile.  *waiting* are the first ids of the
     batches being folded: a replaced label of another batch is counted already.
     """
-    held: dict[int, list[Any]] = {}
+    held: dict[int, list[CountedLabel]] = {}
     for row in rows:
         replaced = row.replaces_id
         if (
@@ -165,6 +173,9 @@ def in_order_of_replacement(
             and _batch_start(replaced) in waiting
         ):
             held.setdefault(replaced, []).append(row)
+            continue
+        if not held:
+            yield row
             continue
         free = [row]
         while free:

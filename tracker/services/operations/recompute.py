@@ -9,7 +9,6 @@ or nothing if another worker was faster.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -40,7 +39,7 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.drift import load_watches
 from tracker.storage.estimates.pending import first_id, list_pending_batches
 from tracker.storage.estimates.slices import list_counted
-from tracker.storage.labelling.labels import iter_pending_labels
+from tracker.storage.labelling.labels import CountedLabel, iter_pending_labels
 from tracker.words import DECIDING_METHOD
 
 
@@ -111,10 +110,11 @@ class _Tallied:
     tallies: dict[int, Tally] = field(default_factory=dict)
     labels: int = 0
 
-    def fold(self, row: Any) -> None:
+    def fold(self, row: CountedLabel) -> None:
         """Count a label."""
         self.tallies[row.version_id].fold(row)
-        self.slices.fold(row)
+        if self.slices.names:
+            self.slices.fold(row)
         self.labels += 1
 
     def end(

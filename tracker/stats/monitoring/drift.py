@@ -123,7 +123,9 @@ class ClassWatch:
         """
         self._labels += 1
         factors = self._factors[index][is_right is not self._is_rise]
-        evidence = self._classes.setdefault(index, _Evidence())
+        evidence = self._classes.get(index)
+        if evidence is None:
+            evidence = self._classes[index] = _Evidence()
         before = evidence.units
         evidence.multiply(
             factors,

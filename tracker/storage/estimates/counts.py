@@ -27,7 +27,12 @@ from tracker.storage.estimates.pending import (
     lies_among,
     list_pending_batches,
 )
-from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
+from tracker.storage.labelling.labels import (
+    CountedLabel,
+    Label,
+    is_of_query,
+    is_replaced,
+)
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 from tracker.words import TARGETED, UNCLEAR, UNSTATED
@@ -65,28 +70,30 @@ class Cell(NamedTuple):
     predicted: str
     is_targeted: bool
 
-    @classmethod
-    def of(cls, label: str, predicted: str, sampling: str) -> "Cell":
-        """Return the cell that a label counts in."""
-        return cls(label, predicted, sampling == TARGETED)
-
     @property
     def is_scored(self) -> bool:
         """Whether its labels count for accuracy."""
         return self.label != UNCLEAR and not self.is_targeted
 
 
-def read_change(row: Any) -> tuple[Cell | None, Cell | None]:
+def read_change(row: CountedLabel) -> tuple[Cell | None, Cell | None]:
     """Return the cells that a label counts in and that it takes a label from.
 
     None for a repeat, which counts in none, and for the label before the first one.
     """
     new = old = None
     if not row.is_repeat:
-        new = Cell.of(row.label, row.predicted, row.sampling)
+        new = Cell(row.label, row.predicted, row.sampling == TARGETED)
     if row.old_label is not None and not row.old_is_repeat:
-        old = Cell.of(row.old_label, row.predicted, row.old_sampling)
+        old = Cell(row.old_label, row.predicted, row.old_sampling == TARGETED)
     return new, old
+
+
+def changes_scored(new: Cell | None, old: Cell | None) -> bool:
+    """Return whether a label that moves from *old* to *new* changes an accuracy."""
+    return new != old and (
+        (new is not None and new.is_scored) or (old is not None and old.is_scored)
+    )
 
 
 # Built once: every estimate begins with this.
@@ -140,12 +147,12 @@ class VersionCounts:
         if is_repeat:
             self.repeats += number
             return
-        cell = Cell.of(label, predicted, sampling)
+        cell = Cell(label, predicted, sampling == TARGETED)
         self.cells[cell] = self.cells.get(cell, 0) + number
         self.unstated += number * is_unstated(label, sampling)
 
 
-def is_unstated(label: str, sampling: str) -> bool:
+def is_unstated(label: str, sampling: str | None) -> bool:
     """Return whether a label is scored though nobody said why it was given."""
     return sampling == UNSTATED and label != UNCLEAR
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.services.telling.events import SLICE_WORSE, tell
 from tracker.stats.monitoring.slices import Evidence, SliceWatch, judge
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.counts import Cell, read_change
+from tracker.storage.estimates.counts import Cell, changes_scored, read_change
 from tracker.storage.estimates.slices import (
     find_slice_key,
     list_slice_values,
@@ -19,6 +19,7 @@ from tracker.storage.estimates.slices import (
     load_slices,
     store_slices,
 )
+from tracker.storage.labelling.labels import CountedLabel
 
 # So many values of a key are told apart; the rest are one slice.
 MOST_VALUES = 500
@@ -94,14 +95,11 @@ class SliceTally:
         """Count a query with these metadata."""
         self._hold(version_id, metadata, None, None)
 
-    def fold(self, row: Any) -> None:
+    def fold(self, row: CountedLabel) -> None:
         """Count a label in, and the one that it replaces out."""
-        if not self.names:
-            return
         new, old = read_change(row)
-        if new == old or not any(cell and cell.is_scored for cell in (new, old)):
-            return
-        self._hold(row.version_id, row.metadata, new, old)
+        if changes_scored(new, old):
+            self._hold(row.version_id, row.metadata, new, old)
 
     def _hold(
         self, version_id: int, metadata: str | None, new: Cell | None, old: Cell | None
