@@ -241,11 +241,12 @@ def _add_span(
     if not found.labels or is_of_some:
         return found
     span = Between("asked_at", filters["since"], below=filters["until"])
+    limits = (span, *filters["where"]) if any(filters.values()) else ()
     asked = find_asked_span(
         session,
         detector.id,
         [one.id for one in versions],
-        [one.test(session) for one in (span, *filters["where"])],
+        [one.test(session) for one in limits],
         labels=found.labels,
         classes=[one.name for one in found.classes if one.labelled],
     )

@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import Session
 
 from tracker.storage.queries.queries import Query
@@ -101,20 +110,34 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
     *labels* says how many there are, about.  An index leads to a few of them, and of
     many the first one is met soon by a walk along the time.
     """
+    is_few = labels <= _FEW
+    if conditions:
+        statement = _select_span(conditions, is_few=is_few)
+    else:
+        statement = _select_span_of_all(is_few=is_few)
+    values = {"detector_id": detector_id, "versions": versions, "classes": classes}
+    first, last = session.execute(statement, values).one()
+    return None if first is None or last is None else (first, last)
+
+
+@cache
+def _select_span_of_all(*, is_few: bool) -> Select[*tuple[Any, ...]]:
+    """Return it once: to build it takes longer than to run it."""
+    return _select_span((), is_few=is_few)
+
+
+def _select_span(conditions: Conditions, *, is_few: bool) -> Select[*tuple[Any, ...]]:
     tests = [
-        Query.detector_id == detector_id,
-        Query.version_id.in_(versions),
-        Query.label.in_(classes),
+        Query.detector_id == bindparam("detector_id"),
+        Query.version_id.in_(bindparam("versions", expanding=True)),
+        Query.label.in_(bindparam("classes", expanding=True)),
         is_scored(Query.label, Query.sampling),
         ~Query.is_repeat,
         *conditions,
     ]
-    if labels <= _FEW:
-        ends = select(func.min(Query.asked_at), func.max(Query.asked_at)).where(*tests)
-    else:
-        walk = select(Query.asked_at).where(*tests).limit(1)
-        oldest = walk.order_by(Query.asked_at).scalar_subquery()
-        newest = walk.order_by(Query.asked_at.desc()).scalar_subquery()
-        ends = select(oldest, newest)
-    first, last = session.execute(ends).one()
-    return None if first is None or last is None else (first, last)
+    if is_few:
+        return select(func.min(Query.asked_at), func.max(Query.asked_at)).where(*tests)
+    walk = select(Query.asked_at).where(*tests).limit(1)
+    oldest = walk.order_by(Query.asked_at).scalar_subquery()
+    newest = walk.order_by(Query.asked_at.desc()).scalar_subquery()
+    return select(oldest, newest)
