@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.slices.slice_recounts import (
+    SliceRecount,
     compute_slices,
     store_slices,
 )
@@ -64,19 +65,29 @@ def recompute_detector(
     """Fold in what waits for a detector; None if nothing does.
 
     Where another worker is faster it has done the work, or part of it: look again.
+    Slices by keys that were declared since are counted first.  New labels wait
+    meanwhile, a minute for some million, and nobody who writes them does.
     """
-    _count_slices(database, detector_id, clock)
     for _ in range(_TRIES):
         begun = time.perf_counter()
         with database.read() as session:
             detector = find_detector(session, detector_id)
-            fold = None if detector is None else compute_fold(session, detector)
-        if fold is None:
-            return None
+            if detector is None:
+                return None
+            slices = compute_slices(session, detector)
+            fold = None if slices else compute_fold(session, detector)
+        seconds = time.perf_counter() - begun
         with suppress(StaleFoldError):
-            seconds = time.perf_counter() - begun
-            done = _store(database, [fold], worker=worker, clock=clock, seconds=seconds)
-            return done[0]
+            if slices is not None:
+                _store_slices(database, slices, clock=clock, seconds=seconds)
+            elif fold is None:
+                return None
+            else:
+                some = [fold]
+                done = _store(
+                    database, some, worker=worker, clock=clock, seconds=seconds
+                )
+                return done[0]
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
 
@@ -137,28 +148,22 @@ def _store(
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
-def _count_slices(database: Database, detector_id: int, clock: Clock) -> None:
-    """Count the slices by keys that were declared since.
+def _store_slices(
+    database: Database, found: SliceRecount, *, clock: Clock, seconds: float
+) -> None:
+    """Write slices that took so many *seconds* to count.
 
-    New labels wait meanwhile, a minute for some million, and nobody who writes them
-    does.  If another worker folds them in all the same, it is done the next time.
+    Raises StaleFoldError if another worker folded in labels meanwhile.
     """
-    for _ in range(_TRIES):
-        begun = time.perf_counter()
-        with database.read() as session:
-            detector = find_detector(session, detector_id)
-            found = None if detector is None else compute_slices(session, detector)
-        if found is None:
-            return
-        with suppress(StaleFoldError), database.write() as session:
-            store_slices(session, found, at=clock())
-            log.info(
-                "slices counted",
-                detector=f"det_{detector_id}",
-                keys=found.changes.names,
-                seconds=round(time.perf_counter() - begun, 4),
-            )
-            return
+    begun = time.perf_counter()
+    with database.write() as session:
+        store_slices(session, found, at=clock())
+    log.info(
+        "slices counted",
+        detector=f"det_{found.detector_id}",
+        keys=found.changes.names,
+        seconds=round(seconds + time.perf_counter() - begun, 4),
+    )
 
 
 def _replay_drift(database: Database, detector_id: int) -> None:

@@ -100,7 +100,7 @@ class Window(NamedTuple):
         rows = self.chances(accuracies)
         tails = np.zeros((rows.shape[0], rows.shape[1] + 1))
         # Summed from the highest count down: small chances come first.
-        tails[:, :-1] = rows[:, ::-1].cumsum(axis=-1)[:, ::-1]
+        np.cumsum(rows[:, ::-1], axis=-1, out=tails[:, -2::-1])
         return tails
 
 
@@ -198,15 +198,12 @@ class _Scores(NamedTuple):
     def staircase(self, least: float) -> npt.NDArray[np.intp]:
         """Return the lowest index of the last class's count that scores *least*."""
         size = self.last_share.size
-        outside = np.full(self.shares.shape, -1)
-        inside = np.full(self.shares.shape, size)
-        for _ in range(size.bit_length()):
-            middle = np.clip((outside + inside) // 2, 0, size - 1)
-            is_open = inside - outside > 1
-            enough = self.reaching(middle) >= least
-            inside = np.where(enough & is_open, middle, inside)
-            outside = np.where(enough | ~is_open, outside, middle)
+        # How many of the lowest counts are known to fall short.
+        below = np.zeros(self.shares.shape, dtype=np.intp)
+        for power in reversed(range(size.bit_length())):
+            tried = np.minimum(below + 2**power, size)
+            below = np.where(self.reaching(tried - 1) < least, tried, below)
         # What rounding might make uneven is filled up, which is always safe.
-        for axis in range(inside.ndim):
-            inside = np.minimum.accumulate(inside, axis=axis)
-        return inside
+        for axis in range(below.ndim):
+            below = np.minimum.accumulate(below, axis=axis)
+        return below
