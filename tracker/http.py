@@ -197,7 +197,7 @@ def _read_key() -> str:
 
 def _find_key() -> Actor:
     text = _read_key()
-    with database().read() as session:
+    with database().look() as session:
         key = find_valid_key(session, text, at=now())
         if key is None:
             raise UnauthorizedError("the API key is unknown, revoked or expired")

@@ -139,6 +139,8 @@ def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
                     "WHERE relname LIKE 'queries%'"
                 )
             )
-            assert read < 8_000
+            # A piece may read the few rows that were there for each of its keys.
+            # Reading what is there for each row would be tens of millions.
+            assert read < 500_000
         labels = session.scalars(select(func.count()).select_from(Label)).one()
     assert labels == 8_020

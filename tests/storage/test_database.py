@@ -71,6 +71,27 @@ def test_a_read_sees_one_snapshot_however_long_it_takes(
         assert session.scalar(select(func.count()).select_from(PendingBatch)) == 1
 
 
+def test_a_look_leaves_its_connection_as_it_was(
+    database: Database, detector_id: int
+) -> None:
+    with database.look() as session:
+        before = session.scalar(select(func.count()).select_from(PendingBatch))
+        with database.write() as other:
+            add_batch(other, detector_id, created_at=START)
+        after = session.scalar(select(func.count()).select_from(PendingBatch))
+
+    # PostgreSQL opens no transaction for it.
+    assert (before, after) == (0, 0 if database.is_sqlite else 1)
+    # The same connections, and transactions are as separate as before.
+    with database.read() as session, database.write() as other:
+        count = session.scalar(select(func.count()).select_from(PendingBatch))
+        add_batch(other, detector_id, created_at=START)
+        other.rollback()
+    assert count == 1
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(PendingBatch)) == 1
+
+
 def test_a_write_that_fails_writes_nothing(
     database: Database, detector_id: int
 ) -> None:

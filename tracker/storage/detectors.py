@@ -240,16 +240,22 @@ def find_version(session: Session, detector_id: int, name: str) -> Version | Non
     return session.scalars(statement).one_or_none()
 
 
+# Built once: every query that is logged asks this.
+_IDS = select(Version.__table__.c.name, Version.__table__.c.id).where(
+    Version.__table__.c.detector_id == bindparam("detector_id"),
+    Version.__table__.c.name.in_(bindparam("names", expanding=True)),
+)
+
+
 def add_versions(
     session: Session, detector_id: int, names: Iterable[str], *, created_at: datetime
 ) -> dict[str, int]:
     """Return the id of each version in *names*, adding those that are new in order."""
     wanted = list(dict.fromkeys(names))
-    show_versions(session.connection(), detector_id, wanted)
-    statement = select(Version.name, Version.id).where(
-        Version.detector_id == detector_id, Version.name.in_(wanted)
-    )
-    ids = dict(session.execute(statement).all())
+    connection = session.connection()
+    show_versions(connection, detector_id, wanted)
+    found = connection.execute(_IDS, {"detector_id": detector_id, "names": wanted})
+    ids = {row.name: row.id for row in found}
     known = session.info.setdefault(_NAMES, {})
     known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:
