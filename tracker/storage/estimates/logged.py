@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Version
@@ -33,9 +33,12 @@ def recount_queries(session: Session, detector_id: int) -> dict[int, int]:
     return dict(session.execute(statement).all())
 
 
+# Built once: every list of queries asks this.
+_ERASED = select(func.count()).where(
+    Query.detector_id == bindparam("detector_id"), Query.erased_at.is_not(None)
+)
+
+
 def count_all_erased(session: Session, detector_id: int) -> int:
     """Count the queries whose content was taken away, with labels or without."""
-    statement = select(func.count()).where(
-        Query.detector_id == detector_id, Query.erased_at.is_not(None)
-    )
-    return session.scalars(statement).one()
+    return session.scalars(_ERASED, {"detector_id": detector_id}).one()

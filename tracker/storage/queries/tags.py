@@ -5,7 +5,7 @@ from collections.abc import Collection
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import ColumnElement, cast, func, literal, select
+from sqlalchemy import ColumnElement, bindparam, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
@@ -40,12 +40,16 @@ def has_tag(session: Session, tag: str) -> list[ColumnElement[bool]]:
     return [Query.tags.is_not(None), test]
 
 
+# Built once: every list of queries asks this.
+_IN_USE = (
+    select(Query.tags)
+    .where(Query.detector_id == bindparam("detector_id"), Query.tags.is_not(None))
+    .distinct()
+    .limit(_MOST)
+)
+
+
 def list_tags(session: Session, detector_id: int) -> list[str]:
     """Return the tags that queries of a detector are marked with, in order."""
-    statement = (
-        select(Query.tags)
-        .where(Query.detector_id == detector_id, Query.tags.is_not(None))
-        .distinct()
-        .limit(_MOST)
-    )
-    return sorted(set(chain.from_iterable(map(load_tags, session.scalars(statement)))))
+    found = session.scalars(_IN_USE, {"detector_id": detector_id})
+    return sorted(set(chain.from_iterable(map(load_tags, found))))

@@ -10,6 +10,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Text,
+    bindparam,
     cast,
     delete,
     func,
@@ -67,10 +68,15 @@ def lock_waiting(session: Session, query_id: int) -> WaitingQuery | None:
     return session.scalars(statement).one_or_none()
 
 
+# Built once: every list of queries asks this.
+_NUMBER = select(func.count()).where(
+    WaitingQuery.detector_id == bindparam("detector_id")
+)
+
+
 def count_waiting(session: Session, detector_id: int) -> int:
     """Count the queries of a detector that wait for their prediction."""
-    statement = select(func.count()).where(WaitingQuery.detector_id == detector_id)
-    return session.scalar(statement) or 0
+    return session.scalar(_NUMBER, {"detector_id": detector_id}) or 0
 
 
 def list_due(session: Session, *, at: datetime, each: int) -> Sequence[WaitingQuery]:
