@@ -4,11 +4,29 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Select, Text, cast, func, select, true
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Select,
+    Text,
+    any_,
+    cast,
+    func,
+    select,
+    text,
+    true,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from tracker.storage.dialect import is_sqlite, planned_for_now
 from tracker.storage.queries.queries import Query
+
+# PostgreSQL looked at a partition while nothing in it was committed: in the middle of
+# an import, or after one that was undone.
+_SEEMS_EMPTY = text(
+    "SELECT EXISTS (SELECT FROM pg_class WHERE relpages > 0 AND reltuples = 0 AND oid"
+    " IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'queries'::regclass))"
+)
 
 
 def find_queries_by_key(
@@ -45,10 +63,13 @@ def look_up(
 ) -> Sequence[Any]:
     """Return the rows of *statement* whose *column* is one of thousands of *values*.
 
-    On PostgreSQL they come in the order of the values, each of which stands once.
-    It goes by an index, value by value.  Of a join it may read all of a detector's
-    queries and put them into a hash table: so it does in a table of which it has no
-    statistics, such as one that an import just fills, for each piece of that import.
+    On PostgreSQL they come in the order of the values, or sorted by them; each value
+    stands once.  It goes by an index, value by value.  Of a join it may read all of a
+    detector's queries and put them into a hash table: so it does in a table of which
+    it has no statistics, such as one that an import just fills, for each piece of that
+    import.  Only where it takes the table for empty, all values are compared at once:
+    any index of a detector's queries looks as good then, and one that leads to all of
+    them would be read once for each value.
     """
     if is_sqlite(session):
         return session.execute(
@@ -56,6 +77,10 @@ def look_up(
         ).all()
     is_text = isinstance(column.type, Text)
     array = cast([*values], ARRAY(Text() if is_text else BigInteger()))
+    if session.scalar(_SEEMS_EMPTY):
+        sorted_rows = statement.where(column == any_(array)).order_by(column)
+        with planned_for_now(session):
+            return session.execute(sorted_rows).all()
     given = func.unnest(array).table_valued("value").render_derived()
     value = given.c.value.collate("C") if is_text else given.c.value
     # What has an offset is not made into a join.
