@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from tracker.services.estimates.drift import Watch
 from tracker.services.estimates.intervals import score
 from tracker.services.estimates.tallies import Tally
 from tracker.services.telling.events import Look, follow_verdict
+from tracker.storage.labelling.labels import CountedLabel
 from tracker.words import DECIDING_METHOD, RANDOM
 
 TARGET, LEVEL, CLASSES = 0.9, 0.95, ("NO", "YES")
@@ -74,12 +74,16 @@ def live(rng: np.random.Generator, accuracy: float) -> Life:
     )
 
 
-def rows(rng: np.random.Generator, accuracy: float) -> Iterator[Any]:
-    """Labels in the shape in which the worker reads them."""
+def rows(rng: np.random.Generator, accuracy: float) -> Iterator[CountedLabel]:
+    """Labels as the worker reads them."""
     truths = rng.integers(0, 2, LABELS).tolist()
     hits = (rng.random(LABELS) < accuracy).tolist()
-    for truth, is_right in zip(truths, hits, strict=True):
-        yield SimpleNamespace(
+    for number, (truth, is_right) in enumerate(zip(truths, hits, strict=True)):
+        yield CountedLabel(
+            id=number,
+            replaces_id=None,
+            version_id=1,
+            metadata=None,
             label=CLASSES[truth],
             predicted=CLASSES[truth if is_right else 1 - truth],
             sampling=RANDOM,

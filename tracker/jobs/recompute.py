@@ -75,7 +75,7 @@ def recompute_detector(
             if detector is None:
                 return None
             slices = compute_slices(session, detector)
-            fold = None if slices else compute_fold(session, detector)
+            fold = compute_fold(session, detector) if slices is None else None
         seconds = time.perf_counter() - begun
         with suppress(StaleFoldError):
             if slices is not None:
@@ -83,11 +83,9 @@ def recompute_detector(
             elif fold is None:
                 return None
             else:
-                some = [fold]
-                done = _store(
-                    database, some, worker=worker, clock=clock, seconds=seconds
-                )
-                return done[0]
+                return _store(
+                    database, [fold], worker=worker, clock=clock, seconds=seconds
+                )[0]
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
 

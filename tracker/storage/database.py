@@ -127,7 +127,7 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Session]:
-        """Open a read for one statement, such as whose key a request shows.
+        """Open a read that needs no snapshot, such as whose key a request shows.
 
         PostgreSQL opens no transaction for it, which is two round trips less.
         """

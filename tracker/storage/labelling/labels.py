@@ -184,8 +184,8 @@ def count_since(
 class CountedLabel(NamedTuple):
     """A label to count: what it says, of which query, and what it said before.
 
-    The last ones are None for the first label of a query; *metadata* also where they
-    were not asked for.  A repeat is counted nowhere.
+    *metadata* is None where it was not asked for, and what begins with *old* for the
+    first label of a query.  A repeat is counted nowhere.
     """
 
     id: int
@@ -196,10 +196,10 @@ class CountedLabel(NamedTuple):
     is_repeat: bool
     version_id: int
     predicted: str
-    metadata: str | None = None
-    old_label: str | None = None
-    old_sampling: str | None = None
-    old_is_repeat: bool | None = None
+    metadata: str | None
+    old_label: str | None
+    old_sampling: str | None
+    old_is_repeat: bool | None
 
 
 def iter_pending_labels(

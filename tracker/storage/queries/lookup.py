@@ -77,7 +77,7 @@ def look_up(
         ).all()
     is_text = isinstance(column.type, Text)
     array = cast([*values], ARRAY(Text() if is_text else BigInteger()))
-    if session.scalar(_SEEMS_EMPTY):
+    if len(values) > 1 and session.scalar(_SEEMS_EMPTY):
         sorted_rows = statement.where(column == any_(array)).order_by(column)
         with planned_for_now(session):
             return session.execute(sorted_rows).all()
