@@ -171,13 +171,18 @@ def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def stream(
-    session: Session, statement: Select[*tuple[Any, ...]], *, rows: int = 1_000
+    session: Session,
+    statement: Select[*tuple[Any, ...]],
+    values: Mapping[str, Any] | None = None,
+    *,
+    rows: int = 1_000,
 ) -> Generator[Any]:
     """Yield the rows of *statement*, fetched so many at a time.
 
     A caller that may stop early closes the iterator, and with it the server's cursor.
     """
-    with session.execute(statement.execution_options(yield_per=rows)) as result:
+    options = {"yield_per": rows}
+    with session.execute(statement, values, execution_options=options) as result:
         yield from result
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import on_postgresql, stream
@@ -28,16 +28,24 @@ def count_days(
     return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
 
 
+# Built once: each page of a history asks for this.
+_DELAYS = (
+    select(Query.asked_at, Query.predicted, Label.labelled_at)
+    .select_from(Label)
+    .join(Query, is_of_query())
+    .where(
+        Query.detector_id == bindparam("detector_id"),
+        Query.version_id.in_(bindparam("ids", expanding=True)),
+        on_postgresql(Label.detector_id == bindparam("detector_id")),
+        Query.asked_at >= bindparam("since"),
+        Label.replaces_id.is_(None),
+    )
+)
+
+
 def iter_delays(
     session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
 ) -> Iterator[Any]:
     """Stream ``asked_at``, ``predicted`` and ``labelled_at`` of each first label."""
-    statement = (
-        select(Query.asked_at, Query.predicted, Label.labelled_at)
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(Query.asked_at >= since, Label.replaces_id.is_(None))
-    )
-    return stream(session, statement)
+    chosen = {"detector_id": detector_id, "ids": tuple(version_ids), "since": since}
+    return stream(session, _DELAYS, chosen)

@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -31,34 +40,22 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     With *last* only so many scored ones, of the queries whose first label came last.
     It reads the labels themselves, so many of them or all.
     """
-    statement = (
-        select(
-            Label.id,
-            Label.label,
-            Query.predicted,
-            Label.sampling,
-            Label.is_repeat,
-            Label.created_at,
-        )
-        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(*(one.test(session) for one in where))
-    )
+    shape = _Shape(is_of_last=last is not None, is_as_known=known_at is not None)
+    limits = [one.test(session) for one in where]
     if since is not None:
-        statement = statement.where(Query.asked_at >= since)
+        limits.append(Query.asked_at >= since)
     if until is not None:
-        statement = statement.where(Query.asked_at < until)
-    if last is None:
-        statement = statement.select_from(Label).join(Query, is_of_query())
-        statement = statement.where(_is_current(known_at))
-    else:
-        scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
-        statement = _newest_first(statement.where(scored), known_at).limit(last)
-    rows = statement.subquery()
-    kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
+        limits.append(Query.asked_at < until)
+    statement = _select_kinds(shape, limits) if limits else _KINDS[shape]
+    chosen = {
+        "detector_id": detector_id,
+        "ids": tuple(version_ids),
+        "known_at": known_at,
+        "last": last,
+    }
     counts = VersionCounts()
-    counted = select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
-    for label, predicted, sampling, is_repeat, number, at in session.execute(counted):
+    for row in session.execute(statement, chosen):
+        label, predicted, sampling, is_repeat, number, at = row
         counts.add(label, predicted, sampling, is_repeat, number)
         counts.last_label_at = max(counts.last_label_at or at, at)
     if last is None:
@@ -81,7 +78,9 @@ def list_newest_scored(
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(is_scored(Label.label, Label.sampling), ~Label.is_repeat)
     )
-    return session.execute(_newest_first(statement, None).limit(limit)).all()
+    return session.execute(
+        _newest_first(statement, is_as_known=False).limit(limit)
+    ).all()
 
 
 def list_corrections(
@@ -107,7 +106,7 @@ def list_corrections(
 
 
 def _newest_first(
-    statement: Select[*tuple[Any, ...]], known_at: datetime | None
+    statement: Select[*tuple[Any, ...]], *, is_as_known: bool
 ) -> Select[*tuple[Any, ...]]:
     """Put queries in the order of their first labels, those of the last one first.
 
@@ -116,8 +115,8 @@ def _newest_first(
     """
     first = aliased(Label)
     is_near = on_postgresql(first.detector_id == Query.detector_id)
-    is_current = _is_current(known_at)
-    if known_at is not None:
+    is_current = _is_current(is_as_known=is_as_known)
+    if is_as_known:
         is_current &= Label.query_id == Query.id
     # The sum keeps SQLite from looking for the first label of each query.
     is_of_first = Query.id == first.query_id + 0
@@ -130,10 +129,11 @@ def _newest_first(
     )
 
 
-def _is_current(known_at: datetime | None) -> ColumnElement[bool]:
-    if known_at is None:
+def _is_current(*, is_as_known: bool) -> ColumnElement[bool]:
+    if not is_as_known:
         return Query.label_id == Label.id
     newer = aliased(Label)
+    known_at: BindParameter[datetime] = bindparam("known_at")
     replaced = (
         select(newer.id)
         .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
@@ -142,6 +142,50 @@ def _is_current(known_at: datetime | None) -> ColumnElement[bool]:
         .exists()
     )
     return and_(Label.created_at <= known_at, ~replaced)
+
+
+class _Shape(NamedTuple):
+    """Which labels a statement counts, apart from the queries' limits."""
+
+    is_of_last: bool
+    is_as_known: bool
+
+
+def _select_kinds(
+    shape: _Shape, limits: Sequence[ColumnElement[bool]] = ()
+) -> Select[*tuple[Any, ...]]:
+    statement = (
+        select(
+            Label.id,
+            Label.label,
+            Query.predicted,
+            Label.sampling,
+            Label.is_repeat,
+            Label.created_at,
+        )
+        .where(Query.detector_id == bindparam("detector_id"))
+        .where(Query.version_id.in_(bindparam("ids", expanding=True)))
+        .where(on_postgresql(Label.detector_id == bindparam("detector_id")))
+        .where(*limits)
+    )
+    if shape.is_of_last:
+        scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
+        statement = _newest_first(
+            statement.where(scored), is_as_known=shape.is_as_known
+        ).limit(bindparam("last"))
+    else:
+        statement = statement.select_from(Label).join(Query, is_of_query())
+        statement = statement.where(_is_current(is_as_known=shape.is_as_known))
+    rows = statement.subquery()
+    kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
+    return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
+
+
+# Built once: a page of the history asks for them.
+_KINDS = {
+    shape: _select_kinds(shape)
+    for shape in (_Shape(*both) for both in product((False, True), repeat=2))
+}
 
 
 def _count_corrections(
