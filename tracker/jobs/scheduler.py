@@ -30,6 +30,8 @@ _LOOK_AROUND_SECONDS = 60.0
 _ASKER_SECONDS = 1.0
 _POSTMAN_SECONDS = 5.0
 _EXPORTER_SECONDS = 10.0
+# Of the time between two runs.
+_SHORT_RUN = 0.1
 
 
 def run_worker(  # noqa: PLR0913 - one for each job.
@@ -145,17 +147,21 @@ class _Runner:
         self._failing: set[Callable[[], object]] = set()
 
     def run(self, work: Callable[[], object], seconds: float) -> None:
-        """Run *work*, and again at once where it took so many *seconds* or more.
+        """Run *work*, and again at once or soon where it takes long.
 
-        The scheduler passes over a run that is due during another, and would wait for
-        the one after that.
+        What arrives waits for the next run and is done at its end: it waits no longer
+        than *seconds* if that run begins early enough to end in time.  The scheduler
+        begins one every so many seconds, which is early enough for short runs alone,
+        and passes over those that are due while this one lasts.
         """
-        is_due = True
-        while is_due:
+        while True:
             begun = time.monotonic()
             self._run_once(work)
             took = time.monotonic() - begun
-            is_due = took >= seconds and not self._stop.is_set()
+            if took < seconds * _SHORT_RUN or self._stop.wait(
+                max(seconds - 2 * took, 0)
+            ):
+                return
 
     def _run_once(self, work: Callable[[], object]) -> None:
         """Run *work*; that the database is away is no failure of it."""

@@ -13,7 +13,7 @@ from contextlib import (
 )
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
@@ -21,7 +21,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.hiding import SEES_STAGED
-from tracker.storage.sqlite import BUSY_SECONDS, NO_PARAMETERS, open_sqlite
+from tracker.storage.postgresql import open_postgresql
+from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 
 # PostgreSQL ended the transaction, and the same one may succeed next time.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
@@ -262,40 +263,11 @@ def open_database(url: str, *, at_once: int = 8) -> Database:
             raise ConfigurationError(
                 f"TRACKER_DATABASE_URL has too many @; {_ENCODING}"
             )
-        return Database(_open_postgresql(parsed, at_once), at_once=at_once)
+        return Database(open_postgresql(parsed, at_once), at_once=at_once)
     raise ConfigurationError(
         f"TRACKER_DATABASE_URL begins with {parsed.drivername}: it must be "
         f"sqlite:///FILE or {_EXAMPLE}"
     )
-
-
-def _open_postgresql(url: Any, at_once: int) -> Engine:
-    engine = create_engine(
-        url,
-        hide_parameters=NO_PARAMETERS,
-        pool_pre_ping=True,
-        pool_size=2 * at_once,
-        pool_timeout=5,
-        connect_args={
-            "connect_timeout": 5,
-            # A paused process must not hold its locks for ever.
-            "options": "-c idle_in_transaction_session_timeout=60s -c lock_timeout=30s "
-            "-c synchronous_commit=on -c timezone=UTC",
-        },
-    )
-    # Before SQLAlchemy asks for the version, which it cannot read in SQL_ASCII.
-    event.listen(engine, "connect", _check_encoding, insert=True)
-    return engine
-
-
-def _check_encoding(connection: Any, _record: Any) -> None:
-    found = connection.info.parameter_status("server_encoding")
-    if found != "UTF8":
-        connection.close()
-        raise ConfigurationError(
-            f"the encoding of the database is {found}: make one with ENCODING 'UTF8' "
-            "TEMPLATE template0"
-        )
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base
 
+# An error goes into the log with its statement, whose values are labels and hashes.
+NO_PARAMETERS = True
 _PLAN_MODE = text("SELECT set_config('plan_cache_mode', :mode, true)")
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from tracker.errors import ConfigurationError
 from tracker.storage import hiding
+from tracker.storage.dialect import NO_PARAMETERS
 
 BUSY_SECONDS = 30
 # SQLite itself would sleep for up to a tenth of a second between two tries, and miss
@@ -18,8 +19,6 @@ BUSY_SECONDS = 30
 _LOCKED_SECONDS = 0.004
 # What a checkpoint leaves of the log.
 _LARGEST_LOG_BYTES = 64 * 2**20
-# An error goes into the log with its statement, whose values are labels and hashes.
-NO_PARAMETERS = True
 
 
 def open_sqlite(file: str | None, url: Any, at_once: int) -> Engine:
