@@ -80,8 +80,8 @@ def test_a_look_leaves_its_connection_as_it_was(
             add_batch(other, detector_id, created_at=START)
         after = session.scalar(select(func.count()).select_from(PendingBatch))
 
-    # PostgreSQL opens no transaction for it.
-    assert (before, after) == (0, 0 if database.is_sqlite else 1)
+    # No transaction is opened for it.
+    assert (before, after) == (0, 1)
     # The same connections, and transactions are as separate as before.
     with database.read() as session, database.write() as other:
         count = session.scalar(select(func.count()).select_from(PendingBatch))

@@ -109,9 +109,10 @@ class Database:
                 "postgresql_readonly": True,
             }
         self._read_engine = engine.execution_options(**options)
-        self._look_engine = self._read_engine
-        if not self.is_sqlite:
-            self._look_engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        looks: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
+        if self.is_sqlite:
+            looks = {"tracker_looks": True}
+        self._look_engine = engine.execution_options(**looks)
         self._reader = _Slots(at_once)
         self._writer = _Turns() if self.is_sqlite else _Slots(at_once)
 
@@ -130,7 +131,8 @@ class Database:
     def look(self) -> Iterator[Session]:
         """Open a read that needs no snapshot, such as whose key a request shows.
 
-        PostgreSQL opens no transaction for it, which is two round trips less.
+        No transaction is opened for it, which on PostgreSQL is two round trips less.
+        On SQLite it may see what an import has staged.
         """
         with self._reader, translated(), Session(self._look_engine) as session:
             yield session

@@ -78,6 +78,9 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
+    if connection.get_execution_options().get("tracker_looks", False):
+        # Each statement is a transaction of its own then.
+        return
     _begin(connection)
     while hiding.must_change(connection):
         connection.exec_driver_sql("ROLLBACK")

@@ -17,7 +17,7 @@ from tracker.services.fields import KeyName, is_storable
 from tracker.services.people.names import check_is_free, check_name
 from tracker.services.wording import describe_errors, dump_instant, invalid, missing
 from tracker.storage.people import api_keys as storage
-from tracker.storage.people.api_keys import ApiKey
+from tracker.storage.people.api_keys import ApiKey, ShownKey
 from tracker.words import ROLES
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -104,7 +104,7 @@ def _parse_owner(owner: str | None, by: By) -> str | None:
         raise InvalidInputError.of("owner", wrong) from error
 
 
-def find_valid_key(session: Session, text: str, *, at: datetime) -> ApiKey | None:
+def find_valid_key(session: Session, text: str, *, at: datetime) -> ShownKey | None:
     """Return the key with that text, unless it is unknown, revoked or expired."""
     # Found by its hash: comparing hashes tells an attacker nothing by its timing.
     key = storage.find_key_by_digest(session, _digest(text))
@@ -113,12 +113,12 @@ def find_valid_key(session: Session, text: str, *, at: datetime) -> ApiKey | Non
     return key
 
 
-def has_expired(key: ApiKey, *, at: datetime) -> bool:
+def has_expired(key: ShownKey, *, at: datetime) -> bool:
     """Return whether the time of *key* is over."""
     return key.expires_at is not None and key.expires_at <= at
 
 
-def is_use_to_be_noted(key: ApiKey, *, at: datetime) -> bool:
+def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
     """Return whether it is time to note that *key* was used again."""
     return key.last_used_at is None or at - key.last_used_at >= _USED_EVERY
 

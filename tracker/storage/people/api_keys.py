@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
@@ -55,13 +56,29 @@ class ApiKeyDetector(Base):
     )
 
 
+class ShownKey(NamedTuple):
+    """What a request has to know of the key that it shows."""
+
+    id: int
+    name: str
+    role: str
+    has_all_detectors: bool
+    revoked_at: datetime | None
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
 # Every request of a program asks this; to build it takes longer than to run it.
-_BY_DIGEST = select(ApiKey).where(ApiKey.digest == bindparam("digest"))
+_BY_DIGEST = select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
+    ApiKey.__table__.c.digest == bindparam("digest")
+)
 
 
-def find_key_by_digest(session: Session, digest: str) -> ApiKey | None:
+def find_key_by_digest(session: Session, digest: str) -> ShownKey | None:
     """Return the key with that hash, revoked or not."""
-    return session.scalars(_BY_DIGEST, {"digest": digest}).one_or_none()
+    rows = session.connection().execute(_BY_DIGEST, {"digest": digest})
+    row = rows.one_or_none()
+    return None if row is None else ShownKey(*row)
 
 
 def find_key_by_name(session: Session, name: str) -> ApiKey | None:
