@@ -44,7 +44,7 @@ def test_an_audit_is_begun_labelled_and_closed(visitor: Visitor, sheep: str) -> 
     assert "20 of them labelled" in page.text
     assert "balanced accuracy of these 20 queries lies between" in page.text
     assert "The goal is reached after 20 labels" in page.text
-    assert "0 wait for their label" in page.text
+    assert "none waits for its label" in page.text
     accuracy = visitor.get(f"/detectors/{sheep}").text
     assert "20 labels that were picked" in accuracy or "left out" in accuracy
     assert visitor.send(f"{address}/close").status_code == 303
