@@ -149,10 +149,10 @@ class _Runner:
     def run(self, work: Callable[[], object], seconds: float) -> None:
         """Run *work*, and again at once or soon where it takes long.
 
-        What arrives waits for the next run and is done at its end: it waits no longer
-        than *seconds* if that run begins early enough to end in time.  The scheduler
-        begins one every so many seconds, which is early enough for short runs alone,
-        and passes over those that are due while this one lasts.
+        What arrives during a run is done at the end of the next one.  After a long run
+        that one begins earlier than the scheduler would begin it, and ends *seconds*
+        after this one began if it takes as long.  The scheduler passes over what is due
+        meanwhile.
         """
         while True:
             begun = time.monotonic()
