@@ -32,6 +32,12 @@ class OfDetector(Shape):
     )
 
 
+class OfClass(Shape):
+    """Something that is said of one class."""
+
+    name: str = Field(serialization_alias="class")
+
+
 class Accuracy(Shape):
     """An accuracy and its interval."""
 

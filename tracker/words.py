@@ -5,8 +5,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import WithJsonSchema
 
-from tracker import stats
-
 # A label that says that the question cannot be answered; it is never scored.
 UNCLEAR = "UNCLEAR"
 # The mean of the class accuracies, where a class could be named.
@@ -79,7 +77,6 @@ def one_of(words: Iterable[str]) -> WithJsonSchema:
 SamplingWord = Annotated[str, one_of(SAMPLINGS)]
 AgreementWord = Annotated[str, one_of(AGREEMENTS)]
 OnErrorWord = Annotated[str, one_of(ON_ERROR)]
-MethodWord = Annotated[str, one_of(stats.METHODS)]
 MeasureWord = Annotated[str, one_of(MEASURES)]
 EventWord = Annotated[str, one_of(EVENTS)]
 

@@ -54,6 +54,14 @@ def test_those_who_only_supervise_take_neither_a_database_nor_pages(command) -> 
     assert not found & {*_HEAVY - {"granian"}, "numpy", "pydantic"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["import", "keys"])
+def test_those_who_compute_nothing_take_no_arrays_and_no_pictures(command) -> None:
+    found = modules_of(command, "--help")
+    assert "sqlalchemy" in found
+    assert not found & {*_HEAVY - {"alembic", "sqlalchemy"}, "PIL", "numpy", "scipy"}
+
+
 def test_the_list_of_commands_says_what_each_says_itself() -> None:
     context = click.Context(main)
     assert {

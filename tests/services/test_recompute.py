@@ -11,7 +11,6 @@ from tests.conftest import START, Clock, by
 from tests.services.conftest import Bench
 from tracker import stats
 from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.estimates.intervals import STORED_METHODS
 from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.imports.reading.rows import Row
@@ -24,6 +23,7 @@ from tracker.storage.estimates.counts import Cell, store_counts
 from tracker.storage.estimates.snapshots import Snapshot, iter_intervals
 from tracker.storage.operations.job_runs import list_job_runs
 from tracker.storage.queries.queries import Query
+from tracker.words import STORED_METHODS
 
 Step = tuple[str, str, str | None]
 

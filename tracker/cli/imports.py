@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings, now
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.images import open_images, store_images
 from tracker.services.imports.reading.choices import (
     EXTRAS,
     METADATA,
@@ -159,6 +158,11 @@ def _take_images(
     database: Database, settings: Settings, detector: str, file: RowFile, path: Path
 ) -> RowFile:
     """Store the images that the rows name, before any transaction begins."""
+    from tracker.services.imports.images import (  # noqa: PLC0415 - loads Pillow.
+        open_images,
+        store_images,
+    )
+
     with database.read() as session:
         found = get_open_detector(session, detector)
     with open_images(path) as images, _progress("images") as progress:

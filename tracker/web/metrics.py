@@ -18,7 +18,6 @@ from prometheus_client import (
 
 from tracker.http import account, database, now, requires
 from tracker.services.estimates.decision import compare_with_target
-from tracker.services.estimates.intervals import STORED_METHODS
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import list_newest_intervals
@@ -26,7 +25,7 @@ from tracker.storage.imports.files import count_waiting
 from tracker.storage.operations.job_runs import find_last_heartbeat
 from tracker.storage.operations.leases import count_failing
 from tracker.web.blueprint import pages
-from tracker.words import BALANCED, DECIDING_METHOD, EXACT, Verdict
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, STORED_METHODS, Verdict
 
 _GAUGES = {
     "accuracy": "Estimated accuracy of a class, or the balanced accuracy",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from tracker import stats
-from tracker.services.estimates.intervals import check_method
+from tracker.services.estimates.intervals import MethodWord, check_method
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.stats.arguments import MOST_LABELS
@@ -20,7 +20,6 @@ from tracker.stats.one_sided import (
     keep_side,
     one_sided_level,
 )
-from tracker.words import MethodWord
 
 MOST_CLASSES = 1000
 

@@ -15,10 +15,11 @@ from tracker.services.deciding.pairs import (
     balance_changes,
     build_paired,
 )
-from tracker.services.estimates.estimate import Estimate, OfClass, get_estimate
+from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.intervals import MethodWord
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid, show
-from tracker.shapes import Score, Shape
+from tracker.shapes import OfClass, Score, Shape
 from tracker.stats.anytime import balanced_anytime
 from tracker.stats.comparison import (
     unpaired_difference,
@@ -28,7 +29,6 @@ from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling.draws import count_drawn
 from tracker.storage.queries.queries import find_newest_version_id
-from tracker.words import MethodWord
 
 Source = Literal["paired", "unpaired"]
 

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracker.services.estimates.estimate import OfClass
-from tracker.shapes import Shape
+from tracker.shapes import OfClass, Shape
 from tracker.stats.comparison import (
     Difference,
     boxed_paired_difference,

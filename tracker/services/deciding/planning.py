@@ -8,10 +8,10 @@ from typing import Literal
 from pydantic import Field
 
 from tracker import stats
-from tracker.services.estimates.estimate import ClassEstimate, Estimate, OfClass
+from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid
-from tracker.shapes import OfDetector
+from tracker.shapes import OfClass, OfDetector
 from tracker.stats.arguments import MOST_LABELS
 from tracker.stats.planning import labels_to_narrow
 from tracker.stats.planning.certification import (

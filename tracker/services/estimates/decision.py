@@ -6,8 +6,9 @@ from functools import lru_cache
 from pydantic import Field
 
 from tracker import stats
+from tracker.services.estimates.intervals import MethodWord
 from tracker.shapes import Shape
-from tracker.words import DECIDING_METHOD, MethodWord, Verdict
+from tracker.words import DECIDING_METHOD, Verdict
 
 NO_TARGET = "the detector has no target"
 TARGETED = (

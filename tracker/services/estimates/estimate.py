@@ -19,6 +19,7 @@ from tracker.services.estimates.decision import (
 )
 from tracker.services.estimates.intervals import (
     ALL,
+    MethodWord,
     check_method,
     score,
     score_window,
@@ -28,20 +29,14 @@ from tracker.services.fields import Instant
 from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
-from tracker.shapes import Accuracy, OfDetector, Score, Shape
+from tracker.shapes import Accuracy, OfClass, OfDetector, Score
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.counts import Cell, VersionCounts, count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
-from tracker.words import UNCLEAR, MethodWord
-
-
-class OfClass(Shape):
-    """Something that is said of one class."""
-
-    name: str = Field(serialization_alias="class")
+from tracker.words import UNCLEAR
 
 
 class ClassEstimate(Score, OfClass):

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.intervals import (
     ALL,
-    STORED_METHODS,
     ClassCounts,
+    MethodWord,
     check_method,
     max_snapshots,
     score,
@@ -42,8 +42,8 @@ from tracker.words import (
     MACRO,
     OVERALL,
     RECALL,
+    STORED_METHODS,
     MeasureWord,
-    MethodWord,
     SamplingWord,
 )
 

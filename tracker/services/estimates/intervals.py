@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from tracker import stats
 from tracker.services.wording import invalid
 from tracker.shapes import Score
-from tracker.stats.binomial import Interval
+from tracker.stats.binomial import Interval, clopper_pearson
 from tracker.stats.monitoring.windows import window_intervals
+from tracker.words import STORED_METHODS, one_of
 
-# What the job stores of every snapshot; the others follow from its counts.
-STORED_METHODS = ("exact", "joint", "anytime")
+# Of answers; `check_method` checks what is asked for.
+MethodWord = Annotated[str, one_of(stats.METHODS)]
 ALL = "*"
 # Classes in all for which a page or a chart computes what was not stored; the
 # slowest method takes about a third of a millisecond for each.
@@ -145,6 +146,15 @@ def join_scores(
         ]
         for ks, ns, vs, lows, highs, low, high in lists
     ]
+
+
+# Every page of a list asks for the same few.
+@lru_cache(maxsize=1024)
+def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
+    """Return *correct* of *labelled* with the exact interval of that share."""
+    low, high = clopper_pearson(correct, labelled, confidence_level)
+    value = correct / labelled if labelled else math.nan
+    return _build(correct, labelled, value, float(low), float(high))
 
 
 def score_window(

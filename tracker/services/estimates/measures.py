@@ -7,10 +7,10 @@ import numpy as np
 from pydantic import Field
 
 from tracker import words
-from tracker.services.estimates.estimate import Estimate, OfClass
+from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
 from tracker.services.labelling.label_errors import LabelErrors
-from tracker.shapes import Score, Shape
+from tracker.shapes import OfClass, Score, Shape
 from tracker.stats.binomial import Interval
 from tracker.stats.measures import (
     WINDOW,

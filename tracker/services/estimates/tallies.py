@@ -7,7 +7,6 @@ from datetime import datetime
 from tracker import stats
 from tracker.errors import ConflictError
 from tracker.services.estimates.drift import Stretch, Watch
-from tracker.services.estimates.intervals import STORED_METHODS
 from tracker.storage.estimates.counts import (
     Cell,
     changes_scored,
@@ -16,7 +15,7 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling.labels import CountedLabel
-from tracker.words import UNCLEAR
+from tracker.words import STORED_METHODS, UNCLEAR
 
 # Up to here each label makes a checkpoint; from here each hundredth part more.
 DENSE_CHECKPOINTS = 100

@@ -10,6 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.intervals import MethodWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
@@ -21,7 +22,7 @@ from tracker.stats.monitoring.thresholds import (
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_confidences
-from tracker.words import EXACT, MethodWord
+from tracker.words import EXACT
 
 # Thresholds at equal shares of the queries, and bins of equal width.
 _THRESHOLDS = 20

@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-import numpy as np
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import Actor
-from tracker.shapes import Score
-from tracker.stats.binomial import clopper_pearson
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import labels as labels_storage
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries.queries import Query, count_agreement
+from tracker.storage.queries.queries import Query
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, TARGETED
 
 
@@ -100,33 +96,3 @@ def choose_sampling(session: Session, query: Query, *, settles: bool) -> str:
             if label.sampling != TARGETED:
                 return label.sampling
     return query.sampling
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """On how many of the queries that several people labelled they agreed."""
-
-    share: Score
-    disputed: int
-
-
-def get_agreement(session: Session, detector: Detector) -> Agreement:
-    """Return how often labelers agree, with the exact interval of that share."""
-    counts = count_agreement(session, detector.id)
-    agreed, compared = counts.get(AGREED, 0), sum(counts.values())
-    low, high = _find_interval(agreed, compared, detector.confidence_level)
-    share = Score(
-        correct=agreed,
-        labelled=compared,
-        accuracy=agreed / compared if compared else None,
-        low=low,
-        high=high,
-    )
-    return Agreement(share, counts.get(DISPUTED, 0))
-
-
-# Every page of a list asks for it, mostly of the same counts.
-@lru_cache(maxsize=1024)
-def _find_interval(agreed: int, compared: int, level: float) -> tuple[float, float]:
-    low, high = clopper_pearson(np.array(agreed), np.array(compared), level)
-    return float(low), float(high)

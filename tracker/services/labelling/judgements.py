@@ -13,13 +13,12 @@ from sqlalchemy.orm import Session
 from tracker.errors import TrackerError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
-from tracker.services.estimates.estimate import OfClass
+from tracker.services.estimates.intervals import score_share
 from tracker.services.fields import Input, Instant, Key, LabelText, Note, VersionName
 from tracker.services.queries.queries import DEFAULT_VERSION, NewQuery, log_query
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
-from tracker.shapes import OfDetector, Score, Shape
-from tracker.stats import clopper_pearson
+from tracker.shapes import OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import judgements as storage
@@ -177,14 +176,7 @@ def _measure(detector: Detector, name: str, kind: JudgeKind, cells: _Cells) -> J
         among = {cell: n for cell, n in labelled.items() if is_of(cell[0])}
         correct = sum(n for cell, n in among.items() if is_right(cell[1]))
         total = sum(among.values())
-        low, high = clopper_pearson(correct, total, level)
-        return Score(
-            correct=correct,
-            labelled=total,
-            accuracy=correct / total if total else None,
-            low=float(low),
-            high=float(high),
-        )
+        return score_share(correct, total, level)
 
     return Judge(
         name=name,

@@ -9,10 +9,10 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.estimate import Estimate, OfClass
+from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import ALL
 from tracker.services.fields import Instant
-from tracker.shapes import Shape
+from tracker.shapes import OfClass, Shape
 from tracker.stats.arguments import tail_share
 from tracker.stats.binomial import Interval
 from tracker.stats.noise import choose_counted, label_error_bound, noise_aware

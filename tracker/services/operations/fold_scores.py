@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tracker.services.estimates.intervals import STORED_METHODS, score
+from tracker.services.estimates.intervals import score
 from tracker.services.estimates.measures import (
     KEPT_MEASURES,
     count_trials,
@@ -15,7 +15,7 @@ from tracker.services.estimates.measures import (
 )
 from tracker.services.estimates.tallies import Point
 from tracker.shapes import Score
-from tracker.words import EXACT
+from tracker.words import EXACT, STORED_METHODS
 
 Found = dict[int, list[tuple[int, str, list[Score]]]]
 """By version: the number of a point, a method or measure, and the scores of it."""

@@ -2,17 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.estimate import OfClass
-from tracker.services.labelling.agreement import get_agreement
+from tracker.services.estimates.intervals import score_share
 from tracker.services.labelling.golds import list_counted
-from tracker.shapes import Score, Shape
-from tracker.stats import clopper_pearson
+from tracker.shapes import OfClass, Score, Shape
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE,
     cohen_kappa,
@@ -24,7 +23,8 @@ from tracker.stats.monitoring.labelers import (
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.people import labelers as storage
-from tracker.words import SETTLED, UNCLEAR
+from tracker.storage.queries.queries import count_agreement
+from tracker.words import AGREED, DISPUTED, SETTLED, UNCLEAR
 
 # So many of the newest queries that several people labelled are looked at.
 MOST_COMPARED = 20_000
@@ -105,6 +105,21 @@ class LabelerReport(Shape):
         description="The labelers, by labels that a trusted person gave again, blind."
     )
     gold: list[Labeler] = Field(description="The labelers, by gold queries.")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """On how many of the queries that several people labelled they agreed."""
+
+    share: Score
+    disputed: int
+
+
+def get_agreement(session: Session, detector: Detector) -> Agreement:
+    """Return how often labelers agree, with the exact interval of that share."""
+    counts = count_agreement(session, detector.id)
+    share = _score(detector, counts.get(AGREED, 0), sum(counts.values()))
+    return Agreement(share, counts.get(DISPUTED, 0))
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
@@ -251,14 +266,7 @@ def _judge(detector: Detector, name: str, known: Sequence[tuple[str, bool]]) -> 
 
 
 def _score(detector: Detector, count: int, total: int) -> Score:
-    low, high = clopper_pearson(count, total, detector.confidence_level)
-    return Score(
-        correct=count,
-        labelled=total,
-        accuracy=count / total if total else None,
-        low=float(low),
-        high=float(high),
-    )
+    return score_share(count, total, detector.confidence_level)
 
 
 def _places(detector: Detector) -> dict[str, int]:

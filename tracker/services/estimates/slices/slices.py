@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.estimate import ClassEstimate
-from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.intervals import ALL, MethodWord
 from tracker.services.estimates.slices.slice_parts import (
     BUILT_IN,
     METADATA,
@@ -32,7 +32,7 @@ from tracker.stats.monitoring.slices import (
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.slices import list_counted
-from tracker.words import ANYTIME, MethodWord
+from tracker.words import ANYTIME
 
 # What is said first comes first.
 _ORDER = {"worse": 0, "no_difference_shown": 1, "too_few_labels": 1, "better": 2}
