@@ -1,6 +1,7 @@
 """The pages of audits, and labelling from one."""
 
 import base64
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -90,6 +91,35 @@ def test_after_a_few_labels_both_forecasts_are_those_of_the_beginning(
     page = visitor.get(address)
     assert "About 11 more labels to reach" in page.text
     assert "At random it would take about 14 more." in page.text
+
+
+def test_an_audit_against_a_target_draws_it_where_its_axis_has_it(
+    visitor: Visitor, sheep: str, database: Database
+) -> None:
+    address = begin(visitor, sheep)
+    with database.write() as session:
+        audit = session.get_one(Audit, 1)
+        audit.half_width, audit.target = None, 0.8
+    label(visitor, sheep, 3)
+    for path in (address, f"{address}/report"):
+        page = visitor.get(path)
+        lines = re.findall(r'class="plot-target" x1="9%" .*?y1="([\d.]+)%"', page.html)
+        assert len(lines) == 1
+        # The place of the same share among the marks of the axis.
+        assert f'y="{lines[0]}%" dy="4">80\N{NARROW NO-BREAK SPACE}%' in page.html
+        assert "target: 80 %" in page.text
+
+
+def test_the_chart_of_an_audit_is_explained_where_its_report_is_read_too(
+    visitor: Visitor, sheep: str
+) -> None:
+    address = begin(visitor, sheep, points="10")
+    label(visitor, sheep, 3)
+    for path in (address, f"{address}/report"):
+        text = visitor.get(path).text
+        # Once in the chart, and once below it for narrow screens.
+        assert text.count("goal: ± 10 points after about") == 2
+        assert "the goal at random, after about" in text
 
 
 @pytest.mark.thorough

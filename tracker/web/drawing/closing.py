@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tracker.stats.active import Step
+from tracker.stats.active import Goal, Step
 from tracker.web.drawing.words import narrow, number
 
 # Of the width and of the height, in percent; the numbers of the axes are around.
@@ -69,6 +69,7 @@ class Closing:
     is_now_left: bool
     goal: Bracket | None
     at_random: Bracket | None
+    target: str | None
     is_cut_off: bool
 
 
@@ -132,20 +133,20 @@ class _Plane:
 def draw_closing(
     steps: Sequence[Step],
     ghost: Sequence[Step],
+    goal: Goal,
     *,
-    half_width: float | None,
     expected: int | None,
     at_random: int | None,
 ) -> Closing:
     """Return where everything lies: *steps* up to now, and *ghost* of random labels.
 
-    The axis of the accuracy begins below every interval from a quarter of the labels
-    on; what reaches lower is cut off.
+    The axis of the accuracy begins below the target and every interval from a quarter
+    of the labels on; what reaches lower is cut off.
     """
     now = steps[-1]
     most = max(24, now.labels, expected or 0, at_random or 0)
     shown = [one for one in (*steps, *ghost) if 4 * one.labels >= now.labels]
-    lowest = min(one.low for one in shown) - _ROOM
+    lowest = min([one.low for one in shown] + [goal.target or 1.0]) - _ROOM
     plane = _Plane(math.ceil(most * 1.04), max(0.0, math.floor(10 * lowest) / 10))
     past = [one for one in ghost if one.labels <= now.labels]
     if past and past[-1].labels < now.labels:
@@ -153,8 +154,8 @@ def draw_closing(
     centre = (now.low + now.high) / 2.0
     goals = [
         None
-        if labels is None or half_width is None
-        else plane.bracket(labels, centre, half_width)
+        if labels is None or goal.half_width is None
+        else plane.bracket(labels, centre, goal.half_width)
         for labels in (expected, at_random)
     ]
     return Closing(
@@ -168,6 +169,7 @@ def draw_closing(
         is_now_left=now.labels < 0.1 * plane.most,
         goal=goals[0],
         at_random=goals[1],
+        target=None if goal.target is None else plane.y(goal.target),
         is_cut_off=any(one.low < plane.low for one in (*steps, *past)),
     )
 

@@ -17,6 +17,7 @@ from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
+from tracker.services.labelling.auditing.audits import goal_of
 from tracker.stats.active import Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
@@ -101,7 +102,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         closing=draw_closing(
             steps,
             comparison.at_random(steps),
-            half_width=audit.half_width,
+            goal_of(audit),
             expected=used + left if is_open else None,
             at_random=needed if is_open else None,
         ),

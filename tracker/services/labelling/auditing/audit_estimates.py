@@ -199,9 +199,10 @@ def expected_in_all(
 
     Of a few labels the interval says little: the forecast of the beginning, made for
     the goal as it was then, counts until half of it is there, or a hundred labels.
+    So it does for labels at random, whether they would be there by now or not.
     """
     enough = min(_ENOUGH, audit.labels_expected // 2 + 1)
-    if step.labels < enough and not goal_of(audit).is_reached(step):
+    if step.labels < enough and (at_random or not goal_of(audit).is_reached(step)):
         first = audit.labels_at_random if at_random else audit.labels_expected
         return min(drawable, max(first, step.labels + 1))
     return labels_needed(step, goal_of(audit), drawable)
