@@ -8,7 +8,8 @@ from sqlalchemy import func, select, text
 
 from tests.conftest import START, by
 from tracker.services.detectors import NewDetector, create_detector, get_detector
-from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.reading.rows import PIECE_ROWS, Row
+from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
@@ -116,6 +117,26 @@ def test_rows_are_written_by_column_as_one_by_one(
     assert other.queries_added == report.queries_added + 1 == len(rows) + 1
     assert other.labels_added == report.labels_added
     assert (report.unchanged, other.unchanged) == (0, 1)
+
+
+def test_what_turns_out_wrong_while_labels_are_written_undoes_them(
+    database: Database,
+) -> None:
+    new = NewDetector(name="door", question="?", classes=["YES", "NO"])
+    with database.write() as session:
+        create_detector(session, new, by(at=START))
+    good = [{"predicted": "YES", "label": "NO"}] * PIECE_ROWS
+    with pytest.raises(RejectedImportError):
+        run(database, "door", [*good, {"predicted": "MAYBE"}], "bad")
+    with database.read() as session:
+        assert session.scalars(select(func.count()).select_from(Query)).one() == 0
+        assert session.scalars(select(func.count()).select_from(Label)).one() == 0
+    # The same connection takes the next one.
+    report = run(database, "door", [*good, {"predicted": "NO", "label": "NO"}], "good")
+    assert report.labels_added == PIECE_ROWS + 1
+    with database.read() as session:
+        pairs = select(Label.id).join(Query, Query.label_id == Label.id)
+        assert len(session.scalars(pairs).all()) == PIECE_ROWS + 1
 
 
 @pytest.mark.slow

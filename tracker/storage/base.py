@@ -2,26 +2,22 @@
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     Boolean,
     ColumnElement,
-    Connection,
     DateTime,
     Dialect,
     Integer,
     MetaData,
     Select,
-    Table,
     Text,
     TypeDecorator,
 )
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -184,84 +180,6 @@ def stream(
     options = {"yield_per": rows}
     with session.execute(statement, values, execution_options=options) as result:
         yield from result
-
-
-def insert_rows(
-    session: Session, rows_of: type[Base], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Insert *rows*, which have a value for every column of the table *rows_of*."""
-    names = [column.name for column in _table(rows_of).c]
-    columns = {name: [row[name] for row in rows] for name in names}
-    insert_columns(session, rows_of, columns)
-
-
-def insert_columns(
-    session: Session, rows_of: type[Base], columns: Mapping[str, Sequence[Any]]
-) -> None:
-    """Insert rows given as *columns*, every one of the table *rows_of* and no other.
-
-    It does what ``session.execute(insert(rows_of), rows)`` does in half the time:
-    the values are prepared here, column by column and each instant once, instead
-    of row by row.
-    """
-    table = _table(rows_of)
-    connection = session.connection()
-    dialect = connection.dialect
-    if columns.keys() != set(table.c.keys()):
-        raise ValueError(f"columns {sorted(columns)} are not those of {table.name}")
-    given, prepared = [], []
-    for column in table.c:
-        values = columns[column.name]
-        if column.server_default is None and values.count(None) == len(values):
-            # The database fills in what nobody has.
-            continue
-        process = column.type.dialect_impl(dialect).bind_processor(dialect)
-        if process is not None and isinstance(column.type, JSON | TextList):
-            # A list is equal to others and yet cannot be looked up.
-            values = [process(value) for value in values]
-        elif process is not None:
-            known = {value: process(value) for value in set(values)}
-            values = [known[value] for value in values]
-        given.append(dialect.identifier_preparer.format_column(column))
-        prepared.append(values)
-    rows = list(zip(*prepared, strict=True))
-    if not rows:
-        return
-    target = f"{table.name} ({', '.join(given)})"
-    is_postgresql = dialect.name == "postgresql"
-    if is_postgresql and len(rows) > 1:
-        _copy(connection, target, rows)
-    else:
-        marks = ", ".join(["%s" if is_postgresql else "?"] * len(prepared))
-        connection.exec_driver_sql(
-            f"INSERT INTO {target} VALUES ({marks})",  # noqa: S608
-            rows,
-        )
-
-
-def _table(rows_of: type[Base]) -> Table:
-    table = rows_of.__table__
-    assert isinstance(table, Table)
-    return table
-
-
-def _copy(connection: Connection, target: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Send *rows* by COPY, which takes half the time of as many INSERTs.
-
-    For a single one it would be a round trip more.
-    """
-    statement = f"COPY {target} FROM STDIN"
-    base = connection.dialect.loaded_dbapi.Error
-    cursor: Any = connection.connection.cursor()
-    try:
-        with cursor, cursor.copy(statement) as copy:
-            for row in rows:
-                copy.write_row(row)
-    except base as error:
-        # SQLAlchemy has no COPY, so nobody else gives the error its usual name.
-        raise DBAPIError.instance(
-            statement, None, error, base, dialect=connection.dialect
-        ) from error
 
 
 def dump_id(prefix: str, number: int) -> str:

@@ -21,7 +21,6 @@ from tracker.storage.base import Base
 
 # An error goes into the log with its statement, whose values are labels and hashes.
 NO_PARAMETERS = True
-_PLAN_MODE = text("SELECT set_config('plan_cache_mode', :mode, true)")
 
 
 def is_sqlite(session: Session) -> bool:
@@ -132,10 +131,14 @@ def planned_for_now(session: Session) -> Iterator[None]:
     taken for empty after an import that was killed, it reads every query of the
     detector once for each of thousands of keys.  Only for this statement: the checks
     of foreign keys, one for each row that is added, would be planned again too.
+    What is not prepared is planned for the values that come with it.
     """
-    is_postgresql = not is_sqlite(session)
-    if is_postgresql:
-        session.execute(_PLAN_MODE, {"mode": "force_custom_plan"})
-    yield
-    if is_postgresql:
-        session.execute(_PLAN_MODE, {"mode": "auto"})
+    if is_sqlite(session):
+        yield
+        return
+    driver: Any = session.connection().connection.driver_connection
+    threshold, driver.prepare_threshold = driver.prepare_threshold, None
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = threshold

@@ -1,6 +1,7 @@
 """The new queries of an import and their labels, column by column."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from itertools import compress
 from typing import Any
@@ -12,9 +13,9 @@ from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
-from tracker.storage.base import insert_columns
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.inserting import insert_columns
+from tracker.storage.labelling.labels import Label, adding_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 
@@ -95,18 +96,24 @@ def _rank(
 
 
 def add_new(
-    session: Session, queries: Mapping[str, Sequence[Any]], rows: Columns, by: By
+    session: Session,
+    queries: Mapping[str, Sequence[Any]],
+    rows: Columns,
+    by: By,
+    under_way: ExitStack,
 ) -> Mapping[str, Sequence[Any]]:
     """Insert *queries* that were made of *rows*, and their labels.
 
     The ids follow on each other.  Return the labels as columns, or nothing where the
     database can make them from the queries: the rows say no more of them, and have no
-    input, whose other queries would get the label too.
+    input, whose other queries would get the label too.  That is *under_way* then.
     """
     insert_columns(session, Query, queries)
     if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
         ends = queries["id"][0], queries["id"][-1]
-        add_labels_of(session, queries["detector_id"][0], ends, by.name, by.at)
+        detector_id = queries["detector_id"][0]
+        adding = adding_labels_of(session, detector_id, ends, by.name, by.at)
+        under_way.enter_context(adding)
         return {}
     labels = label_columns(queries, rows, by.name)
     insert_columns(session, Label, labels)

@@ -1,6 +1,6 @@
 """Writing the rows of an import that are right in themselves, piece by piece."""
 
-from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -12,7 +12,7 @@ from tracker.services.by import By
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.columns import add_new, query_columns, rows_of
-from tracker.services.imports.known import Stated, brings_input
+from tracker.services.imports.known import Stated, brings_input, changes
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
@@ -47,10 +47,13 @@ class RowWriter:
         """Let the import be that of a file with the hash *digest*.
 
         With a *stage* it writes in pieces, each after ``go_on``, and then ``show``.
+        The last rows are written once it is closed.
         """
         self.report = Outcome()
         self._session = session
         self._stage = stage
+        # What the database does while the next rows are read.
+        self._under_way = ExitStack()
         self._detector = detector
         self._key_prefix = key_prefix(digest)
         self._by = by
@@ -80,6 +83,7 @@ class RowWriter:
 
     def write(self, good: Columns | list[Row]) -> None:
         """Add what is new in rows that are right in themselves."""
+        self.close()
         if not isinstance(good, Columns):
             keys = [row.values.get("key") or self._key_of(row.number) for row in good]
             inputs = [row.values.get("input") for row in good]
@@ -92,6 +96,10 @@ class RowWriter:
         known = self._find(keys, good.get("input"))
         if known or not self._write_new(keys, good):
             self._write_some(keys, good.rows(), known)
+
+    def close(self) -> None:
+        """Wait until what was written is in the database."""
+        self._under_way.close()
 
     def go_on(self, session: Session) -> None:
         """Write the next rows in *session*."""
@@ -158,7 +166,7 @@ class RowWriter:
         )
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = add_new(self._session, queries, rows, self._by)
+        labels = add_new(self._session, queries, rows, self._by, self._under_way)
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
@@ -172,7 +180,7 @@ class RowWriter:
             stage is not None
             and key in known
             and not stage.owns(known[key].id)
-            and self._changes(key, known[key]._mapping, row)
+            and changes(key, known[key]._mapping, row.values, self._versions)
             for key, row in zip(keys, rows, strict=True)
         ]
         if stage is not None and any(waits):
@@ -180,17 +188,6 @@ class RowWriter:
             goes = [not waits_ for waits_ in waits]
             keys, rows = list(compress(keys, goes)), list(compress(rows, goes))
         self._write_rows(keys, rows, known)
-
-    def _changes(self, key: str, query: Mapping[str, Any], row: Row) -> bool:
-        """Return whether a row changes a query; False where it is wrong."""
-        given = row.values.get("label")
-        try:
-            brings = brings_input(key, query, row.values, self._versions)
-        except InvalidInputError:
-            return False
-        # What a labeler said before is looked up at the end.
-        is_opinion = "labeler" in row.values
-        return brings or (given is not None and (is_opinion or given != query["label"]))
 
     def _write_rows(
         self, keys: list[str], rows: list[Row], found: dict[str, Any]

@@ -83,8 +83,8 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
     caller's transaction must then be rolled back.
     """
     forget_plans(session)
-    run = RowWriter(session, detector, digest, by)
-    _write_all(run, rows, run.write, skip_bad_rows, on_progress)
+    with closing(RowWriter(session, detector, digest, by)) as run:
+        _write_all(run, rows, run.write, skip_bad_rows, on_progress)
     return run.report
 
 
@@ -112,6 +112,7 @@ def stage_file(  # noqa: PLR0913 - what is imported, by whom and how.
         with writes() as session:
             run.go_on(session)
             run.write(good)
+            run.close()
 
     _write_all(run, file.rows(detector), write, on_error == SKIP, on_progress)
     return Staged(run, detector, file, by, skips=on_error == SKIP)

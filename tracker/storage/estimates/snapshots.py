@@ -19,8 +19,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, insert_rows, stream
+from tracker.storage.base import Base, BigId, stream
 from tracker.storage.detectors import Version
+from tracker.storage.inserting import insert_rows
 from tracker.storage.operations.job_runs import JobRun
 from tracker.words import EXACT, RECALL
 

@@ -1,7 +1,7 @@
 """Labels: append-only, the newest of a query is its current one."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows, on_postgresql, stream
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import (
     Pending,
@@ -36,6 +36,7 @@ from tracker.storage.estimates.pending import (
     lies_among,
 )
 from tracker.storage.hiding import shown_ranges
+from tracker.storage.inserting import carried_out, insert_rows
 from tracker.storage.queries.queries import Query
 from tracker.words import SAMPLINGS, is_scored
 
@@ -78,10 +79,13 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Label, rows)
 
 
-def add_labels_of(
+def adding_labels_of(
     session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
-) -> None:
-    """Insert the labels that new queries, from one id to another, say they have."""
+) -> AbstractContextManager[None]:
+    """Insert the labels that new queries, from one id to another, say they have.
+
+    They are there when the block ends, which leaves the session alone.
+    """
     kept = (Query.detector_id, Query.label, Query.sampling, Query.is_repeat)
     moment = literal(at, Label.created_at.type)
     found = select(Query.label_id, Query.id, *kept, literal(labeler), moment, moment)
@@ -89,7 +93,9 @@ def add_labels_of(
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]
     names += ["labelled_at", "created_at"]
-    session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
+    return carried_out(
+        session, insert(Label).from_select(names, found.where(are_new, are_near))
+    )
 
 
 def list_labels(session: Session, query: Query) -> Sequence[Label]:

@@ -14,8 +14,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows
+from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector
+from tracker.storage.inserting import insert_rows
 
 
 class Study(Base):

@@ -6,10 +6,11 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Table, Text, func, select, text, union
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import Base, insert_rows, stream
+from tracker.storage.base import Base, stream
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.imports.staging import StagedBatch, StagedVersion
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
 from tracker.storage.operations import schema

@@ -6,12 +6,14 @@ from typing import Any
 
 from sqlalchemy import (
     ARRAY,
+    JSON,
     BigInteger,
     Select,
     Text,
     any_,
     cast,
     func,
+    literal,
     select,
     text,
     true,
@@ -76,13 +78,15 @@ def look_up(
             statement.where(column.in_(listed(session, values)))
         ).all()
     is_text = isinstance(column.type, Text)
-    array = cast([*values], ARRAY(Text() if is_text else BigInteger()))
     if len(values) > 1 and session.scalar(_SEEMS_EMPTY):
+        array = cast([*values], ARRAY(Text() if is_text else BigInteger()))
         sorted_rows = statement.where(column == any_(array)).order_by(column)
         with planned_for_now(session):
             return session.execute(sorted_rows).all()
-    given = func.unnest(array).table_valued("value").render_derived()
-    value = given.c.value.collate("C") if is_text else given.c.value
+    # As JSON, which is written in a tenth of the time of an array.
+    listed_values = func.json_array_elements_text(literal([*values], JSON()))
+    given = listed_values.table_valued("value").render_derived()
+    value = given.c.value.collate("C") if is_text else cast(given.c.value, BigInteger())
     # What has an offset is not made into a join.
     found = statement.where(column == value).offset(0).lateral("found")
     with planned_for_now(session):

@@ -20,10 +20,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows
+from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.hiding import shown_ranges
+from tracker.storage.inserting import insert_rows
 from tracker.words import DISPUTED, UNCLEAR, is_scored
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ForeignKey, Select, UniqueConstraint, func, select, update
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, insert_rows, on_postgresql
+from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.auditing.audits import Audit, AuditItem, of_query
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query

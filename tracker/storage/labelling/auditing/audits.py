@@ -20,10 +20,10 @@ from tracker.storage.base import (
     Base,
     BigId,
     Name,
-    insert_columns,
     stream,
 )
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.inserting import insert_columns
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 
