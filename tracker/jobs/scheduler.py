@@ -30,8 +30,6 @@ _LOOK_AROUND_SECONDS = 60.0
 _ASKER_SECONDS = 1.0
 _POSTMAN_SECONDS = 5.0
 _EXPORTER_SECONDS = 10.0
-# Of the time between two runs.
-_SHORT_RUN = 0.1
 
 
 def run_worker(  # noqa: PLR0913 - one for each job.
@@ -147,21 +145,17 @@ class _Runner:
         self._failing: set[Callable[[], object]] = set()
 
     def run(self, work: Callable[[], object], seconds: float) -> None:
-        """Run *work*, and again at once or soon where it takes long.
+        """Run *work*, and again at once where it took so many *seconds* or more.
 
-        What arrives during a run is done at the end of the next one.  After a long run
-        that one begins earlier than the scheduler would begin it, and ends *seconds*
-        after this one began if it takes as long.  The scheduler passes over what is due
-        meanwhile.
+        The scheduler passes over a run that is due during another, and would wait for
+        the one after that.
         """
-        while True:
+        is_due = True
+        while is_due:
             begun = time.monotonic()
             self._run_once(work)
             took = time.monotonic() - begun
-            if took < seconds * _SHORT_RUN or self._stop.wait(
-                max(seconds - 2 * took, 0)
-            ):
-                return
+            is_due = took >= seconds and not self._stop.is_set()
 
     def _run_once(self, work: Callable[[], object]) -> None:
         """Run *work*; that the database is away is no failure of it."""

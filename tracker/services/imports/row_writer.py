@@ -83,16 +83,17 @@ class RowWriter:
 
     def write(self, good: Columns | list[Row]) -> None:
         """Add what is new in rows that are right in themselves."""
-        self.close()
         if not isinstance(good, Columns):
             keys = [row.values.get("key") or self._key_of(row.number) for row in good]
             inputs = [row.values.get("input") for row in good]
+            self.close()
             self._write_some(keys, good, self._find(keys, inputs))
             return
         keys = [
             key or self._key_of(number)
             for number, key in enumerate(good.get("key"), start=good.first)
         ]
+        self.close()
         known = self._find(keys, good.get("input"))
         if known or not self._write_new(keys, good):
             self._write_some(keys, good.rows(), known)
