@@ -281,7 +281,8 @@ def test_what_dies_is_started_anew_and_nothing_outlives_the_server(
             child.send_signal(kind)
 
         def has_revived(before: frozenset[psutil.Process] = frozenset(first)) -> bool:
-            return len(server.children()) == 2 and not {*server.children()} & before
+            now = server.children()
+            return len(now) == 2 and not {*now} & before
 
         wait_until(has_revived)
     # The one that answered before notices within a second that it is an orphan.
