@@ -33,8 +33,10 @@ from tracker.services.imports.attempts import (
     end_import,
 )
 from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.imports.reports import Outcome
 from tracker.storage.database import Database, open_database
+from tracker.storage.imports import import_pieces
 from tracker.storage.imports.files import Claim, Progress, find_import, renew_import
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
@@ -170,6 +172,17 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
     # On SQLite nobody can take over from the only writer.
     assert ends == ["written" if database.is_sqlite else "refused"]
     assert_imported_once(database, import_id, 3)
+
+
+def test_a_file_of_many_pieces_is_read_while_its_rows_are_written(
+    database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_pieces, "PIECE_BYTES", 2**12)
+    rows = 3 * PIECE_ROWS
+    import_id = add(database, rows_of(rows))
+    assert count(database, ImportPiece) > 3
+    Importer(database, "w", clock).run()
+    assert_imported_once(database, import_id, rows)
 
 
 @pytest.mark.slow

@@ -4,10 +4,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import (
-    AbstractContextManager,
     closing,
     contextmanager,
-    nullcontext,
     suppress,
 )
 from dataclasses import dataclass, field
@@ -198,11 +196,10 @@ class Importer:
         note: Callable[[Progress], None],
     ) -> Ending:
         def work(session: Session) -> Ending:
-            def same() -> AbstractContextManager[Session]:
-                return nullcontext(session)
-
+            # Not in this transaction, which is at work while more of the file is read.
+            reads = self.database.read
             attempt = begin_attempt(
-                session, claim, same, at=self.clock(), choices=choices
+                session, claim, reads, at=self.clock(), choices=choices
             )
             ending = done(attempt.carry_out(session, note))
             end_import(session, claim, ending, course.progress, at=self.clock())
