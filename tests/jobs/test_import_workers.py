@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -89,22 +89,21 @@ def test_workers_that_take_at_once_get_different_imports(
 
 
 def carry_out(
+    database: Database,
     session: Session,
     claim: Claim,
     at: datetime,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Outcome:
     """Import in one transaction, as on PostgreSQL."""
-    attempt = begin_attempt(
-        session, claim, lambda: nullcontext(session), at=at, choices=Choices()
-    )
+    attempt = begin_attempt(session, claim, database.read, at=at, choices=Choices())
     return attempt.carry_out(session, on_progress)
 
 
 def write(database: Database, claim: Claim, end: Claim, clock: Clock) -> None:
     """Import by one claim, and end the import by another."""
     with database.write() as session:
-        report = carry_out(session, claim, clock())
+        report = carry_out(database, session, claim, clock())
         end_import(session, end, done(report), Progress(3, 37), at=clock())
     Importer(database, "clears", clock).run()
 
@@ -121,7 +120,7 @@ def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
 
     # It wakes up before it began to write.
     with pytest.raises(LostImportError), database.write() as session:
-        carry_out(session, late, clock())
+        carry_out(database, session, late, clock())
     # It wakes up when it has written all but the end.
     with pytest.raises(LostImportError):
         write(database, other, late, clock)
@@ -149,7 +148,7 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
     def work() -> None:
         try:
             with database.write() as session:
-                report = carry_out(session, late, START, pause)
+                report = carry_out(database, session, late, START, pause)
                 size = Progress(3, 37)
                 end_import(session, late, done(report), size, at=START)
             ends.append("written")
@@ -283,7 +282,7 @@ def test_an_attempt_after_one_that_was_undone_is_not_slower(
             raise LostImportError
 
     with pytest.raises(LostImportError), database.write() as session:
-        carry_out(session, first, clock(), end)
+        carry_out(database, session, first, clock(), end)
     # What is counted now is a table without rows, as PostgreSQL does by itself.
     with database.write() as session:
         session.execute(text("ANALYZE queries"))

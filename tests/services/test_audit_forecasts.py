@@ -7,9 +7,7 @@ from tracker.storage.labelling.auditing.audits import Audit
 SET = 2_000
 
 
-def test_of_a_few_labels_the_forecast_of_the_beginning_counts_for_random_ones_too() -> (
-    None
-):
+def test_of_a_few_labels_both_forecasts_are_those_of_the_beginning() -> None:
     audit = Audit(
         classes=["YES", "NO"],
         target=0.8,

@@ -12,7 +12,7 @@ from tracker.services.imports.reading.rows import PIECE_ROWS, Row
 from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
-from tracker.storage.detectors import Version
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query
 
@@ -49,12 +49,17 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -> Any:
-    """What an import of *rows* leaves behind, ids counted from the import's first."""
-    new = NewDetector(name=detector_name, question="?", classes=["YES", "NO"])
+def add_detector(database: Database, name: str) -> Detector:
+    new = NewDetector(name=name, question="?", classes=["YES", "NO"])
     with database.write() as session:
         detector = create_detector(session, new, by(at=START))
         detector.audit_seed = "seed"
+    return detector
+
+
+def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -> Any:
+    """What an import of *rows* leaves behind, ids counted from the import's first."""
+    detector = add_detector(database, detector_name)
     for name in ("v0", "v1", "v2", "default"):
         run(database, detector_name, [{"predicted": "YES", "version": name}], name)
     report = run(database, detector_name, rows, "file")
@@ -122,9 +127,7 @@ def test_rows_are_written_by_column_as_one_by_one(
 def test_what_turns_out_wrong_while_labels_are_written_undoes_them(
     database: Database,
 ) -> None:
-    new = NewDetector(name="door", question="?", classes=["YES", "NO"])
-    with database.write() as session:
-        create_detector(session, new, by(at=START))
+    add_detector(database, "door")
     good = [{"predicted": "YES", "label": "NO"}] * PIECE_ROWS
     with pytest.raises(RejectedImportError):
         run(database, "door", [*good, {"predicted": "MAYBE"}], "bad")
@@ -143,9 +146,7 @@ def test_what_turns_out_wrong_while_labels_are_written_undoes_them(
 def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
     database: Database,
 ) -> None:
-    new = NewDetector(name="door", question="?", classes=["YES", "NO"])
-    with database.write() as session:
-        create_detector(session, new, by(at=START))
+    add_detector(database, "door")
     # As often as it takes PostgreSQL to keep its plans.
     for number in range(20):
         run(database, "door", [{"predicted": "YES", "label": "NO"}], f"{number}")

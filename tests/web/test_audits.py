@@ -13,6 +13,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.test_label_queues import answer
 from tracker.storage.database import Database
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.web.labelling import audit_reading
 
 
 @pytest.fixture
@@ -91,6 +92,18 @@ def test_after_a_few_labels_both_forecasts_are_those_of_the_beginning(
     page = visitor.get(address)
     assert "About 11 more labels to reach" in page.text
     assert "At random it would take about 14 more." in page.text
+
+
+def test_where_random_labels_would_have_done_it_the_page_says_so(
+    visitor: Visitor, sheep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = begin(visitor, sheep)
+    label(visitor, sheep, 3)
+    # It takes luck: a small set, and confidences that mislead.
+    monkeypatch.setattr(audit_reading, "_needed_at_random", lambda *_: 3)
+    page = visitor.get(address)
+    assert "more labels to reach" in page.text
+    assert "Random labels would have reached it by now." in page.text
 
 
 def test_an_audit_against_a_target_draws_it_where_its_axis_has_it(
