@@ -255,8 +255,8 @@ def test_what_random_labels_would_have_given(
     used, half = found["labels_used"], half_of(aimed_of(found))
     now, at_random = widths_of(page)
     assert now == math.ceil(2_000 * half) / 10
-    # It is shown to a tenth of a point, and so between these.
-    ends = [(at_random - 0.05) / 200, (at_random + 0.05) / 200]
+    # It is rounded up to a tenth of a point, and so between these.
+    ends = [(at_random - 0.1) / 200, at_random / 200]
     worth = [two_figures(round(used * (one / half) ** 2)) for one in ends]
     said = re.search(r"would have taken about (\d+) labels instead of (\d+)", page.text)
     assert said is not None
