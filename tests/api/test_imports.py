@@ -294,3 +294,21 @@ def test_an_editor_names_the_labeler_of_a_label(api, door):
     body = {"label": "YES", "labeler": "ann"}
     assert_problem(api.post(path, body, role="labeler"), 403)
     assert api.post(path, body, role="editor").json["labeler"] == "ann"
+
+
+@pytest.mark.parametrize("on_error", ["reject", "skip"])
+def test_every_bad_row_is_told_in_its_order(api, door, on_error):
+    rows = [
+        {"key": "p1", "predicted": "YES", "label": "YES"},
+        {"key": "p1", "predicted": "NO", "label": "YES"},
+        {"key": "unknown", "label": "YES"},
+        {"key": "p3", "predicted": "BAD"},
+        {"key": "p4", "predicted": "BAD"},
+        {"key": "p1", "predicted": "NO", "label": "YES"},
+    ]
+    sent = api.post(f"{PATH}?on_error={on_error}", {"items": rows})
+    assert sent.status_code == (422 if on_error == "reject" else 200)
+    errors = [(error["row"], error.get("also", [])) for error in sent.json["errors"]]
+    assert errors == [(2, [6]), (3, []), (4, [5])]
+    stored = api.get("/detectors/door/queries").json["total"]
+    assert stored == (0 if on_error == "reject" else 1)

@@ -164,14 +164,20 @@ def test_the_targeted_queue_gives_the_least_confident(api, door):
     filtered = api.get(f"{asked}&min_confidence=0.6&max_confidence=0.8&labeler=alice")
     assert filtered.json["id"] == ids[0.75]
     assert api.get(f"{asked}&predicted=NO").status_code == 204
+    # Who picks need not name the queue.
+    for picked in ("where=confidence:0.7..0.8", "min_confidence=0.6"):
+        found = api.get(f"{NEXT}?{picked}&labeler=alice").json
+        assert (found["id"], found["sampling"]) == (ids[0.75], "targeted"), picked
 
 
 @pytest.mark.parametrize(
     ("asked", "field"),
     [
         ("queue=all", "queue"),
-        ("order=newest", "order"),
-        ("predicted=YES", "predicted"),
+        ("queue=random&order=newest", "order"),
+        ("queue=random&where=predicted:YES", "where"),
+        ("queue=recheck&predicted=YES", "predicted"),
+        ("predicted=YES&old=v1", "old"),
         ("queue=targeted&predicted=MAYBE", "predicted"),
         ("queue=targeted&order=oldest", "order"),
         ("queue=targeted&max_confidence=1.5", "max_confidence"),

@@ -65,6 +65,8 @@ FOUND = [
     (["confidence:0.5..0.8"], "01"),
     (["confidence:0.8.."], "12"),
     (["confidence:..0.5"], "04"),
+    (["confidence:0.5..<0.8"], "0"),
+    (["confidence:..<0.5"], "4"),
     ([f"asked_at:{day(2)}..{day(1)}"], "12"),
     ([f"asked_at:{day(3)}"], "3"),
     ([f"asked_at:{day(1)}.."], "01"),
@@ -84,6 +86,16 @@ def test_the_labels_and_the_estimate_of_those_queries(api, logged):
         found = api.get("/detectors/door/estimate", query_string=asked).json
         assert found["labels"] == len(keys)
         assert found["classes"][0]["correct"] == len(keys.replace("6", ""))
+
+
+def test_the_estimate_is_that_of_the_version_that_is_asked_for(api, logged):
+    # The version that is shown by default is the newest.
+    shown = api.get("/detectors/door/estimate").json["version"]
+    assert shown != "v1"
+    found = api.get("/detectors/door/estimate?where=version:v1").json
+    assert (found["version"], found["labels"]) == ("v1", 2)
+    asked = f"/detectors/door/estimate?where=version:v1&version={shown}"
+    assert api.get(asked).json["labels"] == 0
 
 
 def test_a_condition_leaves_no_decision(api, logged):
@@ -106,6 +118,10 @@ WRONG = [
     "version:*",
     "confidence:high",
     "confidence:0.8..0.5",
+    "confidence:0.5..<0.5",
+    "confidence:0.5..<",
+    "confidence:<0.5..0.8",
+    "confidence:..<",
     "confidence:0..2",
     "confidence:..",
     "confidence:-1..1",

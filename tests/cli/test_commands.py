@@ -240,8 +240,24 @@ def test_a_key_is_printed_alone_and_never_again(shell: Shell) -> None:
     assert key.replace("_", "").isalnum()
     assert key not in shell("keys", "list").output
     shell("keys", "create", "ci", "--role", "editor", status=1)
-    shell("keys", "revoke", "ci", "--yes")
+    # A script has nobody to ask.
+    shell("keys", "revoke", "ci")
     assert "ci" in shell("keys", "list").output
+
+
+def test_a_table_is_whole_where_it_goes_to_a_file(shell: Shell) -> None:
+    name = "a-door-with-a-very-long-name-" + "x" * 100
+    shell("detectors", "create", name, "--question", "Is it?")
+    assert name in shell("detectors", "list").stdout
+
+
+def test_an_export_that_cannot_be_written_says_why(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell("detectors", "create", "door", "--question", "Is it?")
+    file = str(tmp_path / "none" / "door.csv")
+    result = shell("export", "door", "--output", file, status=1)
+    assert result.stderr.strip() == f"Error: {file}: No such file or directory"
 
 
 def test_wrong_words_fail_and_say_what_would_be_right(shell: Shell) -> None:

@@ -233,6 +233,19 @@ def test_what_changes_a_known_query_waits_and_is_compared_again(
     assert report.unchanged == 1
 
 
+def test_every_bad_row_is_told_in_its_order(database: Database, clock: Clock) -> None:
+    import_now(database, rows_of(0, 6))
+    header, _, rest = rows_of(6, 3_000).partition("\n")
+    rows = f"{header}\nk1,NO,YES,v1,in1\nn1,,YES,,\nn2,BAD,,,\n{rest}"
+    with (
+        staged(database, rows + "k2,NO,,v1,in2\n", clock) as found,
+        pytest.raises(RejectedImportError, match="4 of 2,998 rows are wrong") as error,
+    ):
+        show(database, found)
+    assert [wrong.row for wrong in error.value.report.errors] == [1, 2, 3, 2_998]
+    assert label_of(database, "k1") == "YES"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "extra",

@@ -1,6 +1,8 @@
 """The pages of slices, thresholds and calibration."""
 
+import html
 import io
+import re
 from collections.abc import Callable
 
 import pyarrow.parquet as pq
@@ -104,6 +106,29 @@ def test_thresholds_say_from_which_confidence_on_answers_can_be_trusted(
     assert "at least 0.900 are at least 95" in page.text.replace("\u202f", " ")
     assert "expected calibration error" in page.text
     assert "350 of 350" in page.text
+
+
+def test_a_row_leads_to_as_many_queries_as_it_counts(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector = shelf.add_detector()
+    # At both ends of a bin, and with more digits than a page shows.
+    ends = [float(f"0.{digit}") for digit in range(1, 10)]
+    near = [0.0, 1.0, 1e-7, 1 - 0.32, 0.1 + 0.2, 2 / 3, 5e-324, 0.69999999999]
+    rows = [
+        {"predicted": "YES", "label": "NO", "confidence": confidence}
+        for confidence in (*ends, *near)
+    ]
+    shelf.add_queries(detector, rows)
+    recompute()
+    page = visitor.get(f"/detectors/{detector}/thresholds").html
+    row = r'"queries">(\d+)<.*?<a href="([^"]*)">(?:Mistakes|Queries)</a>'
+    found = re.findall(row, page)
+    assert len(found) > 20
+    for count, address in found:
+        listed = visitor.get(html.unescape(address))
+        said = f"{count} queries" if count != "1" else "1 query"
+        assert f"<h2>{said}</h2>" in listed.html, address
 
 
 def test_without_a_confidence_the_page_says_what_to_send(

@@ -3,7 +3,7 @@
 import click
 from rich.table import Table
 
-from tracker.cli.printing import print_table
+from tracker.cli.printing import ask, print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.telling import badges as services
@@ -48,11 +48,10 @@ def list_them(detector: str) -> None:
 
 @badges.command()
 @click.argument("badge")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 def revoke(badge: str, *, yes: bool) -> None:
     """Revoke BADGE, such as bdg_1: its addresses show nothing from now on."""
-    if not yes:
-        click.confirm(f"Pages that show {badge} will show nothing. Go on?", abort=True)
+    ask(f"Pages that show {badge} will show nothing.", yes=yes)
     with connected(load_settings()) as database, database.write() as session:
         services.revoke_badge(session, services.get_badge(session, badge), by())
     click.echo(f"The badge {badge} is revoked.")

@@ -41,10 +41,17 @@ def write_file(
     output: Path | None,
 ) -> None:
     """Write *rows* into the file *output*, or to stdout."""
-    target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
-    with target as stream:
-        for piece in write_rows(format_name, columns, rows):
-            stream.write(piece)
+    try:
+        target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
+        with target as stream:
+            for piece in write_rows(format_name, columns, rows):
+                stream.write(piece)
+            stream.flush()
+    except BrokenPipeError:
+        # Who reads has seen enough, which click leaves quietly.
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{output or 'stdout'}: {error.strerror}") from error
 
 
 @click.command()

@@ -45,10 +45,11 @@ class NextWanted(Parameters):
     labeler: KeyName | None = Field(
         default=None, description="The labeler; by default the name of the key."
     )
-    queue: Annotated[str, one_of(QUEUES)] = Field(
-        default="random",
-        description="random: drawn by chance; targeted: picked; disagreements: drawn "
-        "by chance from what two versions answer differently.",
+    queue: Annotated[str, one_of(QUEUES)] | None = Field(
+        default=None,
+        description="random: drawn by chance (the default); targeted: picked (the "
+        "default where something is picked); disagreements: drawn by chance from what "
+        "two versions answer differently; recheck: to be labelled again.",
     )
     order: Annotated[str, one_of(ORDERS)] | None = Field(
         default=None,

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 from rich.table import Table
 
-from tracker.cli.printing import print_table
+from tracker.cli.printing import ask, print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.wording import dump_instant
@@ -72,13 +72,10 @@ def _show(instant: datetime | None) -> str:
 
 @keys.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 def revoke(name: str, *, yes: bool) -> None:
     """Revoke the key NAME at once."""
-    if not yes:
-        click.confirm(
-            f"Programs that use the key {name} will be refused. Go on?", abort=True
-        )
+    ask(f"Programs that use the key {name} will be refused.", yes=yes)
     with connected(load_settings()) as database, database.write() as session:
         revoke_key(session, name, by())
     click.echo(f"The key {name} is revoked.")

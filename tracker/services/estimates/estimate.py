@@ -26,7 +26,7 @@ from tracker.services.estimates.intervals import (
 )
 from tracker.services.estimates.windows import parse_window
 from tracker.services.fields import Instant
-from tracker.services.queries.where import parse_where
+from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score
@@ -141,8 +141,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     since = span.since or since
     if since is not None and until is not None and since >= until:
         raise invalid("until", until.isoformat(), "it must be later than since")
-    versions = choose_versions(session, detector, version)
     conditions = parse_where(session, detector, where, at=computed_at)
+    versions = choose_versions(session, detector, version or named_version(where))
     filters: dict[str, Any] = {"since": since, "until": until, "where": conditions}
     recent = {"known_at": as_known_at, "last": span.last}
     counts = _count(session, detector, versions, filters, recent)

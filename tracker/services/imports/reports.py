@@ -102,6 +102,18 @@ class Outcome:
                 places[error.field, error.message] = len(self.errors)
                 self.errors.append(RowError(error.field, error.message, row))
 
+    def put_in_order(self) -> None:
+        """Order the errors by row: each piece is read whole before it is compared."""
+        ordered = []
+        for error in self.errors:
+            first, *also = sorted([error.row, *error.also])
+            ordered.append(replace(error, row=first, also=also))
+        self.errors = sorted(ordered, key=operator.attrgetter("row"))
+        self._places = {
+            (error.field, error.message): place
+            for place, error in enumerate(self.errors)
+        }
+
     def note_values(self, noted: Noted) -> None:
         """Count what was read as what in some more rows."""
         for reading, rows in noted.items():

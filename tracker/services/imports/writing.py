@@ -84,7 +84,9 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
     """
     forget_plans(session)
     with closing(RowWriter(session, detector, digest, by)) as run:
-        _write_all(run, rows, run.write, skip_bad_rows, on_progress)
+        _write_all(run, rows, run.write, on_progress)
+    if run.report.bad_rows and not skip_bad_rows:
+        raise RejectedImportError(run.report)
     return run.report
 
 
@@ -101,7 +103,7 @@ def stage_file(  # noqa: PLR0913 - what is imported, by whom and how.
     """Write the queries and labels in *file* where nobody sees them.
 
     In many transactions, which *writes* opens: it is that of ``Database.staging``.
-    Raises what ``import_file`` does; the caller then clears the stage.
+    What is wrong with a row is said when they are shown.
     """
     with writes() as session:
         run = RowWriter(
@@ -114,7 +116,7 @@ def stage_file(  # noqa: PLR0913 - what is imported, by whom and how.
             run.write(good)
             run.close()
 
-    _write_all(run, file.rows(detector), write, on_error == SKIP, on_progress)
+    _write_all(run, file.rows(detector), write, on_progress)
     return Staged(run, detector, file, by, skips=on_error == SKIP)
 
 
@@ -185,6 +187,7 @@ class Staged:
         """
         report = self._run.report
         self._run.show(session)
+        report.put_in_order()
         if report.bad_rows and not self.skips:
             raise RejectedImportError(report)
         _end(session, self._detector, self._file, self._by, report)
@@ -195,9 +198,13 @@ def _write_all(
     run: RowWriter,
     rows: Iterable[Row] | MappedRows,
     write: Callable[[Columns | list[Row]], None],
-    skip_bad_rows: bool,
     on_progress: Callable[[int], None] | None,
 ) -> None:
+    """Write all rows, and note what is wrong with some.
+
+    Also where nothing will stay because of that: only a row that is compared with
+    those before it, and with what is stored, is known to be right.
+    """
     with _without_collector():
         for piece in _pieces(rows):
             good = run.reader.read(piece)
@@ -205,14 +212,12 @@ def _write_all(
                 continue
             if isinstance(piece, MappedPiece):
                 run.report.note_values(piece.noted)
-            if skip_bad_rows or not run.report.bad_rows:
-                write(good)
+            write(good)
             if on_progress is not None:
                 on_progress(run.report.rows)
     if isinstance(rows, MappedRows):
         run.report.note_file(rows.plan.renamed(), rows.notes)
-    if run.report.bad_rows and not skip_bad_rows:
-        raise RejectedImportError(run.report)
+    run.report.put_in_order()
 
 
 def check_rows(session: Session, detector: Detector, rows: MappedRows) -> None:

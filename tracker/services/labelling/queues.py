@@ -41,8 +41,10 @@ ORDERS = ("confidence", "newest")
 class QueueChoice(Input):
     """Which queue, and of the targeted one which queries and in which order."""
 
-    queue: str = Field(
-        default=RANDOM, description="random, targeted, disagreements or recheck."
+    queue: str | None = Field(
+        default=None,
+        description="random, targeted, disagreements or recheck; unless given, "
+        "targeted where something is picked, else random.",
     )
     order: Annotated[str, one_of(ORDERS)] | None = Field(
         default=None,
@@ -70,13 +72,12 @@ class QueueChoice(Input):
     )
 
 
+_PICKING = ("order", "predicted", "min_confidence", "max_confidence", "where")
 # What only some of the queues take.
 _ONLY_FOR = {
     "version": (RANDOM, TARGETED, RECHECK),
     **dict.fromkeys(("old", "new"), (DISAGREEMENTS,)),
-    **dict.fromkeys(
-        ("order", "predicted", "min_confidence", "max_confidence", "where"), (TARGETED,)
-    ),
+    **dict.fromkeys(_PICKING, (TARGETED,)),
 }
 
 
@@ -91,16 +92,17 @@ def build_queue(
     """
     if choice.audit is not None:
         return _build_audit_queue(session, detector, choice.audit, by)
-    if choice.queue not in QUEUES:
-        raise invalid("queue", choice.queue, f"it must be one of {', '.join(QUEUES)}")
-    for name in choice.model_dump(exclude={"queue"}, exclude_none=True):
-        if choice.queue not in _ONLY_FOR[name]:
-            is_picked = _ONLY_FOR[name] == (TARGETED,)
-            why = ": what is picked is not random" if is_picked else ""
+    given = choice.model_dump(exclude={"queue"}, exclude_none=True)
+    queue = choice.queue or (RANDOM if given.keys().isdisjoint(_PICKING) else TARGETED)
+    if queue not in QUEUES:
+        raise invalid("queue", queue, f"it must be one of {', '.join(QUEUES)}")
+    for name in given:
+        if queue not in _ONLY_FOR[name]:
+            why = ": what is picked is not random" if name in _PICKING else ""
             raise InvalidInputError.of(
                 name, f"is for queue={' or '.join(_ONLY_FOR[name])} only{why}"
             )
-    if choice.queue == RANDOM:
+    if queue == RANDOM:
         is_shared = detector.labels_wanted > 1
         return RandomQueue(
             detector.id,
@@ -108,9 +110,9 @@ def build_queue(
             by.actor.name if is_shared else None,
             _choose_version(session, detector, choice.version),
         )
-    if choice.queue == RECHECK:
+    if queue == RECHECK:
         return _build_rechecks(session, detector, choice.version, by)
-    if choice.queue == DISAGREEMENTS:
+    if queue == DISAGREEMENTS:
         old, new = choose_two_versions(
             session, detector, old=choice.old, new=choice.new
         )

@@ -20,8 +20,10 @@ FORMS = (
 )
 _FIELDS = "predicted, version, confidence, asked_at, metadata.NAME"
 _METADATA = "metadata."
+_VERSION = "version:"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_SHARE = re.compile(r"\d{1,3}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
+# Every decimal of the least double fits.
+_SHARE = re.compile(r"\d{1,3}(\.\d{0,340})?|\.\d{1,340}", re.ASCII)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,30})?([eE][+-]?\d{1,2})?", re.ASCII)
 _INSTANT_STEP = timedelta(microseconds=1)
 _BACKWARDS = "the range must begin before it ends"
@@ -33,7 +35,8 @@ def parse_where(
     """Return what *texts* ask of a query of *detector*, all of which must hold.
 
     Each is a field, a colon and a value or a range, whose ends belong to it:
-    ``metadata.camera:north``, ``confidence:0.5..0.8``, ``asked_at:2026-11-01..``.
+    ``metadata.camera:north``, ``confidence:0.5..0.8``, ``asked_at:2026-11-01..``;
+    that of ``confidence:0.5..<0.8`` does not.
     Raises InvalidInputError, which names the parameter ``where``.
     """
     if len(texts) > MOST:
@@ -79,6 +82,12 @@ def _parse_version(session: Session, detector: Detector, name: str) -> Equals:
     return Equals("version_id", found[name])
 
 
+def named_version(texts: Sequence[str]) -> str | None:
+    """Return the version that *texts* ask for, None where they ask for none."""
+    names = [text.removeprefix(_VERSION) for text in texts if text.startswith(_VERSION)]
+    return names[0] if names else None
+
+
 def _ends(value: str) -> tuple[str, str]:
     """Return both ends of a range; a single value is a range by itself."""
     low, dots, high = value.partition("..")
@@ -86,14 +95,18 @@ def _ends(value: str) -> tuple[str, str]:
 
 
 def _parse_confidence(value: str) -> Between:
-    ends = _ends(value)
+    is_below = "..<" in value
+    ends = _ends(value.replace("..<", "..", 1))
     is_read = any(ends) and all(not end or _SHARE.fullmatch(end) for end in ends)
     low, high = (float(end) if is_read and end else None for end in ends)
-    if not is_read or max(low or 0, high or 0) > 1:
+    if not is_read or max(low or 0, high or 0) > 1 or (is_below and high is None):
         message = "confidence is a number or a range within 0 and 1, such as 0.5..0.8"
         raise invalid(NAME, f"confidence:{value}", message)
-    if low is not None and high is not None and low > high:
+    is_empty = is_below and low == high
+    if low is not None and high is not None and (low > high or is_empty):
         raise invalid(NAME, f"confidence:{value}", _BACKWARDS)
+    if is_below:
+        return Between("confidence", low, below=high)
     return Between("confidence", low, high)
 
 

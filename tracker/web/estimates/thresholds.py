@@ -1,5 +1,7 @@
 """What the confidences of a detector are worth: thresholds and calibration."""
 
+from decimal import Decimal
+
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
@@ -40,12 +42,22 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             calibration=calibration,
             versions=list_versions(session, detector.id),
             curve=draw_thresholds(found.points, found.target) if has_curve else None,
-            points=[(one, _read(one)) for one in found.points],
+            points=[(one, _read(one), _at_least(one)) for one in found.points],
             lowest=None if found.lowest is None else _read(found.lowest),
-            bins=[(one, _read(one)) for one in calibration.bins],
+            bins=[(one, _read(one), _within(one)) for one in calibration.bins],
             marks=draw_bins(calibration.bins),
             typed=request.args.get("target", ""),
         )
+
+
+def _at_least(point: ThresholdPoint) -> str:
+    """Return the condition on the queries of *point*: every digit counts."""
+    return f"confidence:{Decimal(repr(point.threshold)):f}.."
+
+
+def _within(one: CalibrationBin) -> str:
+    """Return the condition on the queries of a bin; the last one has both its ends."""
+    return f"confidence:{one.start}..{'<' if one.end < 1 else ''}{one.end}"
 
 
 def _parse_target(text: str) -> float | None:
