@@ -185,6 +185,27 @@ def test_a_guideline_keeps_its_line_breaks_and_has_a_limit(api):
         assert message in assert_problem(answer, 422)["errors"][0]["message"]
 
 
+def test_a_detector_names_the_key_of_the_metadata_that_is_its_text(api):
+    body = {"name": "mail", "question": "Is it spam?"}
+    assert api.post("/detectors", body).json["text_field"] is None
+    for name in ("body", " a key: 1 ", "x" * 100, None):
+        changed = api.patch("/detectors/mail", {"text_field": name})
+        assert changed.status_code == 200
+        assert api.get("/detectors/mail").json["text_field"] == name
+    api.patch("/detectors/mail", {"text_field": "body"})
+    api.patch("/detectors/mail", {"target": 0.9})
+    assert api.get("/detectors/mail").json["text_field"] == "body"
+    made = api.post("/detectors", body | {"name": "chat", "text_field": "said"})
+    assert made.json["text_field"] == "said"
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 101, "\x00", 1, ["body"]])
+def test_a_text_field_that_is_no_key_is_refused(api, door, wrong):
+    answer = api.patch("/detectors/door", {"text_field": wrong})
+    assert_problem(answer, 422, field="text_field")
+    assert api.get("/detectors/door").json["text_field"] is None
+
+
 def test_a_list_takes_as_many_statements_as_one_detector(api, database):
     for name in ("front", "back", "side"):
         new = {"name": name, "question": "Is it open?"}

@@ -1,4 +1,4 @@
-"""How to answer a detector's question, set by command."""
+"""What pages show beside a question, set by command: guideline and text field."""
 
 from pathlib import Path
 
@@ -25,3 +25,18 @@ def test_a_guideline_is_set_and_taken_away(database_url: str, tmp_path: Path) ->
             found = find_detector_by_name(session, "gate")
             assert found is not None
             assert found.guideline == guideline
+
+
+def test_a_text_field_is_set_and_taken_away(database_url: str, tmp_path: Path) -> None:
+    shell = Shell(database_url, tmp_path)
+    shell("detectors", "create", "mail", "--question", "Spam?", "--text-field", "body")
+    for words, text_field in (
+        (("--guideline", "a"), "body"),
+        (("--text-field", ""), None),
+        (("--text-field", "said"), "said"),
+    ):
+        shell("detectors", "change", "mail", *words)
+        with opened(shell) as database, database.read() as session:
+            found = find_detector_by_name(session, "mail")
+            assert found is not None
+            assert (found.text_field, found.guideline) == (text_field, "a")

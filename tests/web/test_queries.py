@@ -180,6 +180,34 @@ def test_a_text_is_shown_with_its_line_breaks(visitor: Visitor, shelf: Shelf) ->
         assert "Show the rest" in page.text
 
 
+@pytest.mark.parametrize(
+    ("metadata", "shown", "beside"),
+    [
+        ({"body": "a\n <b>b</b>", "text": "other"}, "a\n &lt;b&gt;b&lt;/b&gt;", "text"),
+        ({"body": 7, "text": "a\nb"}, "a\nb", "body"),
+        ({"text": "a\nb", "camera": "north"}, "a\nb", "camera"),
+        ({"body": ["a"], "text": None}, None, "body"),
+    ],
+)
+def test_the_text_is_the_declared_field_or_else_the_usual_one(
+    visitor: Visitor,
+    shelf: Shelf,
+    metadata: dict[str, object],
+    shown: str | None,
+    beside: str,
+) -> None:
+    detector_id = shelf.add_detector(text_field="body")
+    shelf.add_queries(detector_id, [{"predicted": "YES", "metadata": metadata}])
+    (link,) = _links(visitor.get(f"/detectors/{detector_id}/queries"))
+    for path in (link, f"/detectors/{detector_id}/label"):
+        page = visitor.get(path)
+        assert ("input-words" in page.html) == (shown is not None)
+        assert shown is None or f'dir="auto">{shown}</div>' in page.html
+        assert beside in [one.text for one in page.find("dt")]
+    tiles = visitor.get(f"/detectors/{detector_id}/label/grid").html
+    assert (f'dir="auto">{shown}</p>' in tiles) == (shown is not None)
+
+
 def test_a_version_that_there_is_not_is_refused(visitor: Visitor, five: str) -> None:
     assert visitor.get(f"/detectors/{five}/queries?version=v9").status in {400, 404}
 

@@ -56,6 +56,13 @@ def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
     assert "target 90" not in listed
 
 
+def test_a_text_field_is_set_and_taken_away(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/settings"
+    for typed, stored in ((" body ", "body"), ("", "")):
+        assert visitor.send(path, FIELDS | {"text_field": typed}).status_code == 303
+        assert visitor.get(path).form(path)["text_field"] == stored
+
+
 @pytest.mark.parametrize(
     ("field", "typed"),
     [
@@ -65,6 +72,7 @@ def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
         ("target", "x"),
         ("audit_rate", ""),
         ("audit_rate", "101"),
+        ("text_field", "x" * 101),
     ],
 )
 def test_a_wrong_change_changes_nothing(

@@ -27,6 +27,7 @@ _DETECTOR = {
     "added_classes": [],
     "predictor": None,
     "slices": ["camera"],
+    "text_field": None,
     "created_at": _INSTANT,
     "archived_at": None,
     "versions": [{"name": "v3", "created_at": _INSTANT}],

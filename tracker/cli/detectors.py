@@ -58,6 +58,7 @@ def detectors() -> None:
     help="The method of the intervals on pages.",
 )
 @click.option("--slices", default="", help="Metadata keys for slices.")
+@click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
 def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     name: str,
     question: str,
@@ -69,6 +70,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     labels_wanted: int,
     method: str,
     slices: str,
+    text_field: str | None,
 ) -> None:
     """Make the detector NAME, and print its id."""
     new = parse_input(
@@ -84,6 +86,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "labels_wanted": labels_wanted,
             "method": method,
             "slices": _split(slices),
+            "text_field": text_field or None,
         },
     )
     with connected(load_settings()) as database, database.write() as session:
@@ -102,6 +105,9 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     help="The URL of a model that predicts images; '' for none.",
 )
 @click.option("--slices", help="Metadata keys for slices; '' for none.")
+@click.option(
+    "--text-field", help="The metadata key shown as text; '' for the default."
+)
 @click.option("--guideline", help="How to answer, for labelers; '' for none.")
 @click.option(
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
@@ -112,6 +118,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
     production_version: str | None,
     predictor: str | None,
     slices: str | None,
+    text_field: str | None,
     guideline: str | None,
     gold_rate: float | None,
     added: tuple[str, ...],
@@ -125,6 +132,8 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
         given["predictor"] = predictor or None
     if slices is not None:
         given["slices"] = _split(slices)
+    if text_field is not None:
+        given["text_field"] = text_field or None
     if guideline is not None:
         given["guideline"] = guideline
     if gold_rate is not None:

@@ -19,6 +19,7 @@ from tracker.services.fields import (
     Instant,
     LabelsWanted,
     Level,
+    MetadataKey,
     Question,
     Rate,
     ShownMethod,
@@ -42,7 +43,13 @@ from tracker.words import UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
 _LONGEST_IN_LOG = 200
-_MAY_BE_NULL = ("target", "stalled_after_hours", "production_version", "predictor")
+_MAY_BE_NULL = (
+    "target",
+    "stalled_after_hours",
+    "production_version",
+    "predictor",
+    "text_field",
+)
 
 
 class NewDetector(Input):
@@ -88,6 +95,9 @@ class NewDetector(Input):
         description="At most 8 metadata keys to cut its queries by: how accurate is "
         "it for each camera?",
     )
+    text_field: MetadataKey | None = Field(
+        default=None, description="The metadata key shown as text; null for `text`."
+    )
 
 
 class DetectorChange(Input):
@@ -113,6 +123,7 @@ class DetectorChange(Input):
     )
     predictor: str | None = None
     slices: SliceNames | None = None
+    text_field: MetadataKey | None = Field(default=None, description="null for `text`.")
     classes: Classes | None = Field(
         default=None, description="The existing classes and the new ones."
     )
@@ -160,6 +171,7 @@ class Detector(Shape):
     )
     predictor: str | None = Field(description="Address of the model for images.")
     slices: list[str] = Field(description="Metadata keys its queries are cut by.")
+    text_field: str | None = Field(description="The key shown as text; null: `text`.")
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(

@@ -240,10 +240,11 @@ VersionWanted = Annotated[
 VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
 # Not the value of a key: a key of the metadata may begin with a space.
+MetadataKey = Annotated[
+    str, Field(min_length=1, max_length=100), AfterValidator(_check_text)
+]
 SliceNames = Annotated[
-    list[
-        Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_text)]
-    ],
+    list[MetadataKey],
     Field(max_length=8),
     AfterValidator(_check_slices),
 ]

@@ -80,6 +80,8 @@ class Detector(Base):
     counted_slices: Mapped[list[str]] = mapped_column(
         TextList, server_default=text("'[]'")
     )
+    # The key of the metadata that pages show as text; None: "text".
+    text_field: Mapped[str | None] = mapped_column(Text)
 
 
 # In the information of a session: the names of versions by id, which never change.

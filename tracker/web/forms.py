@@ -101,8 +101,9 @@ def parse_detector_change(
         given["classes"] = [*classes, *filter(None, added)]
     if "production_version" in values:
         given["production_version"] = values["production_version"] or None
-    if "predictor" in values:
-        given["predictor"] = values["predictor"].strip() or None
+    for name in ("predictor", "text_field"):
+        if name in values:
+            given[name] = values[name].strip() or None
     return parse_input(DetectorChange, given)
 
 

@@ -53,6 +53,7 @@ def _stored(detector: Detector) -> Form:
             "stalled_after_hours": str(detector.stalled_after_hours or ""),
             "method": detector.method,
             "slices": "\n".join(detector.slices),
+            "text_field": detector.text_field or "",
             "production_version": detector.production_version or "",
             "predictor": detector.predictor or "",
         }

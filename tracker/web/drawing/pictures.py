@@ -11,9 +11,11 @@ from tracker.http import context
 from tracker.services.imports.row_keys import row_number
 from tracker.services.queries.queries import load_metadata
 from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.waiting import WaitingQuery
 
+# Shown as text unless the detector names another key, or a query lacks that one.
 _TEXT = "text"
 
 
@@ -25,14 +27,14 @@ class Picture:
     # The same, small enough for a list.
     thumbnail: str | None
     linked: str | None
-    # What was put in where that was a text: the metadata called so.
+    # What was put in where that was a text; the metadata are then without it.
     text: str | None
     metadata: list[tuple[str, str]]
     # The names that the logging program gave it.
     names: list[tuple[str, str]]
 
 
-def build_picture(query: Query | WaitingQuery) -> Picture:
+def build_picture(detector: Detector, query: Query | WaitingQuery) -> Picture:
     """Return what there is to see of *query*.
 
     An image elsewhere is shown only where its host is one that pages may load
@@ -48,7 +50,9 @@ def build_picture(query: Query | WaitingQuery) -> Picture:
         if _host(query.image_url) in context().settings.image_hosts:
             shown = thumbnail = query.image_url
     details = dict(load_metadata(query) or {})
-    text = details.pop(_TEXT) if isinstance(details.get(_TEXT), str) else None
+    fields = (detector.text_field or _TEXT, _TEXT)
+    field = next((one for one in fields if isinstance(details.get(one), str)), None)
+    text = details.pop(field) if field else None
     metadata = list(_lines("", details))
     return Picture(shown, thumbnail, linked, text, metadata, list(_names(query)))
 

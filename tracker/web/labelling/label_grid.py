@@ -163,7 +163,7 @@ def _show(detector_id: str, form: Form) -> str:
             choices=CHOICES,
             keys=choose_keys(detector.classes),
             tiles=[
-                Tile(dump_id("iq", query.id), build_picture(query))
+                Tile(dump_id("iq", query.id), build_picture(detector, query))
                 for query in found
                 if chosen.queue.holds(query)
             ],

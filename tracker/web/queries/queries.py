@@ -61,7 +61,7 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
         page = render_template(
             "queries/list.html",
             detector=detector,
-            shown=[(query, build_picture(query)) for query in queries],
+            shown=[(query, build_picture(detector, query)) for query in queries],
             total=total,
             problem=problem,
             last=last,
@@ -107,7 +107,7 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
         return render_template(
             "queries/waiting.html",
             detector=detector,
-            shown=[(query, build_picture(query)) for query in queries],
+            shown=[(query, build_picture(detector, query)) for query in queries],
             waiting=count_waiting(session, detector.id),
             last=last,
             is_first=before is None,
@@ -188,7 +188,7 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         detector=detector,
         query=query,
         version=session.get_one(Version, query.version_id),
-        picture=build_picture(query),
+        picture=build_picture(detector, query),
         history=list_label_history(session, query, account().name),
         labels=[*detector.classes, UNCLEAR],
         keys=choose_keys(detector.classes),
