@@ -221,6 +221,20 @@ def test_the_verdict_follows_from_the_interval(
     assert said in visitor.get("/").text
 
 
+def test_labels_that_do_not_count_are_no_scored_ones(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    row = {"predicted": "YES", "label": "YES", "sampling": "targeted"}
+    detector = shelf.add_detector()
+    shelf.add_queries(detector, [row])
+    recompute()
+    assert "no scored labels yet" in visitor.get(f"/detectors/{detector}").text
+    listed = visitor.get("/").text
+    assert "no scored labels yet" in listed
+    assert "no labels yet" not in listed
+    assert "1 query waits for the first scored label" in listed
+
+
 def test_without_labels_nothing_is_claimed(visitor: Visitor, shelf: Shelf) -> None:
     page = visitor.get(f"/detectors/{shelf.add_detector(target=0.9)}")
     assert "Nothing is known yet" in page.text

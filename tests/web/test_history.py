@@ -14,6 +14,8 @@ import pytest
 from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
+from tracker.services.detectors import get_detector
+from tracker.storage.database import Database
 
 
 def test_the_table_begins_with_the_newest_snapshot(
@@ -237,6 +239,40 @@ def test_an_alarm_and_the_verdicts_stand_over_the_chart(
     assert re.search(r"since label \d{3}\.$", said)
 
 
+def test_a_verdict_may_begin_with_a_correction(
+    visitor: Visitor,
+    shelf: Shelf,
+    recompute: Callable[[], None],
+    clock: Clock,
+    database: Database,
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    rows = [
+        {"key": f"{said}{n}", "predicted": said, "label": "YES" if n < 9 else said}
+        for n in range(150)
+        for said in ("YES", "NO")
+    ]
+    # Between two checkpoints, the second of which is at label 301.
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    clock.at += timedelta(hours=1)
+    shelf.add_queries(detector_id, [{"key": f"NO{n}", "label": "NO"} for n in range(9)])
+    recompute()
+    clock.at += timedelta(hours=1)
+    more = [{"predicted": said, "label": said} for said in ("YES", "NO") * 10]
+    shelf.add_queries(detector_id, more)
+    recompute()
+    path = f"/detectors/{detector_id}/history"
+    file = visitor.client.get(f"{path}.csv?method=anytime").text
+    found = [row for row in csv.DictReader(io.StringIO(file)) if row["labels"] == "300"]
+    first, second = (float(row["low"]) for row in found if row["scope"] == "balanced")
+    with database.write() as session:
+        get_detector(session, detector_id).target = (first + second) / 2
+    strip = visitor.get(path).find("div", class_="strip")[-1].text
+    assert strip.startswith("Target met Since label 300, 2026-01-31 13:00:00 UTC.")
+    assert "Before: undecided since label " in strip
+
+
 @pytest.mark.slow
 def test_a_chart_of_a_window_is_another_one(visitor: Visitor, fallen: str) -> None:
     path = f"/detectors/{fallen}/chart.json"
@@ -266,7 +302,11 @@ def test_a_replay_is_a_line_in_the_chart_and_corrections_are_ticks(
     assert then.split()[3:5] == ["9", "0"]
     assert now.split()[3:5] == ["9", "1"]
     spec = json.dumps(chart_of(visitor, page))
-    assert "as known then" in spec
+    # The nine came in one run, so that all of them were known then.
+    assert (
+        '{"values": [{"x": 9}]}, "mark": {"type": "text", "text": "as known then"'
+        in spec
+    )
     assert "YES to NO, 31 Jan" in spec
 
 

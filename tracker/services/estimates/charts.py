@@ -26,6 +26,7 @@ from tracker.storage.estimates.snapshots import (
     find_newest_snapshot,
     list_checkpoints,
     list_intervals_of,
+    list_snapshots,
 )
 from tracker.storage.telling.events import Event, list_detector_events
 from tracker.words import BALANCED, DECIDING_METHOD
@@ -36,6 +37,7 @@ _MOST_CLASSES = 12
 _MOST_ALARMS = 5
 _MOST_EVENTS = 50
 _MOST_CORRECTIONS = 200
+_MOST_BETWEEN = 1_000
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -173,12 +175,14 @@ def _list_marks(
         for event in list_alarms(session, detector, version)[:_MOST_ALARMS]
     ]
     if then is not None:
-        marks.append(Mark("then", _labels_at(points, then), then, "as known then"))
+        known = find_newest_snapshot(session, version.id, by=then)
+        number = points[0].labels if known is None else known.labels
+        marks.append(Mark("then", number, then, "as known then"))
     return marks
 
 
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
-    """Return how many labels there were at an instant."""
+    """Return how many labels there were once what happened at an instant counted."""
     return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
 
 
@@ -196,6 +200,7 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
     if detector.target is None:
         return []
     found: list[State] = []
+    before = 0
     ids = [mark.id for mark in list_checkpoints(session, version.id)]
     newest = find_newest_snapshot(session, version.id)
     if newest is not None:
@@ -204,8 +209,35 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
     for row in rows:
         verdict = compare_with_target(row.low, row.high, detector.target)
         if row.labels and (not found or found[-1].verdict != verdict):
-            found.append(State(verdict, row.labels, row.computed_at))
+            skipped = range(before + 1, row.sequence)
+            first = _first_with(session, version, verdict, detector.target, skipped)
+            since = first or row
+            found.append(State(verdict, since.labels, since.computed_at))
+        before = row.sequence
     return found
+
+
+def _first_with(
+    session: Session, version: Version, verdict: str, target: float, skipped: range
+) -> Any:
+    """Return the first row among the *skipped* snapshots that gives this verdict.
+
+    Of those that ended a run between two checkpoints, the first thousand; None if
+    there is none.
+    """
+    if not skipped:
+        return None
+    snapshots = list_snapshots(
+        session,
+        version.id,
+        beyond=skipped[0] - 1,
+        is_oldest_first=True,
+        limit=min(len(skipped), _MOST_BETWEEN),
+    )
+    ids = [one.id for one in snapshots]
+    rows = list_intervals_of(session, ids, method=DECIDING_METHOD, positions=[0])
+    found = (r for r in rows if compare_with_target(r.low, r.high, target) == verdict)
+    return next(found, None)
 
 
 def _load_series(  # noqa: PLR0913 - which part of the history, and how.

@@ -125,12 +125,12 @@ class Reading:
     @property
     def whisker(self) -> str | None:
         """The interval that the verdict goes by, such as "88.9–98.7 %"."""
-        return None if self.deciding is None else _span(self.deciding, self.target)
+        return None if self.deciding is None else span(self.deciding, self.target)
 
     @property
     def published_span(self) -> str | None:
         """The interval by the published method, such as "90.4–98.3 %"."""
-        return None if self.published is None else _span(self.published)
+        return None if self.published is None else span(self.published)
 
     @property
     def exact_bounds(self) -> tuple[str, str]:
@@ -144,7 +144,8 @@ class Reading:
         return str(Decimal(self.high) - Decimal(self.low))
 
 
-def _span(interval: Accuracy, target: float | None = None) -> str:
+def span(interval: Accuracy, target: float | None = None) -> str:
+    """Return *interval* in percent, and so that it shows its side of the *target*."""
     low, high = chart_words.bounds(interval, beside=target)
     return narrow(f"{low}–{high} %")
 
@@ -180,8 +181,12 @@ def _missing(labelled: Mapping[str, int]) -> str:
 def read_balanced(estimate: Estimate) -> Reading:
     """Return the balanced accuracy as pages draw and say it, with its whisker."""
     found = estimate.decision
+    reading = read_mean(estimate.whole, count_classes(estimate))
+    if estimate.last_label_at and not estimate.labels:
+        # Those there are do not count: unclear, or picked.
+        reading = replace(reading, counts="no scored labels yet")
     return replace(
-        read_mean(estimate.whole, count_classes(estimate)),
+        reading,
         deciding=None
         if found is None
         else Accuracy(accuracy=None, low=found.low, high=found.high),

@@ -27,6 +27,7 @@ from tracker.web.drawing.readings import (
     Reading,
     count_classes,
     read_mean,
+    span,
 )
 from tracker.web.drawing.words import narrow
 
@@ -56,6 +57,12 @@ class MethodRow:
     reading: Reading
     width: float
     exact_width: float
+    target: float | None
+
+    @property
+    def span(self) -> str:
+        """The interval, with digits enough to say on which side of the target it is."""
+        return span(self.reading.score, self.target)
 
     @property
     def compared_with_exact(self) -> str:
@@ -89,7 +96,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         found = read_methods(estimate) if estimate.labels else []
-        rows = _draw(estimate, found)
+        rows = _draw(estimate, found, detector.target)
         return render_template(
             "methods/methods.html",
             detector=detector,
@@ -125,14 +132,17 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
     )
 
 
-def _draw(estimate: Estimate, found: Sequence[MethodReading]) -> list[MethodRow]:
+def _draw(
+    estimate: Estimate, found: Sequence[MethodReading], target: float | None
+) -> list[MethodRow]:
     rows = []
     labelled = count_classes(estimate)
     widths = {one.method.name: one.balanced.width for one in found}
     for one in found:
         # Each looks like the balanced accuracy that it is.
         reading = read_mean(one.balanced, labelled, name=one.method.name)
-        rows.append(MethodRow(one, reading, widths[one.method.name], widths["exact"]))
+        width = widths[one.method.name]
+        rows.append(MethodRow(one, reading, width, widths["exact"], target))
     return rows
 
 
