@@ -168,9 +168,14 @@ def test_what_an_audit_says_now_and_on_the_way(
     labels = sum(labelled for _, labelled in counts.values())
     page, history = visitor.get(address), ask(app, keys, f"{address}/history")["items"]
     found, audit = ask(app, keys, f"{address}/estimate"), ask(app, keys, address)
-    assert f"{QUERIES} queries, {labels + unclear} of them labelled" in page.text
-    evidence = f"{used} of {len(told)} draws; {waiting} wait for their label"
-    assert fact(page, "Evidence") == evidence
+    known_otherwise = QUERIES - drawable(database, told)
+    said = f"{labels + unclear} of them labelled, {known_otherwise} outside this audit"
+    assert f"{QUERIES} queries, {said}" in page.text
+    assert fact(page, "Evidence") == (
+        f"{used} of {len(told)} draws; {waiting} wait for their label; "
+        f"{len(told) - waiting - used} labels count once the draws before them are "
+        "labelled, which are offered to others half an hour after somebody got them"
+    )
     assert [one["class"] for one in found["classes"]] == CLASSES
     for one in (*found["classes"], found["balanced"], found["overall"]):
         assert 0 <= one["low"] < one["accuracy"] < one["high"] <= 1
@@ -216,7 +221,7 @@ def test_what_an_audit_says_now_and_on_the_way(
     assert fact(page, "Forecast") == (
         f"{two_figures(int(begun))} at the beginning, {two_figures(int(half))} after "
         f"{expected[len(expected) // 2][0]}, {two_figures(int(now))} now; at random "
-        f"{two_figures(audit['labels_at_random'])}"
+        f"{two_figures(audit['labels_at_random'])}, seen from the beginning"
     )
 
 
