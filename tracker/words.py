@@ -10,6 +10,9 @@ UNCLEAR = "UNCLEAR"
 # The mean of the class accuracies, where a class could be named.
 BALANCED = "balanced"
 
+# The slice of queries whose metadata lack the key, and what finds them.
+NO_VALUE = "(none)"
+
 # Why a query was chosen for labelling.
 SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
 # What came of a query that several people labelled.

@@ -35,6 +35,23 @@ def test_the_parts_of_the_queries(api, logged):
     assert page.json["total"] == 2
 
 
+def test_each_part_leads_to_its_queries(api, logged, recompute):
+    values = ["north", "(none)", None, 3, 1.5, True, "", "a:b"]
+    given = [{}, *({"camera": value} for value in values)]
+    for metadata in given:
+        row = {"predicted": "YES", "label": "YES", "metadata": metadata}
+        assert api.post("/detectors/door/queries", row).status_code == 201
+    recompute()
+    found = api.get("/detectors/door/slices?by=metadata.camera").json["items"]
+    queries = {one["value"]: one["queries"] for one in found}
+    assert (queries["(none)"], queries["north"]) == (3, 3)
+    assert [one["value"] for one in found if one["where"] is None] == [""]
+    for one in filter(lambda one: one["where"], found):
+        asked = {"where": one["where"]}
+        listed = api.get("/detectors/door/queries", query_string=asked).json
+        assert listed["total"] == one["queries"], one["value"]
+
+
 @pytest.mark.parametrize("by", ["version", "predicted", "week"])
 def test_what_every_detector_can_be_cut_by(api, logged, by):
     found = api.get(f"/detectors/door/slices?by={by}").json

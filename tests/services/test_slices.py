@@ -16,7 +16,6 @@ from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.slices.slice_counts import (
     MOST_VALUES,
-    NONE,
     OTHER,
     read_value,
 )
@@ -32,6 +31,7 @@ from tracker.services.operations.recompute import compute_fold
 from tracker.storage.estimates.slices import Slice
 from tracker.storage.queries.queries import Query
 from tracker.storage.telling.events import list_detector_events
+from tracker.words import NO_VALUE
 
 CAMERAS = ("north", "south", "east")
 
@@ -227,7 +227,7 @@ def test_beyond_five_hundred_values_the_rest_is_one_slice(
     found = counted(cut(bench))
     assert len(found) == MOST_VALUES + 2
     assert found[OTHER] == (20, 20, 20)
-    assert found[NONE] == (1, 0, 0)
+    assert found[NO_VALUE] == (1, 0, 0)
     assert differences(bench) == []
 
 
@@ -317,7 +317,7 @@ def test_intervals_of_many_slices_are_wider_than_those_of_one(
         (3.0, "3"),
         (3.5, "3.5"),
         (True, "true"),
-        (None, NONE),
+        (None, NO_VALUE),
         ([1], OTHER),
         ({"a": 1}, OTHER),
         ("x" * 201, OTHER),
@@ -328,4 +328,4 @@ def test_a_value_is_written_as_a_condition_finds_it(
     value: object, expected: str
 ) -> None:
     assert read_value({"camera": value}, "camera") == expected
-    assert read_value({}, "camera") == NONE
+    assert read_value({}, "camera") == NO_VALUE

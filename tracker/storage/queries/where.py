@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.queries.queries import Query
+from tracker.words import NO_VALUE
 
 _LITERALS = ("true", "false", "null")
 
@@ -66,6 +67,8 @@ class Metadata:
     """The metadata has under *name* this text, or what is written as this text.
 
     *number* is the text as a number, where it is one: 1.50 and 1.5 are the same.
+    The text ``(none)`` finds queries without the name too, as the slice of that name
+    does.
     """
 
     name: str
@@ -79,20 +82,25 @@ class Metadata:
     def _on_sqlite(self) -> ColumnElement[bool]:
         # The key is compared and no path is built of it: it may hold any letter.
         each = func.json_each(Query.details).table_valued("key", "value", "type")
+        given = select(literal(1)).select_from(each).correlate(Query)
+        given = given.where(each.c.key == self.name)
+        if self.text == NO_VALUE:
+            is_none = or_(each.c.type == "null", each.c.value == NO_VALUE)
+            return ~given.where(~is_none).exists()
         tests = [and_(each.c.type == "text", each.c.value == self.text)]
         if self.number is not None:
             is_number = each.c.type.in_(["integer", "real"])
             tests.append(and_(is_number, each.c.value == self.number))
         if self.text in _LITERALS:
             tests.append(each.c.type == self.text)
-        found = select(literal(1)).select_from(each)
-        found = found.where(each.c.key == self.name, or_(*tests))
-        return found.correlate(Query).exists()
+        return given.where(or_(*tests)).exists()
 
     def _on_postgresql(self) -> ColumnElement[bool]:
         details = cast(Query.details, JSON)
         name = bindparam(None, self.name, type_=String)
         text = details.op("->>", return_type=String())(name)
+        if self.text == NO_VALUE:
+            return func.coalesce(text, NO_VALUE) == NO_VALUE
         kind = func.json_typeof(details.op("->")(name))
         kinds: list[tuple[ColumnElement[bool], ColumnElement[bool]]] = [
             (kind == "string", text == self.text)

@@ -20,13 +20,13 @@ from tracker.storage.estimates.slices import (
     store_slices,
 )
 from tracker.storage.labelling.labels import CountedLabel
+from tracker.words import NO_VALUE
 
 # So many values of a key are told apart; the rest are one slice.
 MOST_VALUES = 500
 OTHER = "(other)"
-NONE = "(none)"
 _LONGEST_VALUE = 200
-_SPECIAL = frozenset({OTHER, NONE})
+_SPECIAL = frozenset({OTHER, NO_VALUE})
 # So many labels are held back, so that the slices they touch are read at once.
 _AT_ONCE = 1_000
 
@@ -38,7 +38,7 @@ def read_value(details: Mapping[str, Any], name: str) -> str:
     """
     value = details.get(name)
     if value is None:
-        return NONE
+        return NO_VALUE
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.slices.slice_counts import NONE, OTHER, as_evidence
+from tracker.services.estimates.slices.slice_counts import OTHER, as_evidence
 from tracker.stats.monitoring.slices import Evidence
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.slices import (
@@ -50,7 +50,7 @@ def read_parts(
                 row.value,
                 row.queries,
                 row.counts,
-                None if row.value in (NONE, OTHER) else f"{by}:{row.value}",
+                None if row.value in ("", OTHER) else f"{by}:{row.value}",
                 as_evidence(row),
             )
             for row in rows
