@@ -233,6 +233,11 @@ def test_an_alarm_and_the_verdicts_stand_over_the_chart(
     # The chart says what the page says.
     (row,) = [tr.text for tr in page.find("tr") if tr.text.startswith("Now")]
     assert "50.0 %" in row
+    assert row.endswith("Drift alarm")
+    known = visitor.get(f"/detectors/{fallen}/history?as_known_at=2026-01-01T00:00:00Z")
+    then, now = [tr.text for tr in known.find("tr") if tr.text.startswith("As known")]
+    assert "Drift alarm" not in then
+    assert now.endswith("Drift alarm")
     said = str(chart_of(visitor, page)["description"])
     assert "The last 200 — 50.0 % (" in said
     assert "drift alarm, 31 Jan" in said
