@@ -61,7 +61,9 @@ class Api:
     ) -> TestResponse:
         return self.call("POST", path, data=content, content_type=media_type, **options)
 
-    def send_parts(self, path: str, parts: dict[str, Any]) -> TestResponse:
+    def send_parts(
+        self, path: str, parts: dict[str, Any], **options: Any
+    ) -> TestResponse:
         # The client's own way leaves temporary files open.
         boundary, content = encode_multipart(
             MultiDict(
@@ -71,7 +73,7 @@ class Api:
             )
         )
         media_type = f"multipart/form-data; boundary={boundary}"
-        return self.send_file(path, content, media_type)
+        return self.send_file(path, content, media_type, **options)
 
     def walk(self, path: str) -> list[dict[str, Any]]:
         """Return the items of every page from *path* on."""

@@ -1,4 +1,4 @@
-"""Erasing queries, adding inputs, and adding classes."""
+"""Erasing queries and images, adding inputs, and adding classes."""
 
 import io
 import json
@@ -8,7 +8,9 @@ from PIL import Image
 from sqlalchemy import select
 
 from tests.api.problems import assert_problem
+from tests.conftest import by
 from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.queries.waiting import NewWaiting, add_waiting
 from tracker.storage.detectors import Detector
 from tracker.storage.people.audit import AuditEvent
 
@@ -19,6 +21,11 @@ def make_png() -> bytes:
     stored = io.BytesIO()
     Image.new("RGB", (8, 8), "red").save(stored, "PNG")
     return stored.getvalue()
+
+
+def send_image(api, query, **options):
+    parts = {"query": json.dumps(query), "image": (io.BytesIO(make_png()), "a.png")}
+    return api.send_parts(QUERIES, parts, **options)
 
 
 def test_what_a_query_holds_is_erased_and_its_counts_stay(
@@ -60,11 +67,8 @@ def test_what_a_query_holds_is_erased_and_its_counts_stay(
         with database.read() as session:
             assert compare_with_recount(session, session.get_one(Detector, 1)) == []
         recompute()
-    with database.read() as session:
-        [event] = session.scalars(
-            select(AuditEvent).where(AuditEvent.action == "query erased")
-        )
-        assert (event.subject, event.actor) == (made.json["id"], "admin-key")
+    [event] = list_events(database, "query erased")
+    assert (event.subject, event.actor) == (made.json["id"], "admin-key")
 
 
 def test_an_erased_query_is_neither_listed_nor_counted(api, door):
@@ -88,17 +92,146 @@ def test_an_input_is_scored_again_once_its_first_query_is_erased(api, door):
 
 def test_an_image_goes_with_the_last_query_that_shows_it(api, door, app):
     images = app.extensions["tracker"].images
-    paths = []
-    for key in ("a", "b"):
-        query = json.dumps({"key": key, "predicted": "YES"})
-        parts = {"query": query, "image": (io.BytesIO(make_png()), "a.png")}
-        answer = api.send_parts(QUERIES, parts)
-        paths.append(f"/queries/{answer.json['id']}")
+    sent = [send_image(api, {"key": key, "predicted": "YES"}) for key in "abcd"]
+    paths = [f"/queries/{answer.json['id']}" for answer in sent]
     assert len(list(images.iter_names())) == 1
-    assert api.delete(paths[0]).status_code == 204
-    assert api.get(f"{paths[1]}/image").status_code == 200
-    assert api.delete(paths[1]).status_code == 204
+    erased = [paths[0], f"{paths[1]}/image", f"{paths[2]}/image", paths[3]]
+    for number, path in enumerate(erased):
+        assert len(list(images.iter_names())) == 1
+        for other in paths[number:]:
+            assert api.get(f"{other}/image").status_code == 200
+        assert api.delete(path).status_code == 204
     assert list(images.iter_names()) == []
+
+
+def test_an_image_stays_with_a_query_that_waits_for_its_prediction(
+    api, door, app, database, clock
+):
+    images = app.extensions["tracker"].images
+    made = send_image(api, {"predicted": "YES"}).json
+    [name] = images.iter_names()
+    with database.write() as session:
+        detector = session.get_one(Detector, 1)
+        add_waiting(session, detector, NewWaiting(), by(at=clock()), image=name)
+    assert api.delete(f"/queries/{made['id']}/image").status_code == 204
+    assert list(images.iter_names()) == [name]
+
+
+def test_an_image_alone_is_erased_and_all_else_stays(
+    api, door, app, recompute, database
+):
+    images = app.extensions["tracker"].images
+    body = {
+        "key": "frame-1",
+        "input": "frame-1.png",
+        "predicted": "YES",
+        "confidence": 0.75,
+        "label": "NO",
+        "metadata": {"camera": "north"},
+        "image_url": "https://example.com/smith.png",
+    }
+    made = send_image(api, body).json
+    path = f"/queries/{made['id']}"
+    note = api.post(f"{path}/labels", {"label": "NO", "note": "dark"})
+    assert note.status_code == 201
+    stored, labels = api.get(path).json, api.get(f"{path}/labels").json
+    before = api.get("/detectors/door/estimate").json
+    assert len(list(images.iter_names())) == 1
+
+    assert api.delete(f"{path}/image").status_code == 204
+
+    assert list(images.iter_names()) == []
+    assert api.get(path).json == stored | {"image": None, "image_url": None}
+    assert api.get(f"{path}/labels").json == labels
+    assert_problem(api.get(f"{path}/image"), 404)
+    again = assert_problem(api.delete(f"{path}/image"), 410)
+    assert f"the image of the query {made['id']} was erased" in again["detail"]
+    exported = api.get("/detectors/door/labels?format=jsonl").data
+    assert b"smith" not in exported
+    assert b"dark" in exported
+    for _ in range(2):
+        after = api.get("/detectors/door/estimate").json
+        assert after["confusion"] == before["confusion"]
+        with database.read() as session:
+            assert compare_with_recount(session, session.get_one(Detector, 1)) == []
+        recompute()
+    [event] = list_events(database, "image erased")
+    assert (event.subject, event.actor) == (made["id"], "admin-key")
+    assert event.details == {"detector": "door"}
+    assert api.delete(path).status_code == 204
+    assert_problem(api.delete(f"{path}/image"), 410)
+
+
+def list_events(database, action):
+    with database.read() as session:
+        statement = select(AuditEvent).where(AuditEvent.action == action)
+        return session.scalars(statement).all()
+
+
+def test_an_image_elsewhere_is_erased_too(api, door):
+    body = {"key": "a", "predicted": "YES", "image_url": "https://example.com/1.png"}
+    made = api.post(QUERIES, body).json
+    assert api.delete(f"/queries/{made['id']}/image").status_code == 204
+    assert api.get(f"/queries/{made['id']}").json["image_url"] is None
+    assert api.post(QUERIES, body).json == made | {"image_url": None}
+
+
+def test_only_an_image_that_was_there_is_erased(api, door, database):
+    made = api.post(QUERIES, {"predicted": "YES"}).json
+    problem = assert_problem(api.delete(f"/queries/{made['id']}/image"), 404)
+    assert problem["detail"] == "the query has no image"
+    assert_problem(api.delete("/queries/iq_404/image"), 404)
+    assert list_events(database, "image erased") == []
+
+
+def test_the_same_key_again_does_not_bring_an_erased_image_back(api, door, app, tables):
+    images = app.extensions["tracker"].images
+    body = {"key": "a", "predicted": "YES", "label": "NO"}
+    once = {"Idempotency-Key": "one"}
+    first = send_image(api, body, headers=once)
+    assert first.status_code == 201
+    assert api.delete(f"/queries/{first.json['id']}/image").status_code == 204
+    before = tables()
+
+    assert send_image(api, body, headers=once).json == first.json
+    again = send_image(api, body)
+    assert again.status_code == 200
+    assert again.json == first.json | {"image": None}
+    linked = body | {"image_url": "https://example.com/1.png"}
+    for same in (body, linked):
+        assert api.post(QUERIES, same).json == again.json
+    assert_problem(send_image(api, body | {"predicted": "NO"}), 409)
+    rows = api.send_file("/detectors/door/import", dump_line(linked), JSON_LINES)
+    assert (rows.json["unchanged"], rows.json["errors"]) == (1, [])
+    assert list(images.iter_names()) == []
+    assert tables() == before
+
+
+JSON_LINES = "application/x-ndjson"
+
+
+def dump_line(row):
+    return json.dumps(row).encode() + b"\n"
+
+
+def test_the_same_key_again_does_not_store_the_image_of_an_erased_query(api, door, app):
+    images = app.extensions["tracker"].images
+    body = {"key": "a", "predicted": "YES"}
+    made = send_image(api, body).json
+    assert api.delete(f"/queries/{made['id']}").status_code == 204
+    assert_problem(send_image(api, body), 410)
+    assert list(images.iter_names()) == []
+
+
+def test_a_query_without_its_image_is_still_labelled(api, door):
+    made = send_image(api, {"predicted": "YES"}).json
+    path = "/detectors/door/next?labeler=ann"
+    assert api.get(path).json["id"] == made["id"]
+    assert api.delete(f"/queries/{made['id']}/image").status_code == 204
+    shown = api.get(path).json
+    assert (shown["id"], shown["image"]) == (made["id"], None)
+    labelled = api.post(f"/queries/{made['id']}/labels", {"label": "YES"})
+    assert labelled.status_code == 201
 
 
 def test_an_input_is_added_once(api, door):
@@ -146,4 +279,5 @@ def test_classes_are_added_and_never_removed(api, door, recompute):
 @pytest.mark.parametrize("role", ["viewer", "labeler", "editor"])
 def test_only_an_admin_erases(api, door, role):
     made = api.post(QUERIES, {"predicted": "YES"}).json
-    assert_problem(api.delete(f"/queries/{made['id']}", role=role), 403)
+    for path in (f"/queries/{made['id']}", f"/queries/{made['id']}/image"):
+        assert_problem(api.delete(path, role=role), 403)

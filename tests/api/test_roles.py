@@ -23,6 +23,8 @@ EXPECTED = {
     "GET /api/v1/queries/{id}": "viewer",
     "PATCH /api/v1/queries/{id}": "editor",
     "GET /api/v1/queries/{id}/image": "viewer",
+    "DELETE /api/v1/queries/{id}": "admin",
+    "DELETE /api/v1/queries/{id}/image": "admin",
     "POST /api/v1/queries/{id}/labels": "labeler",
     "GET /api/v1/queries/{id}/labels": "viewer",
     "PUT /api/v1/queries/{id}/tags": "labeler",

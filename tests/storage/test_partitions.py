@@ -108,6 +108,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "is_repeat": False,
         "tags": None,
         "erased_at": None,
+        "image_erased_at": None,
     }
 
 

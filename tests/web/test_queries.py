@@ -447,3 +447,43 @@ def test_a_query_is_erased_by_an_admin_who_is_sure(visitor: Visitor, five: str) 
     # It stays counted.
     cell = visitor.get(f"/detectors/{five}?version=v1")
     assert "1 of 2 predictions correct" in cell.text
+
+
+def test_an_image_is_erased_by_an_admin_who_is_sure(
+    app: Flask, visitor: Visitor, five: str, database: Database, png: bytes
+) -> None:
+    images = app.extensions["tracker"].images
+    own = _links(visitor.get(f"/detectors/{five}/queries?show=wrong"))[0].split("?")[0]
+    assert "Erase its image" not in visitor.get(own).text
+    with database.write() as session:
+        query = session.scalars(select(Query).where(Query.key == "b")).one()
+        query.image = images.put(png, "png")
+    before = visitor.get(own)
+    form = before.form(f"{own}/image/erase")
+    assert before.find("img")
+    # Without its token the form is refused.
+    refused = visitor.client.post(f"{own}/image/erase", data={"sure": "yes"})
+    assert refused.status_code == 400
+    assert visitor.send(f"{own}/image/erase").location.endswith(own)
+    assert len(list(images.iter_names())) == 1
+    editor = Visitor(app, "eve", "editor")
+    assert "Erase its image" not in editor.get(own).text
+    assert editor.send(f"{own}/image/erase", {"sure": "yes"}).status_code == 403
+    erased = visitor.client.post(f"{own}/image/erase", data=form)
+    assert (erased.status_code, list(images.iter_names())) == (303, [])
+    page = visitor.get(own)
+    assert "The image is erased." in page.text
+    assert page.find("h2")[0].text == before.find("h2")[0].text == "Query b"
+    assert not page.find("img")
+    assert "Erase its image" not in page.text
+    assert visitor.post(f"{own}/image/erase", {"sure": "yes"}).status == 410
+
+
+def test_a_link_to_an_image_is_erased_too(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    row = {"predicted": "YES", "image_url": "https://elsewhere.example/1.png"}
+    shelf.add_queries(detector_id, [row])
+    own = _links(visitor.get(f"/detectors/{detector_id}/queries"))[0]
+    assert "elsewhere.example" in visitor.get(own).text
+    visitor.post(f"{own}/image/erase", {"sure": "yes"})
+    assert "elsewhere.example" not in visitor.get(own).text

@@ -27,7 +27,7 @@ _PROBLEMS = {
     403: "The role of the key does not allow this.",
     404: "Not found.",
     409: "The request conflicts with stored data.",
-    410: "The query was erased.",
+    410: "The query or its image was erased.",
     413: "The body is too large.",
     415: "Unsupported media type.",
     422: "The input is invalid; see errors.",

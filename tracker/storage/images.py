@@ -59,7 +59,7 @@ class ImageFolder:
 
     def put(self, content: bytes, suffix: str) -> str:
         """Store *content* and return its name; both are on the disk."""
-        name = _name_of(content, suffix)
+        name = name_of(content, suffix)
         path = self._folder / place_of(name)
         if path.exists():
             return name
@@ -105,7 +105,7 @@ class ImageBucket:
 
     def put(self, content: bytes, suffix: str) -> str:
         """Store *content* and return its name; the server has said that it has it."""
-        name = _name_of(content, suffix)
+        name = name_of(content, suffix)
         place = place_of(name)
         with _translated_errors():
             # Not a conditional put: some servers know none, and Amazon refuses one
@@ -221,7 +221,8 @@ def _translated_errors() -> Iterator[None]:
         ) from error
 
 
-def _name_of(content: bytes, suffix: str) -> str:
+def name_of(content: bytes, suffix: str) -> str:
+    """Return the name under which an image is stored."""
     return f"{hashlib.sha256(content).hexdigest()}.{suffix}"
 
 
@@ -232,7 +233,7 @@ def place_of(name: str) -> str:
 
 def is_whole(name: str, content: bytes) -> bool:
     """Return whether *content* is what the image *name* holds."""
-    return name == _name_of(content, name.partition(".")[2])
+    return name == name_of(content, name.partition(".")[2])
 
 
 def _first_line(error: Exception) -> str:

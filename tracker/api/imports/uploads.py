@@ -19,7 +19,7 @@ from tracker.http import (
     read_json_body,
 )
 from tracker.services.fields import parse_input
-from tracker.services.images import clean_image
+from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports.images import ImageFiles, gather_images
 from tracker.services.imports.reading.files import (
     BY_MEDIA_TYPE,
@@ -82,8 +82,8 @@ IMPORT_BODY = {
 }
 
 
-def read_new_query() -> tuple[NewQuery, str | None]:
-    """Return the query in the body, and the name under which its image is stored."""
+def read_new_query() -> tuple[NewQuery, CleanImage | None]:
+    """Return the query in the body, and its image, which is not stored yet."""
     if request.mimetype != "multipart/form-data":
         return parse_input(NewQuery, read_json_object()), None
     for name in request.form.keys() | request.files.keys():
@@ -92,8 +92,7 @@ def read_new_query() -> tuple[NewQuery, str | None]:
                 name, "is not a known part; there are: query, image"
             )
     new = parse_input(NewQuery, _read_query_part())
-    image = clean_image(_read_image_part())
-    return new, context().images.put(image.content, image.suffix)
+    return new, clean_image(_read_image_part())
 
 
 def _read_query_part() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Queries: logged with their image and label, and found again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from flask import Response, url_for
@@ -25,11 +25,12 @@ from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.http import by, context, database, no_content, now, requires
 from tracker.once import answer_once
+from tracker.services.by import By
 from tracker.services.detectors import (
     get_detector,
     get_open_detector,
 )
-from tracker.services.images import MEDIA_TYPES
+from tracker.services.images import MEDIA_TYPES, CleanImage
 from tracker.services.queries import erasing, waiting
 from tracker.services.queries import queries as services
 from tracker.services.queries.finding import QueryFilter, count_shown, find_and_count
@@ -37,6 +38,7 @@ from tracker.services.queries.waiting import QueryCompletion
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.images import name_of
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.waiting import (
     WaitingQuery,
@@ -131,9 +133,11 @@ def log_query(path: DetectorPath) -> Response:
     """Log a query, with or without its label.
 
     Sending the same key and content again answers 200 and the stored query; with other
-    content it is a 409.
+    content it is a 409.  An image that was erased is not stored again.
     """
     new, image = read_new_query()
+    name = None if image is None else name_of(*image)
+    stored = None if image is None else _store_image(path.id, new, image)
 
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
@@ -142,11 +146,23 @@ def log_query(path: DetectorPath) -> Response:
             detector,
             new,
             by(),
-            image=image,
+            image=stored,
         )
         return _describe(session, query), 201 if is_new else 200
 
-    return answer_once(log, content=f"{image}\n{new.model_dump_json()}")
+    return answer_once(log, content=f"{name}\n{new.model_dump_json()}")
+
+
+def _store_image(
+    detector_id: str, new: services.NewQuery, image: CleanImage
+) -> str | None:
+    """Store the image of a query before the query, unless it was erased."""
+    if new.key is not None:
+        with database().read() as session:
+            detector = get_open_detector(session, detector_id)
+            if erasing.is_image_erased(session, detector, new.key):
+                return None
+    return context().images.put(image.content, image.suffix)
 
 
 def _describe(session: Session, query: AnyQuery) -> services.Query:
@@ -276,7 +292,12 @@ def erase_query(path: QueryPath) -> Response:
 
     The counts and the history stay as they are.  From then on the query answers 410.
     """
-    name = database().run(lambda session: erasing.erase_query(session, path.id, by()))
+    return _erase(erasing.erase_query, path.id)
+
+
+def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Response:
+    """Erase a query or its image, and then the file that no query shows any more."""
+    name = database().run(lambda session: work(session, query_id, by()))
     if name is not None:
         context().images.delete(name)
     return no_content()
@@ -298,3 +319,14 @@ def get_image(path: QueryPath) -> Response:
     except FileNotFoundError as error:
         raise NotFoundError("the image is missing where images are kept") from error
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+@routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
+@requires("admin")
+def erase_image(path: QueryPath) -> Response:
+    """Erase the image of a query, and its address if it is stored elsewhere.
+
+    Everything else of the query stays.  From then on it has no image, and erasing it
+    again is a 410.
+    """
+    return _erase(erasing.erase_image, path.id)

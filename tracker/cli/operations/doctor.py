@@ -34,7 +34,7 @@ def doctor() -> None:
         problems = _check_detectors(session)
         problems += check_imports(session, at=now())
         # Looked at once the session has its snapshot: an image comes before the
-        # query that names it, and only erasing a query deletes it.
+        # query that names it, and only erasing deletes it.
         named = set(iter_image_names(session))
         unnamed = sum(name not in named for name in images.iter_names())
         problems += _check_images(named, images)

@@ -71,6 +71,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "is_repeat": repeats,
         "tags": blank,
         "erased_at": blank,
+        "image_erased_at": blank,
     }
 
 

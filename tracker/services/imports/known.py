@@ -19,6 +19,7 @@ _COMPARED = (
     "image",
     "image_url",
 )
+_IMAGES = {"image", "image_url"}
 
 
 def brings_input(
@@ -44,6 +45,9 @@ def brings_input(
         if value is None or value == query[column]:
             continue
         if column == "input" and query["input"] is None:
+            continue
+        # What an image was is not known any more once it is erased.
+        if column in _IMAGES and query["image_erased_at"] is not None:
             continue
         name, stored = column, query[column]
         if column == "version_id":

@@ -78,6 +78,7 @@ class RowWriter:
             "is_repeat": False,
             "tags": None,
             "erased_at": None,
+            "image_erased_at": None,
         }
         self._first_id: int | None = None
 

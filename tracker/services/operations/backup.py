@@ -105,8 +105,8 @@ class BackupWriter:
         """Write the images that queries point at.
 
         Returns the names of those that are missing or damaged, which are left out.
-        Only erasing a query deletes its image, and no transaction waits for that: such
-        an image is missing here.
+        Only erasing deletes an image, and no transaction waits for that: such an image
+        is missing here.
         """
         for name in self._images:
             try:

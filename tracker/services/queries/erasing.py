@@ -1,10 +1,10 @@
-"""Erasing a query: what it held goes, what was counted of it stays."""
+"""Erasing a query or its image: what it held goes, what was counted of it stays."""
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
+from tracker.errors import ConflictError, NotFoundError
 from tracker.services.by import By
-from tracker.services.queries.queries import check_is_there, get_query
+from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.labelling.auditing.audits import is_awaited
@@ -13,8 +13,8 @@ from tracker.storage.labelling.judgements import delete_judgements
 from tracker.storage.labelling.labels import erase_notes
 from tracker.storage.labelling.rechecks import erase_recheck
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries.erasing import erase_content, has_image
-from tracker.storage.queries.queries import lock_query
+from tracker.storage.queries import erasing as storage
+from tracker.storage.queries.queries import Query, find_query_by_key, lock_query
 
 
 def erase_query(session: Session, query_id: str, by: By) -> str | None:
@@ -28,17 +28,14 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     Raises GoneError if it was erased before, and ConflictError while an audit waits
     for its label.
     """
-    query = get_query(session, query_id)
-    detector = session.get_one(Detector, query.detector_id)
-    query = lock_query(session, detector.id, query.id) or query
-    check_is_there(query)
+    query, detector = _lock(session, query_id)
     if query.label is None and is_awaited(session, query.id):
         raise ConflictError(
             "an audit that is open may ask for the label of this query; label it or "
             "close the audit first"
         )
     name = query.image
-    erase_content(session, query, erased_at=by.at)
+    storage.erase_content(session, query, erased_at=by.at)
     erase_notes(session, query)
     erase_recheck(session, query)
     erase_answers(session, query)
@@ -46,4 +43,42 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     delete_of_query(session, query.id)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)
-    return None if name is None or has_image(session, name) else name
+    return _find_unshown(session, name)
+
+
+def erase_image(session: Session, query_id: str, by: By) -> str | None:
+    """Take away the image of a query alone; return it if nothing shows it any more.
+
+    An address of an image elsewhere goes too, and everything else stays.
+
+    Raises NotFoundError if the query never had an image, and GoneError if that or the
+    query was erased before.
+    """
+    query, detector = _lock(session, query_id)
+    if query.image_erased_at is not None:
+        raise was_erased("image of the query", query, query.image_erased_at)
+    if query.image is None and query.image_url is None:
+        raise NotFoundError("the query has no image")
+    name = query.image
+    storage.erase_image(session, query, erased_at=by.at)
+    by.record(session, "image erased", query_id, detector=detector.name)
+    return _find_unshown(session, name)
+
+
+def is_image_erased(session: Session, detector: Detector, key: str) -> bool:
+    """Return whether the query with that key, or its image alone, was erased."""
+    query = find_query_by_key(session, detector.id, key)
+    return query is not None and bool(query.erased_at or query.image_erased_at)
+
+
+def _lock(session: Session, query_id: str) -> tuple[Query, Detector]:
+    query = get_query(session, query_id)
+    detector = session.get_one(Detector, query.detector_id)
+    query = lock_query(session, detector.id, query.id) or query
+    check_is_there(query)
+    return query, detector
+
+
+def _find_unshown(session: Session, name: str | None) -> str | None:
+    """Return the image of what was erased, None if there is none or others show it."""
+    return None if name is None or storage.has_image(session, name) else name

@@ -262,8 +262,11 @@ def _check_same(
         "confidence": query.confidence,
         "version": version,
         "metadata": load_metadata(query),
-        "image_url": query.image_url,
     }
+    # What an image was is not known any more once it is erased.
+    has_image_erased = query.image_erased_at is not None
+    if not has_image_erased:
+        stored["image_url"] = query.image_url
     for field, value in stored.items():
         if getattr(new, field) != value:
             _refuse_other(new, field, value)
@@ -275,7 +278,7 @@ def _check_same(
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
-    if image != query.image:
+    if image != query.image and not has_image_erased:
         raise ConflictError(
             f"a query with the key {show(new.key)} already exists with a different "
             "image"
@@ -318,8 +321,14 @@ def parse_query_id(query_id: str) -> int:
 def check_is_there(query: storage.Query) -> None:
     """Raise GoneError for a query that was erased."""
     if query.erased_at is not None:
-        name = dump_id("iq", query.id)
-        raise GoneError(f"the query {name} was erased on {query.erased_at:%Y-%m-%d}")
+        raise was_erased("query", query, query.erased_at)
+
+
+def was_erased(what: str, query: storage.Query, at: datetime) -> GoneError:
+    """Return the error that says when *what*, a query or a part of it, was erased."""
+    return GoneError(
+        f"the {what} {dump_id('iq', query.id)} was erased on {at:%Y-%m-%d}"
+    )
 
 
 def get_query_by_number(

@@ -6,6 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tracker.storage.queries.queries import Query
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import DISPUTED
 
 
@@ -20,7 +21,17 @@ def erase_content(session: Session, query: Query, *, erased_at: datetime) -> Non
     session.flush()
 
 
+def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
+    """Take away the image of *query*, also where it is only linked to."""
+    query.image = query.image_url = None
+    query.image_erased_at = erased_at
+    session.flush()
+
+
 def has_image(session: Session, name: str) -> bool:
-    """Return whether a query of any detector has this image."""
-    statement = select(Query.id).where(Query.image == name).limit(1)
-    return session.scalar(statement) is not None
+    """Return whether a query of any detector has this image, also one that waits."""
+    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
+    return any(
+        session.scalar(select(kind.id).where(kind.image == name).limit(1)) is not None
+        for kind in kinds
+    )

@@ -52,6 +52,7 @@ def find_queries_by_key(
         Query.agreement,
         Query.is_repeat,
         Query.erased_at,
+        Query.image_erased_at,
     ).where(Query.detector_id == detector_id)
     find = lock_found if lock else look_up
     return {row.key: row for row in find(session, statement, Query.key, keys)}

@@ -150,6 +150,8 @@ class Query(Base):
     tags: Mapped[str | None] = mapped_column(Text)
     # When its content was taken away; what was counted of it stays.
     erased_at: Mapped[datetime | None]
+    # When its image alone was taken away.
+    image_erased_at: Mapped[datetime | None]
 
     @property
     def is_gold(self) -> bool:

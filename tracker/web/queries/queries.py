@@ -17,7 +17,7 @@ from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.people.labelers import get_agreement
-from tracker.services.queries.erasing import erase_query
+from tracker.services.queries import erasing
 from tracker.services.queries.finding import find_and_count, find_queries
 from tracker.services.queries.queries import get_query
 from tracker.services.queries.waiting import find_any
@@ -164,11 +164,28 @@ def erase(query_id: str) -> ResponseReturnValue:
         return redirect(url_for("pages.show_query", query_id=query_id), 303)
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
-        name = erase_query(session, query_id, by())
-    if name is not None:
-        context().images.delete(name)
+        name = erasing.erase_query(session, query_id, by())
+    _delete_image(name)
     flash("The query is erased.")
     return redirect(url_for("pages.show_queries", detector_id=detector_id), 303)
+
+
+@pages.post("/queries/<query_id>/image/erase")
+@requires("admin")
+def erase_image(query_id: str) -> ResponseReturnValue:
+    """Erase the image of a query once the person who asks is sure."""
+    if "sure" in request.form:
+        with database().write() as session:
+            name = erasing.erase_image(session, query_id, by())
+        _delete_image(name)
+        flash("The image is erased.")
+    return redirect(url_for("pages.show_query", query_id=query_id), 303)
+
+
+def _delete_image(name: str | None) -> None:
+    """Delete an image that no query shows any more, once that is committed."""
+    if name is not None:
+        context().images.delete(name)
 
 
 def render_query(session: Session, query: Query, form: Form) -> str:
