@@ -4,13 +4,17 @@ import html
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 
+from tests.conftest import signed_in
 from tests.web.conftest import Shelf, Visitor
-from tests.web.reading import Page
+from tests.web.reading import Page, read
 from tracker.http import PUBLIC, required_role
+from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.people.api_keys import list_keys
 from tracker.words import ROLES
@@ -63,6 +67,28 @@ def test_the_navigation_says_where_one_is(
     links = visitor.get(path).find("a", **{"aria-current": "true"})
     current = [link.text for link in links]
     assert current == [area]
+
+
+def test_the_page_for_all_shows_who_is_signed_in(
+    app: Flask, visitor: Visitor, settings: Settings
+) -> None:
+    def links(client: FlaskClient) -> list[str]:
+        answer = client.get("/api/v1/docs")
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "Set-Cookie" not in answer.headers
+        [nav] = read(answer).find("nav", **{"aria-label": "Main"})
+        return nav.text.split()
+
+    assert links(visitor.client) == ["Detectors", "Settings", "API", "web"]
+    labeler = signed_in(app, "ann", "labeler")
+    assert links(labeler) == ["Detectors", "API", "ann"]
+    assert links(app.test_client()) == ["API"]
+    # Not before their second step is set up, where they need one.
+    wanted = settings.model_copy(update={"second_factor_roles": ("labeler",)})
+    app.extensions["tracker"] = replace(app.extensions["tracker"], settings=wanted)
+    assert links(labeler) == ["API"]
+    visitor.send("/sign-out")
+    assert links(visitor.client) == ["API"]
 
 
 def test_every_page_declares_who_may_see_it(app: Flask) -> None:
