@@ -35,6 +35,21 @@ PAGES = (
 _LABELS = """() => [...document.querySelectorAll(".stack-table tbody tr")].map((row) =>
   [...row.cells].map((cell) => getComputedStyle(cell, "::before").content))"""
 
+PHONE = {"width": 390, "height": 844}
+_LOW = """() => [...document.querySelectorAll("button, .btn, select, summary")].filter(
+  (one) => one.checkVisibility() && one.getBoundingClientRect().height < 43.5
+).map((one) => one.textContent.trim())"""
+# Selects of forms with a text that is wider than its place.
+_CUT = """() => [...document.querySelectorAll(".mb-4 > select")].filter(
+  (one) => {
+    const style = getComputedStyle(one);
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    pen.font = style.font;
+    const room = one.clientWidth - parseFloat(style.paddingLeft)
+      - parseFloat(style.paddingRight);
+    return [...one.options].some((text) => pen.measureText(text.text).width > room);
+  }).map((one) => one.id)"""
+
 
 def test_no_page_scrolls_sideways(chromium: Browser, site: Site) -> None:
     context = chromium.new_context()
@@ -86,6 +101,34 @@ def test_the_verdict_and_its_bar_are_on_the_first_screen(open_page: Open) -> Non
         for place in (".readings", ".estimate-facts", ".stats")
     ]
     assert order == sorted(order)
+
+
+def test_the_longest_tab_stays_within_the_row(open_page: Open) -> None:
+    page = open_page("/detectors/det_1/thresholds", viewport=PHONE).page
+    row = page.locator(".tabs-row")
+    last = row.locator("summary").bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= 390 - 16
+    assert row.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+@pytest.mark.parametrize(
+    "path", ["/detectors/det_1", "/detectors/det_1/label", "/settings", "/webhooks"]
+)
+def test_a_finger_can_hit_what_opens_and_chooses(open_page: Open, path: str) -> None:
+    page = open_page(path, viewport=PHONE).page
+    assert page.evaluate(_LOW) == []
+    assert page.evaluate(_CUT) == []
+
+
+def test_the_answers_to_a_query_stand_in_columns(open_page: Open, site: Site) -> None:
+    query = next(iter(site.digits))
+    for size in (PHONE, {"width": 1440, "height": 900}):
+        page = open_page(f"/queries/{query}", viewport=size).page
+        boxes = [
+            one.bounding_box() for one in page.locator(".query-answers .answer").all()
+        ]
+        assert len({round(box["width"]) for box in boxes}) == 1
 
 
 def test_a_key_can_be_revoked_where_it_is_narrow(open_page: Open, site: Site) -> None:
