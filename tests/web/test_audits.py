@@ -94,6 +94,22 @@ def test_after_a_few_labels_both_forecasts_are_those_of_the_beginning(
     assert "At random it would take about 14 more." in page.text
 
 
+def test_the_legend_says_what_random_labels_are_simulated_from(
+    visitor: Visitor, sheep: str
+) -> None:
+    address = begin(visitor, sheep)
+    page = visitor.get(address).text
+    assert "Balanced accuracy of the set, by number of labels" in page
+    assert "simulated from the detector's confidences" in page
+    # The labels of one audit are known to the next from its beginning.
+    label(visitor, sheep, 3)
+    address = begin(visitor, sheep, name="Winter", aim="ram", points="10")
+    for path in (address, f"{address}/report"):
+        page = visitor.get(path).text
+        assert "simulated from the labels so far" in page
+        assert "Accuracy of ram in the set, by number of labels" in page
+
+
 def test_where_random_labels_would_have_done_it_the_page_says_so(
     visitor: Visitor, sheep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -303,6 +303,7 @@ def test_the_coverages_that_are_summed(
         above, below = masses[low > mean].sum(), masses[high < mean].sum()
         summed[method] = float(1 - above - below)
         assert said == [
+            f"{'' if summed[method] >= LEVEL else '↓ too low: '}"
             f"{math.floor(1000 * summed[method]) / 10:g} %",
             chance(above),
             chance(below),

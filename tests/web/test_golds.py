@@ -109,7 +109,7 @@ def test_an_editor_marks_a_query_and_sees_who_erred(
     ann.send(f"/queries/{one}", {"label": "YES"})
     assert "1 of 1 person answered otherwise" in eve.get(f"/queries/{one}").text
     report = eve.get(f"/detectors/{door}/labelers").text
-    assert "Errors found by gold queries" in report
+    assert "Mistakes found by gold queries" in report
     assert "50 % mixed in" in report.replace("\N{NARROW NO-BREAK SPACE}", " ")
     refused = eve.post(f"/queries/{one}", {"label": "YES"})
     assert refused.status == 422

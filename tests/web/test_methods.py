@@ -158,12 +158,16 @@ def test_the_coverage_of_the_balanced_accuracy_is_summed(
     assert "methods/coverage" in visitor.get(f"/detectors/{published}/methods").html
     text = visitor.get(f"/detectors/{published}/methods/coverage").text
     shown = dict(
-        re.findall(r"(exact|joint|normal)(?: guaranteed)?\s*([\d.]+)\s%", text)
+        re.findall(
+            r"(exact|joint|normal)(?: guaranteed)?\s*(?:↓too low: )?\s*([\d.]+)\s%",
+            text,
+        )
     )
     exact, joint, normal = (float(shown[name]) for name in ("exact", "joint", "normal"))
     assert exact > 99
     assert 95 <= joint < exact
     assert normal < 95
+    assert "↓: below 95 %." in text
 
 
 def test_the_coverage_of_three_classes_is_not_summed(

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from tracker.services.labelling.auditing.audit_draws import load_record, look_at
+from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditEstimate,
     AuditPoint,
@@ -18,7 +18,7 @@ from tracker.services.labelling.auditing.audit_estimates import (
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
 from tracker.services.labelling.auditing.audits import goal_of
-from tracker.stats.active import Step
+from tracker.stats.active import OPEN, Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.drawing.closing import Closing, draw_closing
@@ -53,6 +53,8 @@ class AuditReading:
     labels_saved: int | None
     reason: Reason | None
     labelers: Mapping[str, int]
+    # Whether labels went into what random ones would have given.
+    is_learnt: bool
 
     @property
     def is_choice_idle(self) -> bool:
@@ -112,6 +114,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         labels_saved=comparison.labels_saved(used),
         reason=find_last_reason(record),
         labelers=count_labelers(session, audit),
+        is_learnt=_is_learnt(record),
     )
 
 
@@ -122,6 +125,12 @@ def _steps(audit: Audit, history: Sequence[AuditPoint]) -> list[Step]:
         # The last of those after as many draws is the narrowest.
         found[point.draws] = Step(point.draws, score.low, score.high)
     return list(found.values())
+
+
+def _is_learnt(record: Record) -> bool:
+    ledger = record.ledger
+    before = ledger.labels[: ledger.rounds[-1].start]
+    return bool(ledger.known[-1].any() or (before != OPEN).any())
 
 
 def _needed_at_random(audit: Audit, found: AuditEstimate, half_width: float) -> int:
