@@ -247,7 +247,7 @@ def test_the_errors_found_by_labels_given_again(
         label = "NO" if number < 3 else "YES"
         fields = {"queue": "recheck", "query": query, "label": label}
         assert eve.send(f"{path}/label", fields).status_code == 303
-    (row,) = cells(visitor.get(f"{path}/labelers"), "Errors by labels given again")
+    (row,) = cells(visitor.get(f"{path}/labelers"), "Mistakes by labels given again")
     errors = Count(3, 20)
     ends = span(*clopper_pearson(errors))
     assert row[0].startswith("alice")
