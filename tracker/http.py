@@ -138,11 +138,6 @@ def by() -> By:
     return By(find_visitor() or NOBODY, now(), request.remote_addr or "")
 
 
-def browser() -> str:
-    """Return what the browser says that it is."""
-    return request.headers.get("User-Agent", "")
-
-
 def is_api_request() -> bool:
     """Return whether this request is for the API, which answers in JSON."""
     return request.path.startswith("/api/") or is_device_request()
@@ -161,10 +156,6 @@ def authorize() -> None:
     if role == PUBLIC:
         # Nobody has been asked who they are yet: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES
-        # This page has the frame of all pages, which shows who is signed in, if any.
-        if request.endpoint == "documentation.get_docs":
-            with suppress(TrackerError):
-                g.account = _find_signed_in()
         return
     g.account = _find_key() if _shows_a_key() else _find_signed_in()
     if role is None:
@@ -223,15 +214,24 @@ def _find_signed_in() -> Actor:
         browser, signed_in = found
         actor = actor_of_account(session, signed_in)
         is_wanted = signed_in.role in context().settings.second_factor_roles
-        view = current_app.view_functions.get(str(request.endpoint))
-        is_for_setup = getattr(view, "is_for_setup", False)
         # People of a provider do their second step there.
-        if is_wanted and signed_in.identity is None and not is_for_setup:
+        if is_wanted and signed_in.identity is None and not _is_for_setup():
             check_second_factor(session, signed_in.id)
     if is_to_be_noted(browser, at=now()):
         with suppress(UnavailableError), database().write_if_free() as session:
             touch_sign_in(session, browser.id, seen_at=now())
     return actor
+
+
+def _is_for_setup() -> bool:
+    view = current_app.view_functions.get(str(request.endpoint))
+    return bool(getattr(view, "is_for_setup", False))
+
+
+def see_who_asks() -> None:
+    """Note who is signed in, if anybody, where everybody may look."""
+    with suppress(TrackerError):
+        g.account = _find_signed_in()
 
 
 def check_second_factor(session: Session, account_id: int) -> None:

@@ -17,7 +17,7 @@ from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
-from tracker.http import PUBLIC, requires
+from tracker.http import PUBLIC, requires, see_who_asks
 from tracker.once import PARAMETER
 from tracker.services.estimates.slices.slices import Slices
 from tracker.services.imports.checking import ImportBody
@@ -73,6 +73,8 @@ def get_document() -> Response:
 @requires(PUBLIC)
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
+    # It has the frame of all pages, which shows that.
+    see_who_asks()
     return Response(render_template("documentation.html"))
 
 

@@ -15,7 +15,6 @@ from tracker.errors import (
 )
 from tracker.http import (
     PUBLIC,
-    browser,
     by,
     context,
     database,
@@ -105,7 +104,9 @@ def come_from_provider() -> ResponseReturnValue:
         if account.disabled_at is not None:
             raise ForbiddenError("your account is disabled; ask an admin")
         how = "signed in at the provider"
-        token = sign_in(session, account, by(), browser=browser(), how=how)
+        token = sign_in(
+            session, account, by(), browser=request.user_agent.string, how=how
+        )
     keep(token)
     return redirect(onward, 303)
 

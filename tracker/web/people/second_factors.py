@@ -15,7 +15,6 @@ from tracker.http import (
     SIGN_IN,
     UnauthorizedError,
     account,
-    browser,
     by,
     context,
     database,
@@ -181,7 +180,9 @@ def sign_in_by_code() -> ResponseReturnValue:
             how = f"{step.how} and {what}"
             session.delete(step)
             end_sign_in(session, cookie.get(SIGN_IN, ""))
-            token = sign_in(session, person, by(), browser=browser(), how=how)
+            token = sign_in(
+                session, person, by(), browser=request.user_agent.string, how=how
+            )
     if what is None:
         wrong = "The code is wrong, or was used already."
         return _render_code(wrong=wrong, status=401)
@@ -216,7 +217,9 @@ def sign_in_by_passkey() -> ResponseReturnValue:
         else:
             end_sign_in(session, cookie.get(SIGN_IN, ""))
             how = "signed in with a passkey"
-            token = sign_in(session, found, by(), browser=browser(), how=how)
+            token = sign_in(
+                session, found, by(), browser=request.user_agent.string, how=how
+            )
     if found is None:
         return problem(401, "Not signed in", "this passkey is not known here")
     keep(token)

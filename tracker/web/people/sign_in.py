@@ -14,7 +14,6 @@ from tracker.errors import NotFoundError
 from tracker.http import (
     PUBLIC,
     SIGN_IN,
-    browser,
     by,
     context,
     database,
@@ -118,7 +117,7 @@ def _enter(
     if has_second_factor(session, person.id):
         step = begin_step(session, person, by(), how=how)
         return partial(_ask_for_code, step, onward)
-    token = sign_in(session, person, by(), browser=browser(), how=how)
+    token = sign_in(session, person, by(), browser=request.user_agent.string, how=how)
     return partial(_go_on, token, onward)
 
 
