@@ -142,7 +142,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     if since is not None and until is not None and since >= until:
         raise invalid("until", until.isoformat(), "it must be later than since")
     conditions = parse_where(session, detector, where, at=computed_at)
-    versions = choose_versions(session, detector, version or named_version(where))
+    name = named_version(where) if version is None else version
+    versions = choose_versions(session, detector, name)
     filters: dict[str, Any] = {"since": since, "until": until, "where": conditions}
     recent = {"known_at": as_known_at, "last": span.last}
     counts = _count(session, detector, versions, filters, recent)
