@@ -58,6 +58,19 @@ def detector(service: Service, tmp_path_factory) -> str:
     return name
 
 
+def test_the_server_and_its_key_stand_on_either_side_of_the_command(
+    run, detector, service, monkeypatch
+) -> None:
+    monkeypatch.delenv("TRACKER_URL")
+    monkeypatch.delenv("TRACKER_KEY")
+    named = ["--url", service.url, "--key", service.key]
+    words = ["gate", detector, "--format", "json"]
+    for given in ([*named, *words], [*words, *named], [*named[:2], *words, *named[2:]]):
+        status, said, _ = run(*given)
+        assert (status, json.loads(said)["verdict"]) == (0, "met")
+    assert run(*words)[0] == 2
+
+
 @pytest.mark.parametrize(
     ("words", "verdict", "status"),
     [

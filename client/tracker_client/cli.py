@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -53,10 +54,21 @@ def build_parser() -> argparse.ArgumentParser:
         prog="tracker-client",
         description="Ask a Tracker server, named by TRACKER_URL and TRACKER_KEY.",
     )
-    parser.add_argument("--url", help="The server; TRACKER_URL unless given.")
+    server = argparse.ArgumentParser(add_help=False)
+    # Before the command or behind it.
+    for one, default in ((parser, None), (server, argparse.SUPPRESS)):
+        one.add_argument(
+            "--url", default=default, help="the server; TRACKER_URL unless given"
+        )
+        one.add_argument(
+            "--key",
+            default=default,
+            help="TRACKER_KEY unless given; others on this machine can read it here",
+        )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_command = partial(commands.add_parser, parents=[server])
 
-    one = commands.add_parser("import", help="send a file of queries and labels")
+    one = add_command("import", help="send a file of queries and labels")
     one.set_defaults(run=run_import, timeout=_FILE_SECONDS)
     one.add_argument("detector")
     one.add_argument(
@@ -72,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_choices(one)
 
-    one = commands.add_parser("export", help="fetch the history or the labels")
+    one = add_command("export", help="fetch the history or the labels")
     one.set_defaults(run=run_export, timeout=_FILE_SECONDS)
     one.add_argument("detector")
     one.add_argument(
@@ -82,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--version")
     one.add_argument("--output", type=Path, help="standard output unless given")
 
-    one = commands.add_parser("estimate", help="how accurate it is, and how sure")
+    one = add_command("estimate", help="how accurate it is, and how sure")
     one.set_defaults(run=run_estimate, timeout=30.0)
     one.add_argument("detector")
     one.add_argument("--version")
@@ -91,14 +103,14 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--include-targeted", action="store_true", default=None)
     one.add_argument("--format", default="text", choices=["text", "json"])
 
-    one = commands.add_parser("compare", help="whether one version is better")
+    one = add_command("compare", help="whether one version is better")
     one.set_defaults(run=run_compare, timeout=30.0)
     one.add_argument("detector")
     one.add_argument("--old")
     one.add_argument("--new")
     one.add_argument("--format", default="text", choices=["text", "json"])
 
-    one = commands.add_parser(
+    one = add_command(
         "gate",
         help="stop a build whose detector is not good enough",
         description="Exit status: 0 met, 1 missed, 3 undecided, 2 not measured.",
@@ -144,7 +156,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(words)
     server = None
     try:
-        server = find_server(options.url, None, options.timeout)
+        server = find_server(options.url, options.key, options.timeout)
         return int(options.run(options, server))
     except (
         ServerError,

@@ -328,10 +328,30 @@ def test_a_set_is_cut_out(api, pool, where, queries):
     assert begin(api, where=where)["queries"] == queries
 
 
+def test_a_set_is_of_the_version_and_the_time_that_are_asked_for(api, pool, clock):
+    row = {"predicted": "YES", "version": "v2", "label": "YES"}
+    assert api.post("/detectors/door/queries", row).status_code == 201
+    # The version that is shown by default.
+    assert api.get("/detectors/door").json["production_version"] is None
+    assert begin(api, where=None)["version"] == "v2"
+    asked = {"where": ["version:v1"], "since": "7d", "until": None}
+    found = begin(api, name="v1", **asked)
+    assert (found["version"], found["queries"]) == ("v1", QUERIES)
+    week = (clock() - timedelta(days=7)).strftime("%Y-%m-%dT%H:%M")
+    assert found["since"].startswith(week)
+    clock.at += timedelta(days=1)
+    for since, until, field in (("1h", None, "version"), ("1d", "2d", "until")):
+        body = {"name": "x", "half_width": 0.1, "since": since, "until": until}
+        problem = api.post("/detectors/door/audits", body)
+        assert_problem(problem, 422, field=field)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "field"),
     [
+        ({"since": "soon"}, "since"),
+        ({"since": "999999w"}, "since"),
         ({"where": ["camera:north"]}, "where"),
         ({"where": ["confidence:high"]}, "where"),
         ({"where": ["predicted:MAYBE"]}, "where"),

@@ -41,6 +41,17 @@ def test_many_detectors_take_as_many_statements_as_one(
     assert counts[1] <= counts[0] < 20
 
 
+def test_a_target_without_a_label_is_undecided(visitor: Visitor, shelf: Shelf) -> None:
+    shelf.add_detector(name="new", target=0.9)
+    shelf.add_detector(name="free")
+    text = visitor.client.get("/metrics").text
+    for verdict, value in (("met", 0.0), ("missed", 0.0), ("undecided", 1.0)):
+        sample = f'tracker_verdict{{detector="new",verdict="{verdict}"}} {value}\n'
+        assert sample in text
+    assert 'tracker_labels{detector="new"} 0.0\n' in text
+    assert 'detector="free"' not in text
+
+
 def test_names_of_any_kind_come_back_as_they_are(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:

@@ -129,9 +129,15 @@ def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> s
     for owner in owners.values():
         if owner.target is not None:
             ratios["target_ratio"].add(owner.label, owner.target)
+    unknown = {id_: one for id_, one in owners.items() if one.target is not None}
     for row in rows:
         if row.detector_id in owners:
             _add_row(plain, ratios, owners[row.detector_id], row)
+            unknown.pop(row.detector_id, None)
+    for owner in unknown.values():
+        # Without a label there is no version to name either.
+        ratios["labels"].add(owner.label, 0)
+        _add_verdict(ratios["verdict"], owner.label, "undecided")
     return "".join(one.write() for one in (*plain.values(), *ratios.values()))
 
 
@@ -178,9 +184,12 @@ def _add_row(
         ratios["labels"].add(f"{owner.label},{version}", row.labels)
         if owner.target is not None:
             said = compare_with_target(*bounds, owner.target)
-            for one in get_args(Verdict):
-                labels = f'{owner.label},verdict="{one}",{version}'
-                ratios["verdict"].add(labels, one == said)
+            _add_verdict(ratios["verdict"], f"{owner.label},{version}", said)
+
+
+def _add_verdict(gauge: _Gauge, labels: str, said: Verdict) -> None:
+    for one in get_args(Verdict):
+        gauge.add(f'{labels},verdict="{one}"', one == said)
 
 
 def _escape(text: str) -> str:

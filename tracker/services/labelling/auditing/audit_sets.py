@@ -5,20 +5,28 @@ from datetime import datetime
 from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.fields import (
     Input,
-    Instant,
     LabelText,
     Level,
     StudyName,
     VersionWanted,
+    is_span,
     is_storable,
+    parse_instant,
+    parse_when,
 )
-from tracker.services.queries.where import FORMS, MOST, parse_where
+from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
 from tracker.stats.active import Strata, build_strata
@@ -37,7 +45,13 @@ def _check_storable(value: str) -> str:
 
 
 def _as_list(value: object) -> object:
+    if value is None:
+        return []
     return [value] if isinstance(value, str) else value
+
+
+def _as_when(value: object) -> object:
+    return value if is_span(value) else parse_instant(value)
 
 
 def _as_text(value: object) -> object:
@@ -56,6 +70,12 @@ Seed = Annotated[
 ]
 
 
+# A span, such as 7d, is counted back from when the audit begins.
+When = Annotated[
+    datetime | str, BeforeValidator(_as_when), WithJsonSchema({"type": "string"})
+]
+
+
 class NewAudit(Input):
     """A new audit; its set of queries is fixed from then on."""
 
@@ -64,11 +84,14 @@ class NewAudit(Input):
         default=None,
         description="The version; by default the one that is shown; * for all.",
     )
-    since: Instant | None = Field(
-        default=None, description="Only queries asked at this instant or later."
+    since: When | None = Field(
+        default=None,
+        description="Only queries asked from this instant on, or from this long ago: "
+        "12h, 7d.",
     )
-    until: Instant | None = Field(
-        default=None, description="Only queries asked before this instant."
+    until: When | None = Field(
+        default=None,
+        description="Only queries asked before this instant, or before this long ago.",
     )
     where: Annotated[
         list[Condition], BeforeValidator(_as_list), Field(max_length=MOST)
@@ -93,19 +116,33 @@ class NewAudit(Input):
     def _check_goal(self) -> "NewAudit":
         if self.half_width is not None and self.target is not None:
             raise ValueError("give half_width or target, not both")
-        if self.since and self.until and self.since >= self.until:
-            raise ValueError("until must be later than since")
         return self
+
+    def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
+        """Return since and until, seen at an instant; raises InvalidInputError."""
+        try:
+            since, until = (
+                None if one is None else parse_when(one, at=at)
+                for one in (self.since, self.until)
+            )
+        except ValueError as error:
+            raise InvalidInputError.of("since", str(error)) from error
+        if since and until and since >= until:
+            raise InvalidInputError.of("until", "it must be later than since")
+        return since, until
 
 
 def choose_version(session: Session, detector: Detector, new: NewAudit) -> int | None:
     """Return the version that the set is of, None for all of them."""
     if new.version == "*":
         return None
+    field, name = "version", new.version
+    if name is None:
+        field, name = "where", named_version(new.where)
     try:
-        versions = choose_versions(session, detector, new.version)
+        versions = choose_versions(session, detector, name)
     except UnknownVersionError as error:
-        raise InvalidInputError.of("version", str(error)) from error
+        raise InvalidInputError.of(field, str(error)) from error
     return versions[0].id if versions else None
 
 
@@ -121,12 +158,13 @@ def read_set(
     places = {name: place for place, name in enumerate(detector.classes)}
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
+    since, until = new.span(at)
     rows = storage.iter_set(
         session,
         detector.id,
         version_id=version_id,
-        since=new.since,
-        until=new.until,
+        since=since,
+        until=until,
         where=parse_where(session, detector, new.where, at=at),
     )
     for row in rows:

@@ -189,12 +189,13 @@ def create_audit(
     first = next_round(
         Ledger(plan.strata, (), (), empty, empty), plan.known, plan.goal.aim
     )
+    since, until = new.span(by.at)
     audit = Audit(
         detector_id=detector.id,
         version_id=plan.version_id,
         name=new.name,
-        since=new.since,
-        until=new.until,
+        since=since,
+        until=until,
         where=new.where,
         aim=None if new.aim == BALANCED else new.aim,
         half_width=plan.goal.half_width,
