@@ -137,7 +137,7 @@ def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> s
     for owner in unknown.values():
         # Without a label there is no version to name either.
         ratios["labels"].add(owner.label, 0)
-        _add_verdict(ratios["verdict"], owner.label, "undecided")
+        _add_verdict(ratios["verdict"], owner, "undecided")
     return "".join(one.write() for one in (*plain.values(), *ratios.values()))
 
 
@@ -184,12 +184,14 @@ def _add_row(
         ratios["labels"].add(f"{owner.label},{version}", row.labels)
         if owner.target is not None:
             said = compare_with_target(*bounds, owner.target)
-            _add_verdict(ratios["verdict"], f"{owner.label},{version}", said)
+            _add_verdict(ratios["verdict"], owner, said, f",{version}")
 
 
-def _add_verdict(gauge: _Gauge, labels: str, said: Verdict) -> None:
+def _add_verdict(
+    gauge: _Gauge, owner: _Owner, said: Verdict, version: str = ""
+) -> None:
     for one in get_args(Verdict):
-        gauge.add(f'{labels},verdict="{one}"', one == said)
+        gauge.add(f'{owner.label},verdict="{one}"{version}', one == said)
 
 
 def _escape(text: str) -> str:
