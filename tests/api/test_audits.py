@@ -352,6 +352,7 @@ def test_a_set_is_of_the_version_and_the_time_that_are_asked_for(api, pool, cloc
     [
         ({"since": "soon"}, "since"),
         ({"since": "999999w"}, "since"),
+        ({"until": "999999w"}, "until"),
         ({"where": ["camera:north"]}, "where"),
         ({"where": ["confidence:high"]}, "where"),
         ({"where": ["predicted:MAYBE"]}, "where"),

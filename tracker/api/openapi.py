@@ -73,7 +73,7 @@ def get_document() -> Response:
 @requires(PUBLIC)
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
-    # It has the frame of all pages, which shows that.
+    # It has the frame of all pages, which shows who is signed in.
     see_who_asks()
     return Response(render_template("documentation.html"))
 

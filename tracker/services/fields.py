@@ -81,12 +81,16 @@ def parse_instant(value: object) -> datetime:
 
 def is_span(value: object) -> bool:
     """Return whether *value* says how long ago, such as 7d."""
-    return isinstance(value, str) and _AGO.fullmatch(value) is not None
+    return _match_span(value) is not None
+
+
+def _match_span(value: object) -> re.Match[str] | None:
+    return _AGO.fullmatch(value) if isinstance(value, str) else None
 
 
 def parse_when(value: object, *, at: datetime) -> datetime:
     """Return the instant in *value*, or that so long before *at*: 30m, 12h, 7d, 2w."""
-    found = _AGO.fullmatch(value) if isinstance(value, str) else None
+    found = _match_span(value)
     if found is None:
         return parse_instant(value)
     try:

@@ -30,7 +30,8 @@ def audits() -> None:
 @click.option("--name", required=True, help="Unique among those of the detector.")
 @click.option("--version", help="The version; by default the newest; * is all.")
 @click.option(
-    "--since", help="Only queries asked from then on, such as 2026-01-31T00:00:00Z."
+    "--since",
+    help="Only queries asked from then on, such as 2026-01-31T00:00:00Z or 7d.",
 )
 @click.option("--until", help="Only queries asked before this instant.")
 @click.option("--where", multiple=True, help="Such as metadata.camera:north.")

@@ -182,7 +182,7 @@ def _list_marks(
 
 
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
-    """Return how many labels there were once what happened at an instant counted."""
+    """Return how many labels the first snapshot from an instant on had."""
     return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
 
 

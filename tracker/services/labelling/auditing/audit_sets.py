@@ -120,13 +120,13 @@ class NewAudit(Input):
 
     def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until, seen at an instant; raises InvalidInputError."""
-        try:
-            since, until = (
-                None if one is None else parse_when(one, at=at)
-                for one in (self.since, self.until)
-            )
-        except ValueError as error:
-            raise InvalidInputError.of("since", str(error)) from error
+        found: dict[str, datetime | None] = {}
+        for name, given in (("since", self.since), ("until", self.until)):
+            try:
+                found[name] = None if given is None else parse_when(given, at=at)
+            except ValueError as error:
+                raise invalid(name, given, str(error)) from error
+        since, until = found["since"], found["until"]
         if since and until and since >= until:
             raise InvalidInputError.of("until", "it must be later than since")
         return since, until
