@@ -174,6 +174,7 @@ def test_the_targeted_queue_gives_the_least_confident(api, door):
     ("asked", "field"),
     [
         ("queue=all", "queue"),
+        ("queue=", "queue"),
         ("queue=random&order=newest", "order"),
         ("queue=random&where=predicted:YES", "where"),
         ("queue=recheck&predicted=YES", "predicted"),

@@ -28,7 +28,7 @@ def audits() -> None:
 @audits.command()
 @click.argument("detector")
 @click.option("--name", required=True, help="Unique among those of the detector.")
-@click.option("--version", help="The version; by default the newest; * is all.")
+@click.option("--version", help="The version; by default the one shown; * is all.")
 @click.option(
     "--since",
     help="Only queries asked from then on, such as 2026-01-31T00:00:00Z or 7d.",

@@ -93,7 +93,9 @@ def build_queue(
     if choice.audit is not None:
         return _build_audit_queue(session, detector, choice.audit, by)
     given = choice.model_dump(exclude={"queue"}, exclude_none=True)
-    queue = choice.queue or (RANDOM if given.keys().isdisjoint(_PICKING) else TARGETED)
+    queue = choice.queue
+    if queue is None:
+        queue = RANDOM if given.keys().isdisjoint(_PICKING) else TARGETED
     if queue not in QUEUES:
         raise invalid("queue", queue, f"it must be one of {', '.join(QUEUES)}")
     for name in given:
