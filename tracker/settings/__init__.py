@@ -222,7 +222,7 @@ class Settings(BaseModel):
         ge=1,
         le=64,
         description="Web processes behind one port; unless given, as many as there are "
-        "processors up to 4 on PostgreSQL, and one on SQLite.",
+        "processors, up to 4 on PostgreSQL and 2 on SQLite.",
     )
     log_level: LogLevel = Field(
         default="info",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import OperationalError
 
 from tracker.errors import ConfigurationError
 from tracker.storage import hiding
@@ -15,8 +14,9 @@ from tracker.storage.dialect import NO_PARAMETERS
 
 BUSY_SECONDS = 30
 # SQLite itself would sleep for up to a tenth of a second between two tries, and miss
-# the moments that an import leaves to others.
-_LOCKED_SECONDS = 0.004
+# the moments that an import leaves to others.  A label holds the lock for one or two
+# milliseconds, and a try takes two microseconds.
+_LOCKED_SECONDS = 0.0005
 # What a checkpoint leaves of the log.
 _LARGEST_LOG_BYTES = 64 * 2**20
 
@@ -109,11 +109,13 @@ def _begin(connection: Connection) -> None:
 
 
 def _has_begun(connection: Connection, *, is_last: bool) -> bool:
+    begin = "BEGIN IMMEDIATE"
     try:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    except OperationalError as error:
-        code = getattr(error.orig, "sqlite_errorcode", 0)
-        if is_last or code & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        return False
+        # Many tries may fail, so not by way of SQLAlchemy.
+        hiding.driver_of(connection).execute(begin)
+    except sqlite3.OperationalError as error:
+        if not is_last and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            return False
+        # Again, for the error to be given its usual name.
+        connection.exec_driver_sql(begin)
     return True

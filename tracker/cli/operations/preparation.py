@@ -5,6 +5,7 @@ that only supervise others; see prepared.py.
 """
 
 import os
+import sys
 
 import click
 
@@ -21,6 +22,7 @@ from tracker.cli.setup import (
 )
 from tracker.services.people.accounts import create_account, find_admin_without_password
 from tracker.services.people.sign_ins import create_link
+from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations import schema
@@ -59,7 +61,7 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
             )
         prepared = Prepared(
             address=address,
-            processes=settings.web_processes or count_processes(database),
+            processes=settings.web_processes or count_processes(settings, database),
             connections=settings.web_connections,
             log_level=settings.log_level,
             url=settings.public_url,
@@ -70,12 +72,23 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
     click.echo(prepared.dump())
 
 
-def count_processes(database: Database) -> int:
-    """Return how many web processes are of use: SQLite has one writer at a time.
+def count_processes(settings: Settings, database: Database) -> int:
+    """Return how many web processes are of use: one for each processor.
 
-    More than four would open more connections than PostgreSQL takes by itself.
+    More than two would only wait for each other to write to SQLite; more than four
+    would open more connections than PostgreSQL takes by itself.  Each counts on its own
+    what a key may send, so that on SQLite, where one will do, one counts exactly.
     """
-    return 1 if database.is_sqlite else min(len(os.sched_getaffinity(0)), 4)
+    if database.is_sqlite and settings.requests_per_minute:
+        return 1
+    return min(_count_processors(), 2 if database.is_sqlite else 4)
+
+
+def _count_processors() -> int:
+    """Return how many processors this process may use; macOS says how many it has."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _make_link(database: Database) -> str | None:
