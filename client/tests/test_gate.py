@@ -97,6 +97,17 @@ def test_the_status_says_the_verdict(run, detector, words, verdict, status) -> N
     assert result["labels"] == 400
 
 
+def test_the_detector_is_named_however_it_was_asked_for(run, detector, service) -> None:
+    path = f"/detectors/{detector.replace(' ', '%20')}"
+    identifier = service.server.get(path).json["id"]
+
+    by_id, by_name = (
+        run("gate", asked, "--format", "json") for asked in (identifier, detector)
+    )
+    assert by_id == by_name
+    assert json.loads(by_id[1])["detector"] == detector
+
+
 def test_the_bounds_are_those_that_hold_at_every_look(run, detector, service) -> None:
     path = f"/detectors/{detector.replace(' ', '%20')}/estimate"
     balanced = service.server.get(path, method="anytime").json["balanced"]

@@ -68,8 +68,9 @@ def measure(  # noqa: PLR0913 - one for each option.
     if version == "*":
         raise GateError("a gate is for one version: versions pooled have no verdict")
     path = path_of(detector)
+    found = server.get(path).json
     if target is None:
-        target = server.get(path).json["target"]
+        target = found["target"]
     answer = server.get(f"{path}/estimate", method=METHOD, version=version)
     estimate = Estimate(answer.json, detector, server)
     checks = []
@@ -80,10 +81,10 @@ def measure(  # noqa: PLR0913 - one for each option.
     if not_worse_than is not None:
         checks.append(_check_change(server, path, estimate["version"], not_worse_than))
     if not checks:
-        raise GateError(f"{detector} has no target: give --target")
+        raise GateError(f"{found['name']} has no target: give --target")
     verdicts = {check.verdict for check in checks}
     return Result(
-        detector=detector,
+        detector=found["name"],
         version=estimate["version"],
         verdict=next((v for v in (MISSED, UNDECIDED) if v in verdicts), MET),
         target=target,

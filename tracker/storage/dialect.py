@@ -21,6 +21,8 @@ from tracker.storage.base import Base
 
 # An error goes into the log with its statement, whose values are labels and hashes.
 NO_PARAMETERS = True
+# PostgreSQL's own is 100: this many hundred times three rows are sampled.
+_STATISTICS = 25
 
 
 def is_sqlite(session: Session) -> bool:
@@ -107,8 +109,11 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
 
     It would look by itself within minutes, into a partitioned table as a whole never,
     and until then it plans as for the tables that it has looked at, maybe empty ones.
+    A quarter of the usual sample says what a plan needs, and takes a quarter of the
+    time; what it looks at by itself it then samples as usual.
     """
     if not is_sqlite(session):
+        session.execute(text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
         session.execute(text(f"ANALYZE {', '.join(tables)}"))
 
 
