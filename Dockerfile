@@ -1,6 +1,8 @@
 # One image.  Migrate, web server and worker are three commands of it; see
 # docker-compose.yml, which runs them beside PostgreSQL.
-FROM python:3.13-slim AS build
+FROM python:3.13.15-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b AS base
+
+FROM base AS build
 WORKDIR /source
 RUN python -m venv /opt/tracker && python -m venv /opt/build
 COPY requirements.txt requirements-dev.txt ./
@@ -18,7 +20,7 @@ COPY tracker tracker
 RUN /opt/build/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
     && /opt/tracker/bin/pip install --no-deps --no-index /wheels/tracker_server-*.whl
 
-FROM python:3.13-slim
+FROM base
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin tracker \
     && install --directory --owner tracker --group tracker /data
 COPY --from=build /opt/tracker /opt/tracker

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from tests.processes import ROOT
-from tests.test_deployment import instructions
+from tests.test_deployment import SERVICES, instructions
 
 
 def is_ignored(path: str) -> bool:
@@ -62,11 +62,23 @@ def test_the_image_runs_as_a_user_without_rights_from_a_hashed_lock() -> None:
 
 def test_the_base_image_has_a_python_that_the_product_takes() -> None:
     wanted = re.search(r'requires-python = ">=3\.(\d+)"', read("pyproject.toml"))
-    bases = [re.fullmatch(r"python:3\.(\d+)-slim.*", b) for b in instructions("FROM")]
+    base, *stages = instructions("FROM")
+    found = re.fullmatch(r"python:3\.(\d+)\.\d+-slim@\S+ AS base", base)
 
     assert wanted is not None
-    assert len(bases) == 2
-    assert all(base is not None and int(base[1]) >= int(wanted[1]) for base in bases)
+    assert found is not None
+    assert int(found[1]) >= int(wanted[1])
+    assert stages == ["base AS build", "base"]
+
+
+def test_what_others_built_is_named_by_its_version_and_digest() -> None:
+    base = instructions("FROM")[0].removesuffix(" AS base")
+    images = [service["image"] for service in SERVICES.values()]
+    others = {base, *images} - {"tracker"}
+
+    assert len(others) == 3
+    for image in others:
+        assert re.fullmatch(r"\w+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}", image), image
 
 
 def test_the_image_builds_with_the_pinned_build_backend_and_all_that_it_needs(
