@@ -14,9 +14,9 @@ from tracker.storage.dialect import NO_PARAMETERS
 
 BUSY_SECONDS = 30
 # SQLite itself would sleep for up to a tenth of a second between two tries, and miss
-# the moments that an import leaves to others.  A label holds the lock for one or two
-# milliseconds, and a try takes two microseconds.
-_LOCKED_SECONDS = 0.0005
+# the moments that an import leaves to others.  A label holds the lock for about a
+# millisecond, and a process with more of them leaves it for a tenth of one.
+_SHORTEST_SECONDS, _LONGEST_SECONDS, _GROWTH = 0.00002, 0.0005, 1.1
 # What a checkpoint leaves of the log.
 _LARGEST_LOG_BYTES = 64 * 2**20
 
@@ -101,9 +101,11 @@ def _begin(connection: Connection) -> None:
     waits = options.get("tracker_waits", True)
     last = time.monotonic() + (milliseconds / 1000 if waits else 0)
     driver.execute("PRAGMA busy_timeout=0")
+    pause = _SHORTEST_SECONDS
     try:
         while not _has_begun(connection, is_last=time.monotonic() >= last):
-            time.sleep(_LOCKED_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * _GROWTH, _LONGEST_SECONDS)
     finally:
         driver.execute(f"PRAGMA busy_timeout={milliseconds}")
 
