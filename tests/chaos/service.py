@@ -70,6 +70,8 @@ class Service:
         if mutant:
             self.environ |= {
                 "TRACKER_TEST_MUTANT": mutant,
+                # What one process leaves open holds up the other on SQLite.
+                "TRACKER_WEB_PROCESSES": "1",
                 "PYTHONPATH": f"{MUTATION}:{ROOT}",
             }
         self.running: dict[str, Process] = {}
