@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from tracker_client.server import path_of
 
 from client.tests.test_logging import door, refused
 
@@ -98,8 +99,7 @@ def labelled(tracker, service, one):
         one.log("YES", key=f"{number}", label="YES" if number % 10 else "NO")
         one.log("NO", key=f"n{number}", label="NO")
     assert tracker.flush(timeout=20)
-    path = f"/detectors/{one.name.replace(' ', '%20')}/recompute"
-    service.server.ask("POST", path)
+    service.server.ask("POST", f"{path_of(one.name)}/recompute")
     return one
 
 

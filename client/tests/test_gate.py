@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from tracker_client import gate, reports
 from tracker_client.cli import main
-from tracker_client.server import Server
+from tracker_client.server import Server, path_of
 
 from client.tests.service import Service
 
@@ -98,8 +98,7 @@ def test_the_status_says_the_verdict(run, detector, words, verdict, status) -> N
 
 
 def test_the_detector_is_named_however_it_was_asked_for(run, detector, service) -> None:
-    path = f"/detectors/{detector.replace(' ', '%20')}"
-    identifier = service.server.get(path).json["id"]
+    identifier = service.server.get(path_of(detector)).json["id"]
 
     by_id, by_name = (
         run("gate", asked, "--format", "json") for asked in (identifier, detector)
@@ -109,7 +108,7 @@ def test_the_detector_is_named_however_it_was_asked_for(run, detector, service) 
 
 
 def test_the_bounds_are_those_that_hold_at_every_look(run, detector, service) -> None:
-    path = f"/detectors/{detector.replace(' ', '%20')}/estimate"
+    path = f"{path_of(detector)}/estimate"
     balanced = service.server.get(path, method="anytime").json["balanced"]
     result = json.loads(run("gate", detector, "--format", "json")[1])
 
@@ -230,7 +229,7 @@ def test_import_reports_every_bad_row(run, service, tmp_path) -> None:
 
 @pytest.mark.thorough
 def test_export_gives_the_very_file(run, detector, service, tmp_path) -> None:
-    service.server.ask("POST", f"/detectors/{detector.replace(' ', '%20')}/recompute")
+    service.server.ask("POST", f"{path_of(detector)}/recompute")
     file = tmp_path / "history.csv"
     assert run("export", detector, "--output", str(file))[0] == 0
     said = run("export", detector, "--format", "jsonl")[1]
