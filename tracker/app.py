@@ -1,12 +1,10 @@
 """Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-import hashlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -24,7 +22,7 @@ from werkzeug.exceptions import (
 )
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from tracker import api, groundlight, web
+from tracker import api, groundlight, headers, visitors, web
 from tracker.errors import (
     ConflictError,
     ForbiddenError,
@@ -35,7 +33,7 @@ from tracker.errors import (
     TrackerError,
     UnavailableError,
 )
-from tracker.files import shipped_folder, zipped
+from tracker.files import shipped_folder
 from tracker.http import (
     BadParametersError,
     BadRequestError,
@@ -45,7 +43,6 @@ from tracker.http import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     UploadRequest,
-    authorize,
     context,
     database,
     dump_errors,
@@ -73,9 +70,6 @@ _TITLES = {
     TooManyError: (429, "Too many requests"),
     UnavailableError: (503, "Service unavailable"),
 }
-# Files that are the same for everybody.  Pages hold tokens, and the length of a
-# compressed page reveals its secrets to anyone who can insert text into it (BREACH).
-_COMPRESSED = {"text/css", "text/javascript"}
 _STRANGE_HOST = (
     "This host is not trusted. The operator of the server can add it to "
     "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS."
@@ -128,10 +122,8 @@ def create_app(
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     application = _behind_proxies(app.wsgi_app, settings)
     app.wsgi_app = application  # type: ignore[method-assign,assignment]
-    app.before_request(authorize)
-    app.after_request(partial(_add_headers, _private_headers(settings)))
-    app.after_request(_compress)
-    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
+    visitors.register(app)
+    headers.register(app, settings)
     csrf = CSRFProtect(app)
     api.register(app, csrf)
     groundlight.register(app, csrf)
@@ -156,65 +148,6 @@ def _with_small_host(
     if "HTTP_HOST" in environ:
         environ["HTTP_HOST"] = environ["HTTP_HOST"].lower()
     return application(environ, start)
-
-
-def content_security_policy(settings: Settings) -> str:
-    """Return what a page may load: files of this server, and images of named hosts."""
-    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
-    return (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        f"img-src 'self' data:{hosts}; font-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
-    )
-
-
-def _private_headers(settings: Settings) -> dict[str, str]:
-    headers = {
-        "Content-Security-Policy": content_security_policy(settings),
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "same-origin",
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-    if settings.is_https:
-        headers["Strict-Transport-Security"] = "max-age=31536000"
-    return headers
-
-
-def _add_headers(headers: dict[str, str], response: Response) -> Response:
-    for name, value in headers.items():
-        response.headers.setdefault(name, value)
-    if request.endpoint != "static":
-        response.headers.setdefault("Cache-Control", "no-store")
-    return response
-
-
-def _compress(response: Response) -> Response:
-    """Compress a style sheet or a script for clients that accept gzip."""
-    if response.mimetype not in _COMPRESSED:
-        return response
-    response.vary.add("Accept-Encoding")
-    # A range of a file stays the range that was requested.
-    if response.status_code == 200 and request.accept_encodings["gzip"]:
-        response.direct_passthrough = False
-        response.set_data(zipped(response.get_data()))
-        response.headers["Content-Encoding"] = "gzip"
-        etag, _ = response.get_etag()
-        if etag is not None:
-            # The same file in other bytes.
-            response.set_etag(etag, weak=True)
-    return response
-
-
-def _add_static_hash(folder: Path, endpoint: str, values: dict[str, Any]) -> None:
-    # Browsers cache a static file for a year, so new content needs a new address.
-    if endpoint == "static" and "filename" in values:
-        values.setdefault("v", _file_hash(folder / values["filename"]))
-
-
-@lru_cache(maxsize=256)
-def _file_hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "0"
 
 
 def _register_error_handlers(app: Flask) -> None:

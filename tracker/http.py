@@ -2,37 +2,25 @@
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, TypeVar
 
 # This module alone keeps things for the length of a request.
 from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251
-from flask import session as cookie
 from flask.json.provider import JSONProvider
-from sqlalchemy.orm import Session
 
 from tracker.errors import (
     FieldError,
-    ForbiddenError,
     InvalidInputError,
     TrackerError,
-    UnavailableError,
 )
 from tracker.files import Parts
 from tracker.services.by import NOBODY, Actor, By
-from tracker.services.people.access import check_sees
-from tracker.services.people.actors import actor_of_account, actor_of_key
-from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
-from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
 from tracker.services.strict_json import load_json
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
-from tracker.storage.people.api_keys import touch_key
-from tracker.storage.people.second_factors import has_second_factor
-from tracker.storage.people.sign_ins import touch_sign_in
 from tracker.words import ROLES
 
 _View = TypeVar("_View", bound=Callable[..., Any])
@@ -40,7 +28,6 @@ PUBLIC = "public"
 DEVICE_API = "/device-api"
 # Where a signed cookie keeps what shows that its browser is signed in.
 SIGN_IN = "sign_in"
-_MAX_PUBLIC_BYTES = 64 * 2**10
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -85,9 +72,9 @@ def database() -> Database:
 
 def now() -> datetime:
     """Return the instant of this request, the same however often it is asked."""
-    if "now" not in g:
-        g.now = context().clock()
-    instant = g.now
+    instant = g.get("now")
+    if instant is None:
+        instant = g.now = context().clock()
     assert isinstance(instant, datetime)
     return instant
 
@@ -146,107 +133,6 @@ def is_api_request() -> bool:
 def is_device_request() -> bool:
     """Return whether it comes from the Groundlight SDK, or what speaks as it does."""
     return request.path.startswith(f"{DEVICE_API}/")
-
-
-def authorize() -> None:
-    """Find out who asks, and refuse what they may not do; before every request."""
-    if request.endpoint is None:
-        return
-    role = required_role(current_app, request.endpoint)
-    if role == PUBLIC:
-        # Nobody has been asked who they are yet: forms to sign in are small.
-        request.max_content_length = _MAX_PUBLIC_BYTES
-        return
-    g.account = _find_key() if _shows_a_key() else _find_signed_in()
-    if role is None:
-        raise ForbiddenError("this address declares nobody who may use it")
-    if not g.account.may(role):
-        with database().write() as session:
-            by().record(session, "refused", f"{request.method} {request.path}"[:200])
-        raise ForbiddenError(
-            f"the role {g.account.role} may not do this; it takes {role}"
-        )
-    if g.account.detectors is not None and request.view_args:
-        with database().read() as session:
-            check_sees(session, g.account, *_first_of_path())
-
-
-def _shows_a_key() -> bool:
-    # A program that collects metrics has a key; people may look at them too.
-    is_collected = request.path == "/metrics" and "Authorization" in request.headers
-    return is_api_request() or is_collected
-
-
-def _read_key() -> str:
-    if is_device_request():
-        text = request.headers.get("x-api-token", "").strip()
-        if not text:
-            raise UnauthorizedError("send the key in the header x-api-token")
-        return text
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not text.strip():
-        raise UnauthorizedError("send the header Authorization: Bearer KEY")
-    return text.strip()
-
-
-def _find_key() -> Actor:
-    text = _read_key()
-    with database().look() as session:
-        key = find_valid_key(session, text, at=now())
-        if key is None:
-            raise UnauthorizedError("the API key is unknown, revoked or expired")
-        actor = actor_of_key(session, key)
-    if is_use_to_be_noted(key, at=now()):
-        # What cannot be noted now is noted by the next request.
-        with suppress(UnavailableError), database().write_if_free() as session:
-            touch_key(session, key.id, used_at=now())
-    return actor
-
-
-def _find_signed_in() -> Actor:
-    token = cookie.get(SIGN_IN)
-    if not isinstance(token, str):
-        raise UnauthorizedError("sign in first")
-    with database().read() as session:
-        found = find_signed_in(session, token, at=now())
-        if found is None:
-            raise UnauthorizedError("sign in again")
-        browser, signed_in = found
-        actor = actor_of_account(session, signed_in)
-        is_wanted = signed_in.role in context().settings.second_factor_roles
-        # People of a provider do their second step there.
-        if is_wanted and signed_in.identity is None and not _is_for_setup():
-            check_second_factor(session, signed_in.id)
-    if is_to_be_noted(browser, at=now()):
-        with suppress(UnavailableError), database().write_if_free() as session:
-            touch_sign_in(session, browser.id, seen_at=now())
-    return actor
-
-
-def _is_for_setup() -> bool:
-    view = current_app.view_functions.get(str(request.endpoint))
-    return bool(getattr(view, "is_for_setup", False))
-
-
-def see_who_asks() -> None:
-    """Note who is signed in, if anybody, where everybody may look."""
-    with suppress(TrackerError):
-        g.account = _find_signed_in()
-
-
-def check_second_factor(session: Session, account_id: int) -> None:
-    """Raise SecondFactorError unless an account has a second step to sign in."""
-    if not has_second_factor(session, account_id):
-        raise SecondFactorError("set up a second step to sign in first")
-
-
-def _first_of_path() -> tuple[str, str]:
-    """Return the first noun of the path and what it names: "detectors", "door"."""
-    rule = request.url_rule
-    assert rule is not None
-    assert request.view_args
-    noun = rule.rule.partition("<")[0].rstrip("/").rpartition("/")[2]
-    return noun, str(next(iter(request.view_args.values())))
 
 
 class UploadRequest(Request):

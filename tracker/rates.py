@@ -5,7 +5,7 @@ from math import ceil
 
 from flask import Response, after_this_request, current_app
 
-from tracker.http import account, context, now, problem
+from tracker.http import account, context, find_visitor, now, problem
 
 _WINDOW_SECONDS = 60
 # As draft-ietf-httpapi-ratelimit-headers-11 names a limit in its two fields.
@@ -35,16 +35,21 @@ class Counter:
             return self._counts[key]
 
 
+def count_in_minute(what: str) -> int:
+    """Count one more *what* of the one who asks, and return how many there are."""
+    known = current_app.extensions
+    counter: Counter = known.setdefault(f"tracker-{what}", Counter())
+    minute = int(now().timestamp() // _WINDOW_SECONDS)
+    return counter.add(account().name, minute=minute)
+
+
 def limit_rate() -> Response | None:
     """Refuse a request of a key that has sent too many in this minute."""
-    most = context().settings.requests_per_minute
-    if most == 0:
+    most, visitor = context().settings.requests_per_minute, find_visitor()
+    if most == 0 or visitor is None or visitor.kind != "key":
         return None
-    counter = current_app.extensions.setdefault("tracker-requests", Counter())
-    at = now().timestamp()
-    minute = int(at // _WINDOW_SECONDS)
-    sent = counter.add(account().name, minute=minute)
-    wait = max(ceil((minute + 1) * _WINDOW_SECONDS - at), 1)
+    sent = count_in_minute("requests")
+    wait = max(ceil(_WINDOW_SECONDS - now().timestamp() % _WINDOW_SECONDS), 1)
 
     # What every answer says of the limit, whatever becomes of the request.
     @after_this_request

@@ -55,15 +55,21 @@ def parse_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 @contextmanager
-def fresh_databases(kind: str) -> Iterator[Callable[[], str]]:
-    """Give a function that makes one more migrated database and returns its URL."""
+def fresh_databases(
+    kind: str, *, is_empty: bool = False
+) -> Iterator[Callable[[], str]]:
+    """Give a function that makes one more database and returns its URL.
+
+    It is migrated, unless it is to be left empty.
+    """
+    prepared = str if is_empty else _migrated
     folder = Path(tempfile.mkdtemp(prefix="tracker-bench-"))
     try:
         if kind == "sqlite":
-            yield lambda: _migrated(f"sqlite:///{folder / uuid.uuid4().hex}.db")
+            yield lambda: prepared(f"sqlite:///{folder / uuid.uuid4().hex}.db")
             return
         with _postgres(folder) as server:
-            yield lambda: _migrated(_create(server))
+            yield lambda: prepared(_create(server))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

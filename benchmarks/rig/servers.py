@@ -34,11 +34,17 @@ def _inherited() -> dict[str, str]:
 
 
 @contextmanager
-def served(url: str, folder: Path, *, worker: bool = False) -> Iterator[int]:
-    """Run the web server, maybe with a worker, and give its port once it answers."""
+def served(
+    url: str, folder: Path, *, worker: bool = False, tree: Path | None = None
+) -> Iterator[int]:
+    """Run the web server, maybe with a worker, and give its port once it answers.
+
+    It is that of this checkout, or of the one in *tree*.
+    """
     port = _free_port()
     words = [sys.executable, "-m", "tracker", "serve" if worker else "web"]
-    with _running([*words, "--port", str(port)], environment(url, folder), port):
+    environ = environment(url, folder)
+    with _running([*words, "--port", str(port)], environ, port, tree=tree):
         yield port
 
 
@@ -84,11 +90,15 @@ def install_mlflow() -> Path:
 
 @contextmanager
 def _running(
-    words: list[str], environ: dict[str, str], port: int, *, path: str = "/healthz"
+    words: list[str],
+    environ: dict[str, str],
+    port: int,
+    *,
+    path: str = "/healthz",
+    tree: Path | None = None,
 ) -> Iterator[None]:
-    process = subprocess.Popen(
-        words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(words, env=environ, cwd=tree, **quiet)
     try:
         while not _answers(port, path):
             time.sleep(0.1)

@@ -1,5 +1,6 @@
 """The OpenAPI document and its page."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -53,6 +54,20 @@ def test_the_server_gives_the_document_to_everybody(api, document):
     assert got.status_code == 200
     assert got.json == document
     assert document["openapi"].startswith("3.1")
+
+
+def test_the_document_is_built_once_and_sent_if_it_is_new(
+    app, api, document, monkeypatch
+):
+    path = "/openapi.json"
+    etag = api.get(path, role=None).headers["ETag"]
+    monkeypatch.delattr("tracker.api.openapi.build_document")
+    accepting = {"Accept-Encoding": "gzip"}
+    small = app.test_client().get(f"/api/v1{path}", headers=accepting)
+    assert json.loads(gzip.decompress(small.data)) == document
+    assert len(small.data) < 150_000
+    known = {"If-None-Match": etag}
+    assert api.get(path, role=None, headers=known).status_code == 304
 
 
 def test_every_reference_points_at_something(document):

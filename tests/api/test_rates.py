@@ -61,6 +61,25 @@ def test_without_the_setting_there_is_no_limit(api, settings):
     assert {api.get(PATH).status_code for _ in range(50)} == {200}
 
 
+def test_what_is_refused_counts_too(api, limited):
+    for _ in range(3):
+        answer = api.post(PATH, {"name": "door"}, role="viewer")
+        assert_problem(answer, 403)
+        assert "RateLimit" in answer.headers
+    assert_problem(api.post(PATH, {"name": "door"}, role="viewer"), 429)
+
+
+def test_ten_refusals_a_minute_are_noted(api, tables, clock):
+    clock.at = clock.at.replace(second=20, microsecond=0)
+    before = len(tables()["audit_events"])
+    for _ in range(15):
+        assert_problem(api.post(PATH, {"name": "door"}, role="viewer"), 403)
+    assert len(tables()["audit_events"]) == before + 10
+    clock.at += timedelta(minutes=1)
+    assert_problem(api.post(PATH, {"name": "door"}, role="viewer"), 403)
+    assert len(tables()["audit_events"]) == before + 11
+
+
 def test_threads_lose_no_request():
     counter, start = Counter(), threading.Barrier(8)
 

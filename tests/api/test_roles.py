@@ -114,7 +114,8 @@ def test_nobody_and_too_weak_a_role_are_refused(app, api, tables):
                 assert answer.status_code not in {401, 403}, (other, method, path)
     after = tables()
     noted = len(after.pop("audit_events")) - len(before.pop("audit_events"))
-    assert noted == refused > 20
+    # Ten in a minute of each of the three keys that are refused anything.
+    assert 20 < noted <= 30 < refused
     assert after == before
 
 

@@ -6,7 +6,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flask import Response, current_app, render_template, send_from_directory
+from flask import (
+    Response,
+    current_app,
+    render_template,
+    request,
+    send_from_directory,
+)
 from flask_openapi3.models.info import Info
 from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
@@ -17,12 +23,14 @@ from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
-from tracker.http import PUBLIC, requires, see_who_asks
+from tracker.headers import compress
+from tracker.http import PUBLIC, requires
 from tracker.once import PARAMETER
 from tracker.services.estimates.slices.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery
+from tracker.visitors import see_who_asks
 
 OPTIONS: dict[str, Any] = {
     "info": Info(
@@ -60,13 +68,23 @@ _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
     "swagger-ui-bundle.js": _SWAGGER / "js",
 }
+# Where an application keeps the document once it is written.
+_WRITTEN = "tracker-openapi"
 
 
 @routes.get("/openapi.json", responses=answers_file("application/json", problems=()))
 @requires(PUBLIC)
 def get_document() -> Response:
     """Get this document."""
-    return Response(dump_document(current_app), content_type="application/json")
+    # Anybody may ask, and to build it takes a tenth of a second.
+    known = current_app.extensions
+    if _WRITTEN not in known:
+        known[_WRITTEN] = dump_document(current_app).encode()
+    response = Response(known[_WRITTEN], content_type="application/json")
+    response.cache_control.no_cache = True
+    response.add_etag()
+    compress(response).make_conditional(request)
+    return response
 
 
 @routes.get("/docs", responses=answers_file("text/html", problems=()))

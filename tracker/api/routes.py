@@ -12,7 +12,6 @@ from werkzeug.routing import BaseConverter
 from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError, dump_errors, problem, read_json_body
-from tracker.rates import limit_rate
 from tracker.services.versions import UnknownVersionError
 from tracker.services.wording import describe_errors, invalid
 from tracker.shapes import Shape
@@ -75,8 +74,6 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
         abp_responses=_problems(*statuses),
         operation_id_callback=_operation_id,
     )
-    if not public:
-        routes.before_request(limit_rate)
     routes.before_request(check_request)
     routes.register_error_handler(UnknownVersionError, _on_unknown_version)
     return routes

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
 from tracker.http import DEVICE_API, is_device_request, read_json_body
 from tracker.once import answer_once
-from tracker.rates import limit_rate
 from tracker.services.fields import Input, parse_input
 from tracker.services.idempotency import HEADER
 from tracker.shapes import Shape
@@ -35,7 +34,6 @@ Item = TypeVar("Item")
 Body = TypeVar("Body", bound=Input)
 
 routes = Blueprint("device", __name__, url_prefix=f"{DEVICE_API}/v1")
-routes.before_request(limit_rate)
 
 
 def reword_problem(response: Response) -> Response:

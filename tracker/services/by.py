@@ -60,7 +60,7 @@ class By:
 
     def credit(self, name: str | None) -> "By":
         """Return the same, with the work to carry *name*; None changes nothing."""
-        return replace(self, credited=name or self.credited)
+        return replace(self, credited=name) if name else self
 
     def record(
         self, session: Session, action: str, subject: str, **details: Any

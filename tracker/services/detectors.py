@@ -329,14 +329,14 @@ def get_open_detector(session: Session, id_or_name: str) -> storage.Detector:
     return detector
 
 
-def check_is_open(detector: storage.Detector) -> None:
+def check_is_open(detector: storage.AnyDetector) -> None:
     """Raise ConflictError if a detector is archived."""
     if detector.archived_at is not None:
         raise ConflictError(f"the detector {show(detector.name)} is archived")
 
 
 def check_class(
-    detector: storage.Detector, name: str, *, field: str, may_be_unclear: bool
+    detector: storage.AnyDetector, name: str, *, field: str, may_be_unclear: bool
 ) -> None:
     """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     JSON,
@@ -22,6 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.errors import ConflictError
 from tracker.storage.base import Base, BigId, Name, TextList
 from tracker.storage.hiding import show_versions
+from tracker.storage.prepared import Prepared
 
 
 class Detector(Base):
@@ -83,6 +84,18 @@ class Detector(Base):
     # The key of the metadata that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(Text)
 
+
+class LabelledDetector(NamedTuple):
+    """What has to be known of a detector of which a query is given a label."""
+
+    id: int
+    name: str
+    classes: list[str]
+    labels_wanted: int
+    archived_at: datetime | None
+
+
+AnyDetector = Detector | LabelledDetector
 
 # In the information of a session: the names of versions by id, which never change.
 _NAMES = "versions"
@@ -246,10 +259,12 @@ def find_version(session: Session, detector_id: int, name: str) -> Version | Non
     return session.scalars(_NAMED, chosen).one_or_none()
 
 
-# Built once: every query that is logged asks this.
-_IDS = select(Version.__table__.c.name, Version.__table__.c.id).where(
-    Version.__table__.c.detector_id == bindparam("detector_id"),
-    Version.__table__.c.name.in_(bindparam("names", expanding=True)),
+# Every query that is logged asks this.
+_ID_OF_NAME = Prepared(
+    select(Version.id).where(
+        Version.detector_id == bindparam("detector_id"),
+        Version.name == bindparam("name"),
+    )
 )
 
 
@@ -258,10 +273,12 @@ def add_versions(
 ) -> dict[str, int]:
     """Return the id of each version in *names*, adding those that are new in order."""
     wanted = list(dict.fromkeys(names))
-    connection = session.connection()
-    show_versions(connection, detector_id, wanted)
-    found = connection.execute(_IDS, {"detector_id": detector_id, "names": wanted})
-    ids = {row.name: row.id for row in found}
+    show_versions(session.connection(), detector_id, wanted)
+    ids = {}
+    for name in wanted:
+        row = _ID_OF_NAME.first(session, {"detector_id": detector_id, "name": name})
+        if row is not None:
+            ids[name] = row[0]
     known = session.info.setdefault(_NAMES, {})
     known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:

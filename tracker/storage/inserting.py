@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from sqlalchemy import JSON, Column, Connection, Executable, Table
@@ -9,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base, TextList
+from tracker.storage.prepared import Prepared
 
 # What the values of a binary COPY are written as, by the first word of their type.
 _BINARY = {
@@ -29,9 +31,17 @@ def insert_rows(
     session: Session, rows_of: type[Base], rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Insert *rows*, which have a value for every column of the table *rows_of*."""
+    if len(rows) == 1:
+        _adding(rows_of).run(session, *rows)
+        return
     names = [column.name for column in _table(rows_of).c]
     columns = {name: [row[name] for row in rows] for name in names}
     insert_columns(session, rows_of, columns)
+
+
+@cache
+def _adding(rows_of: type[Base]) -> Prepared:
+    return Prepared.adding(_table(rows_of))
 
 
 def insert_columns(

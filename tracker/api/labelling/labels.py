@@ -63,8 +63,7 @@ def add_label(path: QueryPath, body: NewLabel) -> Response:
     """
 
     def add(session: Session) -> tuple[Shape, int]:
-        label = services.add_label(session, parse_query_id(path.id), body, by())
-        return services.describe_label(label, is_current=True), 201
+        return services.add_label(session, parse_query_id(path.id), body, by()), 201
 
     return answer_once(add, content=body.model_dump_json())
 

@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import Actor
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import AnyDetector
 from tracker.storage.labelling import labels as labels_storage
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import AnyQuery
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, TARGETED
 
 
@@ -25,7 +25,7 @@ class SettledError(ConflictError):
         )
 
 
-def is_closed(query: Query, actor: Actor) -> bool:
+def is_closed(query: AnyQuery, actor: Actor) -> bool:
     """Return whether the label of *query* stays, whatever *actor* answers."""
     return query.agreement == SETTLED and not actor.may(EDITOR)
 
@@ -40,7 +40,11 @@ class Standing:
 
 
 def weigh(
-    session: Session, detector: Detector, query: Query, *, settles: bool
+    session: Session,
+    detector: AnyDetector,
+    query: AnyQuery,
+    *,
+    settles: bool,
 ) -> Standing:
     """Return where *query* stands, whose newest label is stored already.
 
@@ -62,7 +66,7 @@ def weigh(
 
 
 def weigh_words(
-    detector: Detector,
+    detector: AnyDetector,
     agreement: str | None,
     last_words: Mapping[str, str],
     second: Recheck | None = None,
@@ -85,7 +89,7 @@ def weigh_words(
     return Standing(agreement, is_open=len(last_words) < detector.labels_wanted)
 
 
-def choose_sampling(session: Session, query: Query, *, settles: bool) -> str:
+def choose_sampling(session: Session, query: AnyQuery, *, settles: bool) -> str:
     """Return how a label of *query* was come by that does not say so itself.
 
     Only words on what chance drew are disputed, so that what settles them counts as

@@ -30,7 +30,13 @@ from tracker.storage.labelling.golds import GoldAnswer
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries.queries import Query, find_query_of, lock_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    LabelledQuery,
+    Query,
+    find_query_of,
+    lock_query,
+)
 
 
 class NewGold(Input):
@@ -204,7 +210,7 @@ def choose_gold(
     return find_query_of(session, detector.id, number)
 
 
-def takes_answer(session: Session, query: Query) -> bool:
+def takes_answer(session: Session, query: AnyQuery) -> bool:
     """Return whether what people answer to *query* is no label of it.
 
     An audit that asks for it gets its label, which ends the gold query.
@@ -212,14 +218,16 @@ def takes_answer(session: Session, query: Query) -> bool:
     return query.is_gold and not is_awaited(session, query.id)
 
 
-def last_sampling(session: Session, query: Query, name: str) -> str | None:
+def last_sampling(session: Session, query: AnyQuery, name: str) -> str | None:
     """Return how *name* said last that a gold query was chosen, None before."""
     own = storage.list_answers_of(session, query.id, name) if query.is_gold else []
     return own[0].sampling if own else None
 
 
-def add_answer(session: Session, query: Query, row: Mapping[str, Any], by: By) -> Label:
-    """Store an answer in place of the label *row*, and return it as if it were one."""
+def add_answer(
+    session: Session, query: LabelledQuery, row: Mapping[str, Any], by: By
+) -> None:
+    """Store an answer in place of the label *row*."""
     if last_sampling(session, query, row["labeler"]) is None:
         count_label(session, row)
     session.add(
@@ -242,7 +250,6 @@ def add_answer(session: Session, query: Query, row: Mapping[str, Any], by: By) -
     )
     session.flush()
     storage.release(session, row["query_id"])
-    return Label(**dict(row))
 
 
 def see_as(session: Session, query: Query, name: str) -> Query:

@@ -1,7 +1,9 @@
 """Labelling queries, one at a time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic import Field
@@ -28,7 +30,7 @@ from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import labels as storage
 from tracker.storage.labelling.assignments import count_label
@@ -36,11 +38,12 @@ from tracker.storage.labelling.current import (
     Labelled,
     find_labelled,
     lock_labelled,
+    lock_without_input,
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries.queries import Query, lock_query
+from tracker.storage.queries.queries import LabelledQuery, Query
 from tracker.words import EDITOR, SamplingWord
 
 
@@ -84,7 +87,7 @@ class Label(Shape):
     )
 
 
-def describe_label(label: storage.Label, *, is_current: bool) -> Label:
+def describe_label(label: Any, *, is_current: bool) -> Label:
     """Return a label as it is answered."""
     return Label.from_row(
         label,
@@ -97,7 +100,7 @@ def describe_label(label: storage.Label, *, is_current: bool) -> Label:
     )
 
 
-def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> storage.Label:
+def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     """Give the query of that number a label, which becomes the current one.
 
     The one before stays in the query's label history, and so does everything
@@ -118,7 +121,8 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> storage
         raise SettledError
     row = _build_row(session, detector, current, new, by)
     if takes_answer(session, current):
-        return add_answer(session, current, row, by)
+        add_answer(session, current, row, by)
+        return _describe_row(row)
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_label(session, row)
@@ -142,11 +146,19 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> storage
     if current.input is not None:
         truth = Truth.of(row, agreement=standing.agreement, is_open=standing.is_open)
         truths.pass_on({current.input: truth}, says_more=True)
-    return storage.Label(**row)
+    return _describe_row(row)
+
+
+def _describe_row(row: Mapping[str, Any]) -> Label:
+    return describe_label(SimpleNamespace(**row), is_current=True)
 
 
 def _build_row(
-    session: Session, detector: Detector, query: Query, new: NewLabel, by: By
+    session: Session,
+    detector: LabelledDetector,
+    query: LabelledQuery,
+    new: NewLabel,
+    by: By,
 ) -> dict[str, Any]:
     """Return the label as the mapping of columns that storage takes."""
     batch = add_batch(session, detector.id, created_at=by.at)
@@ -173,7 +185,7 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     """Return a query as it is now, while nobody else can label it or its input."""
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    labelled = lock_labelled(session, query_id, by.name)
+    labelled = lock_without_input(session, query_id, by.name)
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)
@@ -183,10 +195,10 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
     truths.lock([labelled.query.input])
-    # The session has one object for the query, which says then what is true by now.
-    if lock_query(session, labelled.detector.id, query_id) is None:
+    labelled = lock_labelled(session, query_id, by.name)
+    if labelled is None:
         raise missing("query", dump_id("iq", query_id))
-    check_is_there(labelled.query)
+    _check_open(labelled)
     return labelled, truths
 
 

@@ -12,7 +12,7 @@ from tracker.services.by import By
 from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
@@ -69,7 +69,11 @@ class Truths:
     """The truths of inputs, as one transaction finds and changes them."""
 
     def __init__(
-        self, session: Session, detector: Detector, by: By, stage: Stage | None = None
+        self,
+        session: Session,
+        detector: AnyDetector,
+        by: By,
+        stage: Stage | None = None,
     ) -> None:
         """Work for *detector*; nothing is read yet.
 

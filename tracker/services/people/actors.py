@@ -6,6 +6,7 @@ from tracker.services.by import Actor
 from tracker.storage.people import accounts, api_keys
 from tracker.storage.people.accounts import Account
 from tracker.storage.people.api_keys import ShownKey
+from tracker.storage.prepared import Asked
 from tracker.words import ADMIN
 
 
@@ -17,7 +18,7 @@ def actor_of_account(session: Session, account: Account) -> Actor:
     return Actor(account.name, account.role, "account", account.id, seen)
 
 
-def actor_of_key(session: Session, key: ShownKey) -> Actor:
+def actor_of_key(session: Asked, key: ShownKey) -> Actor:
     """Return the program that shows *key* as one who asks."""
     seen = None
     if not key.has_all_detectors:

@@ -18,6 +18,7 @@ from tracker.services.people.names import check_is_free, check_name
 from tracker.services.wording import describe_errors, dump_instant, invalid, missing
 from tracker.storage.people import api_keys as storage
 from tracker.storage.people.api_keys import ApiKey, ShownKey
+from tracker.storage.prepared import Asked
 from tracker.words import ROLES
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -104,7 +105,7 @@ def _parse_owner(owner: str | None, by: By) -> str | None:
         raise InvalidInputError.of("owner", wrong) from error
 
 
-def find_valid_key(session: Session, text: str, *, at: datetime) -> ShownKey | None:
+def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
     """Return the key with that text, unless it is unknown, revoked or expired."""
     # Found by its hash: comparing hashes tells an attacker nothing by its timing.
     key = storage.find_key_by_digest(session, _digest(text))

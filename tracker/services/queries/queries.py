@@ -318,13 +318,13 @@ def parse_query_id(query_id: str) -> int:
     return number
 
 
-def check_is_there(query: storage.Query) -> None:
+def check_is_there(query: storage.AnyQuery) -> None:
     """Raise GoneError for a query that was erased."""
     if query.erased_at is not None:
         raise was_erased("query", query, query.erased_at)
 
 
-def was_erased(what: str, query: storage.Query, at: datetime) -> GoneError:
+def was_erased(what: str, query: storage.AnyQuery, at: datetime) -> GoneError:
     """Return the error that says when *what*, a query or a part of it, was erased."""
     return GoneError(
         f"the {what} {dump_id('iq', query.id)} was erased on {at:%Y-%m-%d}"

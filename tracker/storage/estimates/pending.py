@@ -13,13 +13,14 @@ transaction that folds the batch into the running counts.
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
     ColumnElement,
     CursorResult,
     ForeignKey,
     Index,
+    Table,
     and_,
     bindparam,
     delete,
@@ -33,6 +34,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, on_postgresql
 from tracker.storage.detectors import Detector
 from tracker.storage.hiding import BATCH_BITS
+from tracker.storage.prepared import Prepared
 
 BATCH_LIMIT = 1 << BATCH_BITS
 Pending = Mapping[int, Sequence[int]]
@@ -54,15 +56,18 @@ class PendingBatch(Base):
     created_at: Mapped[datetime]
 
 
-_ADD = insert(PendingBatch.__table__)  # type: ignore[arg-type]
+_BATCHES = cast(Table, PendingBatch.__table__)
+_ADD = Prepared(
+    insert(_BATCHES).returning(_BATCHES.c.id), columns=("detector_id", "created_at")
+)
+_ADD_DRAWN = Prepared.adding(_BATCHES)
 
 
 def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
     """Add a pending batch and return its number."""
     values = {"detector_id": detector_id, "created_at": created_at}
-    key = session.connection().execute(_ADD, values).inserted_primary_key
-    assert key is not None
-    return int(key[0])
+    (number,) = _ADD.first(session, values)
+    return int(number)
 
 
 def draw_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
@@ -77,7 +82,7 @@ def make_pending(
 ) -> None:
     """Let the job fold in a batch that was drawn; once, with what is to be folded."""
     values = {"id": batch, "detector_id": detector_id, "created_at": created_at}
-    session.connection().execute(_ADD, values)
+    _ADD_DRAWN.run(session, values)
 
 
 def first_id(batch: int) -> int:

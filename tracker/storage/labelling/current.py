@@ -1,7 +1,4 @@
-"""The current label of a query: locked, then set.
-
-The statements are built once; to build one takes longer than to run it.
-"""
+"""The current label of a query: locked, then set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +7,11 @@ from typing import Any
 from sqlalchemy import Boolean, Text, bindparam, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.labelling.assignments import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import Query
+from tracker.storage.prepared import Prepared
+from tracker.storage.queries.queries import LabelledQuery, Query
 from tracker.words import SETTLED, TARGETED
 
 
@@ -21,8 +19,8 @@ from tracker.words import SETTLED, TARGETED
 class Labelled:
     """A query that is about to be given a label, with what that touches."""
 
-    query: Query
-    detector: Detector
+    query: LabelledQuery
+    detector: LabelledDetector
     # Whether its labeler is asked for so many labels.
     is_assigned: bool
     # Whether it is reserved for somebody, or was set aside.
@@ -43,36 +41,57 @@ _IS_HELD = or_(
         for rows_of in (Reservation, Skip)
     )
 )
-_FIND = (
-    select(Query, Detector, _IS_ASSIGNED, _IS_HELD)
-    .join(Detector, Detector.id == Query.detector_id)
+_IS_GOLD = func.coalesce(Query.audit_rank < 0, False)
+_OF_QUERY = [
+    _IS_GOLD if name == "is_gold" else Query.__table__.c[name]
+    for name in LabelledQuery._fields
+]
+_OF_DETECTOR = [Detector.__table__.c[name] for name in LabelledDetector._fields]
+_SELECT = (
+    select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD)
+    .join(Detector.__table__, Detector.id == Query.detector_id)
     .where(Query.id == bindparam("query_id"))
-    # The session may have read the query before it had to wait for the lock.
-    .execution_options(populate_existing=True)
 )
-# An input is locked before its queries, so that a query with an input comes later.
-_LOCK = _FIND.where(Query.input.is_(None)).with_for_update(of=Query, key_share=True)
+_LOCK = _SELECT.with_for_update(of=Query, key_share=True)
+_FIND, _LOCK_ANY = Prepared(_SELECT), Prepared(_LOCK)
+_LOCK_WITHOUT_INPUT = Prepared(_LOCK.where(Query.input.is_(None)))
+
+
+def lock_without_input(
+    session: Session, query_id: int, labeler: str
+) -> Labelled | None:
+    """Return a query without an input, which nobody else can label meanwhile.
+
+    None if there is no such query, or if it has an input, which is to be locked
+    before its queries.
+    """
+    return _find(session, _LOCK_WITHOUT_INPUT, query_id, labeler)
 
 
 def lock_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
-    """Return a query without an input, which nobody else can label meanwhile.
-
-    None if there is no such query, or if it has an input.
-    """
-    return _find(session, _LOCK, query_id, labeler)
+    """Return a query that nobody else can label meanwhile; its input is locked."""
+    return _find(session, _LOCK_ANY, query_id, labeler)
 
 
 def find_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
-    """Return a query of whichever input; it is not locked."""
+    """Return a query without locking it."""
     return _find(session, _FIND, query_id, labeler)
 
 
 def _find(
-    session: Session, statement: Any, query_id: int, labeler: str
+    session: Session, statement: Prepared, query_id: int, labeler: str
 ) -> Labelled | None:
-    values = {"query_id": query_id, "labeler": labeler}
-    found = session.execute(statement, values).one_or_none()
-    return None if found is None else Labelled(*found)
+    row = statement.first(session, {"query_id": query_id, "labeler": labeler})
+    if row is None:
+        return None
+    *of_query, is_assigned, is_held = row
+    of_detector = of_query[len(_OF_QUERY) :]
+    return Labelled(
+        LabelledQuery(*of_query[: len(_OF_QUERY)]),
+        LabelledDetector(*of_detector),
+        is_assigned,
+        is_held,
+    )
 
 
 def _build_update() -> Any:
@@ -107,7 +126,7 @@ def _build_update() -> Any:
     )
 
 
-_SET = _build_update()
+_SET = Prepared(_build_update())
 
 
 def set_current_labels(
@@ -120,4 +139,4 @@ def set_current_labels(
     it leaves in any case.  A gold query is gold no longer.
     """
     usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
-    session.connection().execute(_SET, [usual | row for row in rows])
+    _SET.run(session, *(usual | row for row in rows))

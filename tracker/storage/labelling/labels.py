@@ -37,7 +37,7 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import carried_out, insert_rows
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import AnyQuery, Query
 from tracker.words import SAMPLINGS, is_scored
 
 # They are read within some milliseconds, each time that a labeler's page asks.
@@ -98,7 +98,7 @@ def adding_labels_of(
     )
 
 
-def list_labels(session: Session, query: Query) -> Sequence[Label]:
+def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
     """Return every label ever given to *query*, the newest first."""
     statement = (
         select(Label)

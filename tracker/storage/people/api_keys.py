@@ -16,6 +16,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
+from tracker.storage.prepared import Asked, Prepared
 from tracker.words import ROLES
 
 
@@ -68,16 +69,17 @@ class ShownKey(NamedTuple):
     last_used_at: datetime | None
 
 
-# Every request of a program asks this; to build it takes longer than to run it.
-_BY_DIGEST = select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
-    ApiKey.__table__.c.digest == bindparam("digest")
+# Every request of a program asks this.
+_BY_DIGEST = Prepared(
+    select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
+        ApiKey.__table__.c.digest == bindparam("digest")
+    )
 )
 
 
-def find_key_by_digest(session: Session, digest: str) -> ShownKey | None:
+def find_key_by_digest(session: Asked, digest: str) -> ShownKey | None:
     """Return the key with that hash, revoked or not."""
-    rows = session.connection().execute(_BY_DIGEST, {"digest": digest})
-    row = rows.one_or_none()
+    row = _BY_DIGEST.first(session, {"digest": digest})
     return None if row is None else ShownKey(*row)
 
 
@@ -100,7 +102,7 @@ def list_keys(session: Session) -> Sequence[ApiKey]:
     return session.scalars(select(ApiKey).order_by(ApiKey.id)).all()
 
 
-def list_key_detector_ids(session: Session, key_id: int) -> Sequence[int]:
+def list_key_detector_ids(session: Asked, key_id: int) -> Sequence[int]:
     """Return the detectors that a key is for."""
     statement = (
         select(ApiKeyDetector.detector_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from sqlalchemy import (
     CheckConstraint,
@@ -25,6 +25,7 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import insert_rows
+from tracker.storage.prepared import Prepared
 from tracker.words import DISPUTED, UNCLEAR, is_scored
 
 
@@ -159,6 +160,23 @@ class Query(Base):
         return self.audit_rank is not None and self.audit_rank < 0
 
 
+class LabelledQuery(NamedTuple):
+    """What has to be known of a query that is given a label."""
+
+    id: int
+    detector_id: int
+    input: str | None
+    label_id: int | None
+    sampling: str
+    agreement: str | None
+    is_repeat: bool
+    erased_at: datetime | None
+    is_gold: bool
+
+
+AnyQuery = Query | LabelledQuery
+
+
 def find_query(session: Session, query_id: int) -> Query | None:
     """Return a query of whichever detector."""
     return session.get(Query, query_id)
@@ -192,16 +210,18 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
     return session.scalars(statement).one_or_none()
 
 
-# Built once: every query that a program logs asks this.
-_BY_KEY = select(Query).where(
-    Query.detector_id == bindparam("detector_id"), Query.key == bindparam("key")
+# Every query that a program logs asks this, and most keys are new.
+_ID_OF_KEY = Prepared(
+    select(Query.id).where(
+        Query.detector_id == bindparam("detector_id"), Query.key == bindparam("key")
+    )
 )
 
 
 def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | None:
     """Return the query of a detector with that key."""
-    values = {"detector_id": detector_id, "key": key}
-    return session.scalars(_BY_KEY, values).one_or_none()
+    row = _ID_OF_KEY.first(session, {"detector_id": detector_id, "key": key})
+    return None if row is None else find_query_of(session, detector_id, row[0])
 
 
 def add_query(session: Session, query: Query) -> None:

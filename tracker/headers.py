@@ -1,0 +1,109 @@
+"""What every answer carries: headers, a cookie, and the addresses of static files."""
+
+import hashlib
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Request, Response, request
+from flask.sessions import (
+    SecureCookieSession,
+    SecureCookieSessionInterface,
+    SessionMixin,
+)
+
+from tracker.files import shipped_folder, zipped
+from tracker.settings import Settings
+
+# Files that are the same for everybody.  Pages hold tokens, and the length of a
+# compressed page reveals its secrets to anyone who can insert text into it (BREACH).
+_COMPRESSED = {"text/css", "text/javascript"}
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Give every answer of *app* what it carries."""
+    app.session_interface = CookieSessions()
+    app.after_request(partial(_add_headers, _private_headers(settings)))
+    app.after_request(_compress_file)
+    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
+
+
+class CookieSessions(SecureCookieSessionInterface):
+    """Signed cookies; a request without one, such as a program's, costs nothing."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        """Return what the cookie of a request says."""
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        return super().open_session(app, request)
+
+    def save_session(
+        self, app: Flask, session: SessionMixin, response: Response
+    ) -> None:
+        """Give the cookie to an answer, if there is anything to keep in it."""
+        if session or session.accessed or session.modified:
+            super().save_session(app, session, response)
+
+
+def content_security_policy(settings: Settings) -> str:
+    """Return what a page may load: files of this server, and images of named hosts."""
+    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        f"img-src 'self' data:{hosts}; font-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def _private_headers(settings: Settings) -> dict[str, str]:
+    headers = {
+        "Content-Security-Policy": content_security_policy(settings),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if settings.is_https:
+        headers["Strict-Transport-Security"] = "max-age=31536000"
+    return headers
+
+
+def _add_headers(headers: dict[str, str], response: Response) -> Response:
+    given = {name.lower() for name in response.headers.keys()}  # noqa: SIM118
+    response.headers.extend(
+        (name, value) for name, value in headers.items() if name.lower() not in given
+    )
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+def _compress_file(response: Response) -> Response:
+    """Compress a style sheet or a script."""
+    return compress(response) if response.mimetype in _COMPRESSED else response
+
+
+def compress(response: Response) -> Response:
+    """Compress what is the same for everybody, for clients that accept gzip."""
+    response.vary.add("Accept-Encoding")
+    # A range of a file stays the range that was requested.
+    if response.status_code == 200 and request.accept_encodings["gzip"]:
+        response.direct_passthrough = False
+        response.set_data(zipped(response.get_data()))
+        response.headers["Content-Encoding"] = "gzip"
+        etag, _ = response.get_etag()
+        if etag is not None:
+            # The same file in other bytes.
+            response.set_etag(etag, weak=True)
+    return response
+
+
+def _add_static_hash(folder: Path, endpoint: str, values: dict[str, Any]) -> None:
+    # Browsers cache a static file for a year, so new content needs a new address.
+    if endpoint == "static" and "filename" in values:
+        values.setdefault("v", _file_hash(folder / values["filename"]))
+
+
+@lru_cache(maxsize=256)
+def _file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "0"
