@@ -55,6 +55,18 @@ def test_a_detector_without_labels_has_a_chart_too(api, door):
         assert api.get(f"{PATH}.{suffix}").status_code == 200
 
 
+@pytest.mark.thorough
+def test_a_query_that_was_corrected_often_has_a_chart(api, door, recompute):
+    query = api.post("/detectors/door/queries", {"predicted": "YES"}).json["id"]
+    # More checkpoints than a chart shows, all of them at one label.
+    for number in range(260):
+        label = ("YES", "NO")[number % 2]
+        api.post(f"/queries/{query}/labels", {"label": label})
+    recompute()
+    for suffix in ("svg", "json"):
+        assert api.get(f"{PATH}.{suffix}").status_code == 200
+
+
 def test_names_cannot_break_out_of_the_picture(api, recompute):
     name = "</text><script>alert(1)</script>"
     body = {"name": name, "question": "?", "classes": ['"><b>', "]]>&amp;"]}

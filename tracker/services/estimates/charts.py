@@ -288,15 +288,26 @@ def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     """Return about *most* marks, evenly along the log of their labels.
 
     Above a hundred labels checkpoints are spread so already; every mark below
-    that stays where there is room.
+    that stays where there is room.  There is not where labels were corrected, which
+    makes checkpoints and no more labels.
     """
     if len(marks) <= most:
         return list(marks)
     half = most // 2
-    dense = [mark for mark in marks if mark.labels <= half]
-    sparse = marks[len(dense) :]
-    step = -(-len(sparse) // (most - min(len(dense), half)))
-    return [*dense[-half:], *sparse[step - 1 :: step], marks[-1]][: most + 1]
+    few = sum(mark.labels <= half for mark in marks)
+    dense, sparse = _thin(marks[:few], half), marks[few:]
+    if not sparse:
+        return _thin(marks, most)
+    step = -(-len(sparse) // (most - len(dense)))
+    return [*dense, *sparse[step - 1 :: step], marks[-1]][: most + 1]
+
+
+def _thin(marks: Sequence[Any], most: int) -> list[Any]:
+    """Return at most so many marks, evenly, with the first and the last one."""
+    if len(marks) <= most:
+        return list(marks)
+    last = len(marks) - 1
+    return [marks[place * last // (most - 1)] for place in range(most)]
 
 
 def list_widths(session: Session, version_id: int, method: str) -> list[float]:
