@@ -96,6 +96,17 @@ def test_what_is_wrong_is_named_and_nothing_is_written(api, door, tables, kind):
     assert tables() == before
 
 
+def test_of_thousands_of_wrong_columns_a_hundred_are_named(api, door):
+    header = ",".join(f"c{number}" for number in range(5_000))
+    for content in (f"predicted,{header}\n", f"predicted,{header},{header}\n"):
+        sent = api.send_file(PATH, content)
+        errors = assert_problem(sent, 422)["errors"]
+        assert len(errors) == 101
+        assert errors[-1]["field"] == "columns"
+        assert errors[-1]["message"].endswith("00 more are wrong")
+        assert len(sent.data) < 50_000
+
+
 def test_a_header_alone_adds_nothing(api, door, tables):
     before = tables()
     sent = api.send_file(PATH, "key,predicted\n")

@@ -5,9 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, unknown_columns
+from tracker.services.imports.reading.rows import (
+    FIELDS,
+    IMAGE,
+    refuse_columns,
+    unknown_columns,
+)
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -112,7 +117,7 @@ def plan_columns(
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
     if wrong:
-        raise InvalidInputError(wrong)
+        refuse_columns(wrong)
     return Plan(
         fields,
         tuple(others) if extra == METADATA else (),

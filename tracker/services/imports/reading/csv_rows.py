@@ -14,6 +14,7 @@ from tracker.services.imports.reading.rows import (
     LONGEST_ROW,
     PIECE_ROWS,
     Row,
+    refuse_columns,
     unknown_columns,
 )
 from tracker.services.wording import show
@@ -156,7 +157,7 @@ def _read_header(
         return header, delimiter
     header = [name.casefold() for name in header]
     if wrong := unknown_columns(header, fields):
-        raise InvalidInputError(wrong)
+        refuse_columns(wrong)
     for name in header:
         if header.count(name) > 1:
             raise InvalidInputError.of(name, "occurs twice among the columns")

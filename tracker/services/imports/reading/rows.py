@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import METADATA_BYTES
@@ -30,6 +30,8 @@ IMAGE = "image"
 PIECE_ROWS = 2_000
 LONGEST_ROW = 2**24
 _LONGEST_METADATA = 4 * METADATA_BYTES
+# How many wrong columns are named.
+_MOST_NAMED = 100
 
 
 class Row(NamedTuple):
@@ -266,11 +268,23 @@ def unknown_columns(names: Iterable[str], known: Collection[str]) -> list[FieldE
     ]
 
 
+def refuse_columns(wrong: Sequence[FieldError]) -> NoReturn:
+    """Raise InvalidInputError that names the first columns that are *wrong*.
+
+    A header of a megabyte has room for more than anybody reads.
+    """
+    more = len(wrong) - _MOST_NAMED
+    named = list(wrong[:_MOST_NAMED])
+    if more > 0:
+        named.append(FieldError("columns", f"{more:,} more are wrong"))
+    raise InvalidInputError(named)
+
+
 def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
     """Read a Parquet file with columns named as the *fields*, piece by piece."""
     for piece in parquet_pieces(stream):
         if wrong := unknown_columns(piece.names, fields):
-            raise InvalidInputError(wrong)
+            refuse_columns(wrong)
         yield from map(with_metadata, piece.rows())
 
 
