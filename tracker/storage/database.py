@@ -30,6 +30,7 @@ _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # What the two databases say where a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
+_OTHERS_WRITE = "others are writing to the database; try again"
 _Result = TypeVar("_Result")
 
 
@@ -50,7 +51,7 @@ class _Turns:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(timeout=BUSY_SECONDS):
-            raise UnavailableError("the database is locked: others are writing")
+            raise UnavailableError(_OTHERS_WRITE)
 
     def __exit__(self, *_error: object) -> None:
         self._lock.release()
@@ -58,7 +59,7 @@ class _Turns:
     def take_if_free(self) -> None:
         """Take the turn, or raise UnavailableError at once."""
         if not self._lock.acquire(blocking=False):
-            raise UnavailableError("others are writing")
+            raise UnavailableError(_OTHERS_WRITE)
 
 
 class _Slots:
@@ -285,6 +286,8 @@ def translated() -> Iterator[None]:
         state = getattr(said, "sqlstate", None)
         if state in {_DEADLOCK, _SERIALIZATION}:
             raise _CollisionError("too much is written at the same time") from error
+        if getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            raise UnavailableError(_OTHERS_WRITE) from error
         raise UnavailableError(
             f"the database does not answer: {first_line(error)}"
         ) from error
