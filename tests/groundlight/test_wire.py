@@ -15,6 +15,7 @@ def door(device):
 def test_a_name_that_is_missing_makes_an_empty_page(device):
     empty = {"count": 0, "next": None, "previous": None, "results": []}
     assert device.get("/detectors?name=door") == empty
+    assert device.get("/detectors?name=%00") == empty
     assert device.get("/image-queries") == empty
 
 

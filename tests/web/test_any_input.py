@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -78,7 +79,9 @@ def names_of(app: Flask, path: str) -> list[str]:
     """Return what the view of *path* and its neighbours in the same file read."""
     endpoint, _ = app.url_map.bind("localhost").match(path)
     files = [inspect.getfile(app.view_functions[endpoint]), filters.__file__]
-    return names_in(*(Path(file).read_text() for file in files))
+    found = names_in(*(Path(file).read_text() for file in files))
+    # A filter reads what its fields are named.
+    return sorted({*found, *(field.name for field in fields(filters.Filter))})
 
 
 def spell(value: str) -> bytes:

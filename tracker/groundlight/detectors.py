@@ -1,6 +1,6 @@
 """Detectors and their groups."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from tracker.http import account, by, database, no_content, requires
 from tracker.services import archive, device
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector
-from tracker.services.fields import parse_input
+from tracker.services.fields import is_storable, parse_input
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
@@ -101,10 +101,11 @@ def create_detector() -> Response:
 def list_detectors() -> dict[str, Any]:
     """List the detectors, or look for the one of a name."""
     offset, size = read_place()
+    name, seen = request.args.get("name"), account().detectors
     with database().read() as session:
-        found = storage.list_detectors(
-            session, name=request.args.get("name"), among=account().detectors
-        )
+        found: Sequence[Detector] = []
+        if name is None or is_storable(name):
+            found = storage.list_detectors(session, name=name, among=seen)
         shown = [dump_detector(session, one) for one in found[offset : offset + size]]
         return dump_page(len(found), shown)
 

@@ -103,6 +103,9 @@ def build_filter(
         check_class(detector, wanted.predicted, field="predicted", may_be_unclear=False)
     if wanted.label is not None:
         check_class(detector, wanted.label, field="label", may_be_unclear=True)
+    for field, text in (("key", wanted.key), ("tag", wanted.tag)):
+        if text is not None and not is_storable(text):
+            raise invalid(field, text, "NUL and lone surrogates are not allowed")
     version_id = None
     if wanted.version not in {None, "*"}:
         version_id = choose_versions(session, detector, wanted.version)[0].id
