@@ -77,8 +77,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     shell = Shell(f"sqlite:///{file}/folder/tracker.db", tmp_path)
-    for line in complaints(shell):
+    *makers, doctor = complaints(shell)
+    for line in makers:
         assert f"{file}/folder, cannot be made: Not a directory" in line
+    assert f"there is no database at {file}/folder/tracker.db" in doctor
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -122,13 +124,6 @@ def test_a_database_of_a_newer_program_is_left_alone_and_said_to_be_newer(
         assert "install the version of the program that upgraded it" in line
     with opened(shell) as database:
         assert schema.current_revision(database) == "9999"
-
-
-def test_a_backup_of_an_empty_database_is_refused(shell: Shell, tmp_path: Path) -> None:
-    shell.environ["TRACKER_DATABASE_URL"] = f"sqlite:///{tmp_path}/other.db"
-    for words in (["backup", str(tmp_path / "x.zip")], ["doctor"]):
-        assert "the database is empty" in shell(*words, status=1).stderr
-    assert not (tmp_path / "x.zip").exists()
 
 
 def test_a_web_process_that_finds_no_database_answers_until_there_is_one(

@@ -89,7 +89,10 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "text_field": text_field or None,
         },
     )
-    with connected(load_settings()) as database, database.write() as session:
+    with (
+        connected(load_settings(), fill=True) as database,
+        database.write() as session,
+    ):
         detector = create_detector(session, new, by())
         click.echo(dump_id("det", detector.id))
 

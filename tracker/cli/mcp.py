@@ -24,5 +24,5 @@ def mcp(key: str) -> None:
         ) from error
     settings = load_settings()
     configure_logging(settings.log_level)
-    with connected(settings, fill=False) as database:
+    with connected(settings) as database:
         build_server(database, key, now).run()

@@ -24,12 +24,12 @@ def load_settings() -> Settings:
     return Settings.from_env(os.environ)  # noqa: TID251
 
 
-def reach(settings: Settings) -> Database:
+def reach(settings: Settings, *, must_exist: bool = False) -> Database:
     """Open the database whatever its schema, once it has answered.
 
     Raises ConfigurationError, which says where it is, if it does not.
     """
-    database = open_database(settings.database)
+    database = open_database(settings.database, must_exist=must_exist)
     try:
         database.check_durability()
     except UnavailableError as error:
@@ -41,13 +41,14 @@ def reach(settings: Settings) -> Database:
     return database
 
 
-def connect(settings: Settings, *, fill: bool = True) -> Database:
+def connect(settings: Settings, *, fill: bool = False) -> Database:
     """Open the database, whose schema must be that of this program.
 
-    An empty one is filled, unless *fill* is false; one of another version is
-    refused, because to change it is a decision.
+    One that is not there or empty is refused, because it is not the one that was
+    meant, unless *fill* says to make it.  One of another version is refused, because to
+    change it is a decision.
     """
-    database = reach(settings)
+    database = reach(settings, must_exist=not fill)
     try:
         if fill and schema.current_revision(database) is None:
             schema.upgrade(database)
@@ -61,7 +62,7 @@ def connect(settings: Settings, *, fill: bool = True) -> Database:
 
 
 @contextmanager
-def connected(settings: Settings, *, fill: bool = True) -> Iterator[Database]:
+def connected(settings: Settings, *, fill: bool = False) -> Iterator[Database]:
     """Open the database for the length of a command; see ``connect``."""
     database = connect(settings, fill=fill)
     try:

@@ -243,10 +243,11 @@ _ENCODING = (
 )
 
 
-def open_database(url: str, *, at_once: int = 8) -> Database:
+def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Database:
     """Open the database at *url* without touching its schema.
 
     At most *at_once* threads read from it, and as many write, at the same time.
+    A file of SQLite is made, unless it *must_exist*.
     Raises ConfigurationError for a URL of any other kind than SQLite in a file
     or PostgreSQL through psycopg.
     """
@@ -260,7 +261,8 @@ def open_database(url: str, *, at_once: int = 8) -> Database:
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-        return Database(open_sqlite(parsed.database, parsed, at_once), at_once=at_once)
+        engine = open_sqlite(parsed.database, parsed, at_once, must_exist=must_exist)
+        return Database(engine, at_once=at_once)
     if parsed.drivername == "postgresql+psycopg":
         if "@" in f"{parsed.host}{parsed.database}":
             raise ConfigurationError(

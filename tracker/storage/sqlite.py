@@ -21,28 +21,26 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS, _GROWTH = 0.00002, 0.0005, 1.1
 _LARGEST_LOG_BYTES = 64 * 2**20
 
 
-def open_sqlite(file: str | None, url: Any, at_once: int) -> Engine:
-    """Return the engine of a database in *file*, whose folder is made.
+def open_sqlite(
+    file: str | None, url: Any, at_once: int, *, must_exist: bool
+) -> Engine:
+    """Return the engine of a database in *file*, made with its folder if need be.
 
-    Raises ConfigurationError if there is no file, or if its folder cannot be made.
+    Raises ConfigurationError if no file is named, if it must exist and does not, or if
+    its folder cannot be made.
     """
     if not file or file == ":memory:":
         raise ConfigurationError(
             "TRACKER_DATABASE_URL names no file: the web server and the worker are "
             "two processes and share the database by its file"
         )
-    try:
-        # For their owner alone, as a backup is; SQLite gives its other files the same.
-        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
+    if not must_exist:
+        _make_file(Path(file))
+    elif not Path(file).exists():
         raise ConfigurationError(
-            f"the folder of the database, {Path(file).parent}, cannot be made: "
-            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
-        ) from error
-    if not Path(file).exists():
-        # Where that fails SQLite says why, at the first connection.
-        with suppress(OSError):
-            Path(file).touch(mode=0o600)
+            f"there is no database at {file}: correct TRACKER_DATABASE_URL or "
+            "TRACKER_DATA_DIR, or run tracker db upgrade to make one there"
+        )
     engine = create_engine(
         url,
         connect_args={"timeout": BUSY_SECONDS},
@@ -53,6 +51,21 @@ def open_sqlite(file: str | None, url: Any, at_once: int) -> Engine:
     event.listen(engine, "begin", _begin_sqlite)
     hiding.listen(engine)
     return engine
+
+
+def _make_file(file: Path) -> None:
+    try:
+        # For their owner alone, as a backup is; SQLite gives its other files the same.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database, {file.parent}, cannot be made: "
+            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
+        ) from error
+    if not file.exists():
+        # Where that fails SQLite says why, at the first connection.
+        with suppress(OSError):
+            file.touch(mode=0o600)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -54,10 +54,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
     1 missed, 3 undecided, 2 could not be measured.
     """
     try:
-        with (
-            connected(load_settings(), fill=False) as database,
-            database.read() as session,
-        ):
+        with connected(load_settings()) as database, database.read() as session:
             found = ask_gate(
                 session,
                 get_detector(session, detector),

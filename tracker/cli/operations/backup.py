@@ -39,8 +39,7 @@ def backup(file: Path, *, overwrite: bool) -> None:
     begun = now()
     with (
         _errors_named(file),
-        # An empty one is not the one that was meant.
-        connected(settings, fill=False) as database,
+        connected(settings) as database,
         _shown() as on_progress,
         create_backup(file, on_progress, key=settings.backup_key) as writer,
     ):
@@ -78,7 +77,7 @@ def restore(file: Path) -> None:
         _errors_named(file),
         _shown() as on_progress,
         open_backup(file, on_progress, key=settings.backup_key) as reader,
-        connected(settings) as database,
+        connected(settings, fill=True) as database,
     ):
         with database.read() as session:
             check_is_empty(session)

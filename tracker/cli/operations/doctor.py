@@ -30,7 +30,7 @@ def doctor() -> None:
     """
     settings = load_settings()
     images = open_image_store(settings)
-    with connected(settings, fill=False) as database, database.read() as session:
+    with connected(settings) as database, database.read() as session:
         problems = _check_detectors(session)
         problems += check_imports(session, at=now())
         # Looked at once the session has its snapshot: an image comes before the

@@ -44,7 +44,7 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     open_image_store(settings)
-    database = reach(settings) if upgrade else connect(settings)
+    database = reach(settings) if upgrade else connect(settings, fill=True)
     try:
         if upgrade:
             schema.upgrade(database)

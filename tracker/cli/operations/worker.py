@@ -49,7 +49,7 @@ def worker(parent: int | None, *, check: bool) -> None:
     stop = threading.Event()
     if parent is not None:
         watch_parent(parent, stop.set)
-    with connected(settings) as database:
+    with connected(settings, fill=True) as database:
         recomputer = Recomputer(database, process_name())
         with database.write() as session:
             # Of the one before this that was killed, for example.
@@ -107,7 +107,7 @@ def _build_exporter(settings: Settings, database: Database) -> Exporter | None:
 def _check(settings: Settings) -> None:
     """Raise UnavailableError unless a worker of this machine was seen lately."""
     machine = socket.gethostname()
-    with connected(settings, fill=False) as database, database.read() as session:
+    with connected(settings) as database, database.read() as session:
         seen_at = find_last_heartbeat(session, machine=machine)
     if seen_at is None:
         raise UnavailableError(f"no worker was ever seen on {machine}")

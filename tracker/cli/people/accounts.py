@@ -61,7 +61,7 @@ def create(
     """
     password = _ask_password() if has_password else None
     settings = load_settings()
-    with connected(settings) as database, database.write() as session:
+    with connected(settings, fill=True) as database, database.write() as session:
         made = services.create_account(
             session,
             name,

@@ -37,7 +37,10 @@ def create(
     owner: str | None,
 ) -> None:
     """Make an API key and print it; it can never be shown again."""
-    with connected(load_settings()) as database, database.write() as session:
+    with (
+        connected(load_settings(), fill=True) as database,
+        database.write() as session,
+    ):
         text = create_key(
             session,
             name,
