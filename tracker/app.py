@@ -186,7 +186,8 @@ def _unknown_path(error: TrackerError) -> str:
 
 def _send_to_sign_in() -> ResponseReturnValue:
     if request.path == "/metrics":
-        return Response("Sign in, or send an API key.\n", 401, _HEADERS[401])
+        said = "Sign in, or send an API key.\n"
+        return Response(said, 401, _HEADERS[401], mimetype="text/plain")
     is_read = request.method in {"GET", "HEAD"}
     is_part = "HX-Request" in request.headers
     # After signing in, people return to the page, not to a part or a form of it.

@@ -47,7 +47,8 @@ def test_pages_are_for_those_who_signed_in(app: Flask, maria: str) -> None:
     assert client.get("/").headers["Location"] == "/sign-in"
     polled = client.get("/", headers={"HX-Request": "true"})
     assert (polled.status_code, polled.headers["HX-Redirect"]) == (401, "/sign-in")
-    assert client.get("/metrics").status_code == 401
+    metrics = client.get("/metrics")
+    assert (metrics.status_code, metrics.mimetype) == (401, "text/plain")
     for public in ("/healthz", "/sign-in", "/static/tracker.css"):
         with client.get(public) as answer:
             assert answer.status_code == 200
