@@ -4,12 +4,19 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_pages import HOSTILE
-from tracker.services.deciding.pairs import Change
+from tracker.services.deciding.pairs import Change, SequentialDecision
 from tracker.shapes import Accuracy
+from tracker.stats.comparison.sequential import decide
 from tracker.storage.database import Database
 from tracker.storage.labelling.inputs import set_inputs
 from tracker.storage.queries.lookup import find_queries_by_key
-from tracker.web.drawing.differences import Axis, build_axis, draw_change, dump_p_value
+from tracker.web.drawing.differences import (
+    Axis,
+    build_axis,
+    describe_won,
+    draw_change,
+    dump_p_value,
+)
 from tracker.web.drawing.readings import Reading
 
 PATH = "/detectors/det_1/compare"
@@ -284,3 +291,36 @@ def test_an_unknown_version_to_compare_with_is_refused(
     page = visitor.get("/detectors/det_1/queries?versus=v9")
     assert page.status == 400
     assert "versus: 'v9' is not right: there is no such version" in page.text
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "shown"),
+    [
+        (0, 0, None),
+        (5, 0, "100\u202f%"),
+        (0, 5, "0\u202f%"),
+        (1_000_000, 1, "99.999\u202f%"),
+        (1, 1_000_000, "0.001\u202f%"),
+    ],
+)
+def test_only_all_of_them_are_said_to_be_100_percent(
+    won: int, lost: int, shown: str | None
+) -> None:
+    found = decide(won, lost, 0.95)
+    decision = SequentialDecision(
+        verdict=found.verdict,
+        method="anytime",
+        won=won,
+        lost=lost,
+        low=found.low,
+        high=found.high,
+    )
+    assert describe_won(decision).estimate == shown
+
+
+def test_a_bound_of_the_share_won_beside_half_does_not_read_half() -> None:
+    decision = SequentialDecision(
+        verdict="better", method="anytime", won=70, lost=50, low=0.50004, high=0.6625
+    )
+    share = describe_won(decision)
+    assert (share.low, share.high) == ("50.004\u202f%", "66.250\u202f%")

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
+from tracker.charts import words as chart_words
 from tracker.rounding import outward, rounded
 from tracker.services.deciding.pairs import Change, SequentialDecision
+from tracker.shapes import Accuracy
 from tracker.web.drawing.readings import Reading, Tick
+from tracker.web.drawing.words import narrow
 
 _MINUS = "\N{MINUS SIGN}"
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -83,21 +86,20 @@ class Won:
 
 
 def describe_won(decision: SequentialDecision) -> Won:
-    """Return the share won in per cent; bounds are rounded outward, never onto half."""
-    low, high, places = _round_bounds(decision.low - 0.5, decision.high - 0.5)
+    """Return the share won in percent; bounds are rounded outward, never onto half."""
     decided = decision.won + decision.lost
-    shown = None
-    if decided:
-        exact = rounded(decision.won / decided, places, ROUND_HALF_EVEN)
-        shown = _percent(exact.scaleb(2))
-    return Won(shown, _percent(low + 50), _percent(high + 50))
-
-
-def _percent(value: Decimal) -> str:
-    # No bound is beyond the whole, however it was rounded.
-    kept = min(max(value, Decimal(0)), Decimal(100))
-    text = "100" if kept == 100 else "0" if kept == 0 else f"{kept:f}"
-    return f"{text}\N{NARROW NO-BREAK SPACE}%"
+    found = Accuracy(
+        accuracy=decision.won / decided if decided else None,
+        low=decision.low,
+        high=decision.high,
+    )
+    estimate = chart_words.accuracy(found)
+    low, high = chart_words.bounds(found, beside=0.5)
+    return Won(
+        None if estimate is None else narrow(estimate),
+        narrow(f"{low} %"),
+        narrow(f"{high} %"),
+    )
 
 
 def draw_change(change: Change, reading: Reading) -> Bar:
