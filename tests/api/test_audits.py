@@ -90,6 +90,14 @@ def test_labels_of_an_audit_close_in_and_stay_out_of_the_estimate(api, pool):
     assert (usual["labels"], usual["targeted_left_out"]) == (0, 40)
 
 
+def test_lists_of_an_audit_have_no_page_after_this_one(api, pool):
+    audit = begin(api)
+    for path in ("next", "history"):
+        answer = api.get(f"/audits/{audit['id']}/{path}").json
+        assert answer["items"]
+        assert answer["next"] is None
+
+
 def test_all_versions_together_are_a_set(api, pool):
     audit = begin(api, version="*")
     assert (audit["version"], audit["queries"]) == (None, QUERIES)
@@ -100,7 +108,7 @@ def test_all_versions_together_are_a_set(api, pool):
 def test_all_labels_leave_nothing_open(api, pool):
     audit = begin(api, half_width=0.01)
     assert len(label(api, audit, 100)) == QUERIES
-    assert api.get(f"/audits/{audit['id']}/next").json == {"items": []}
+    assert api.get(f"/audits/{audit['id']}/next").json["items"] == []
     found = estimate(api, audit)
     right = {"YES": [], "NO": []}
     for number in range(QUERIES):

@@ -85,7 +85,8 @@ AUDIT_EXAMPLES: dict[str, dict[str, Any]] = {
                 "recheck": False,
                 "reserved_until": "2026-01-31T14:15:00Z",
             }
-        ]
+        ],
+        "next": None,
     },
     "SetEstimate": {
         "audit": "aud_1",
@@ -134,6 +135,7 @@ AUDIT_EXAMPLES: dict[str, dict[str, Any]] = {
                 "classes": _CLASSES,
                 "balanced": _BALANCED,
             }
-        ]
+        ],
+        "next": None,
     },
 }

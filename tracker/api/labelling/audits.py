@@ -90,6 +90,9 @@ class AuditDraws(Shape):
     """The next draws in order; empty if none is left."""
 
     items: list[AuditDraw]
+    next: None = Field(
+        description="Always null: the draws after these come once these are labelled."
+    )
 
 
 class SetEstimate(Estimate):
@@ -130,6 +133,7 @@ class AuditHistory(Shape):
     """The intervals of an audit round by round, the oldest first."""
 
     items: list[AuditMoment]
+    next: None = Field(description="Always null: all rounds are in this list.")
 
 
 @routes.post(
@@ -185,7 +189,7 @@ def get_next_draws(path: AuditPath, query: DrawsWanted) -> dict[str, Any]:
         detector = get_open_detector(session, dump_id("det", audit.detector_id))
         found = audit_draws.draw_next(session, audit, asked_by, count=query.count)
         items = [_describe_draw(session, detector, draw) for draw in found]
-        return AuditDraws(items=items).dump()
+        return AuditDraws(items=items, next=None).dump()
 
     return database().run(work)
 
@@ -240,7 +244,8 @@ def get_audit_history(path: AuditPath) -> dict[str, Any]:
     with database().read() as session:
         audit = services.get_audit(session, path.id)
         points = list_audit_history(session, audit, computed_at=now())
-        return AuditHistory(items=[_describe_point(point) for point in points]).dump()
+        items = [_describe_point(point) for point in points]
+        return AuditHistory(items=items, next=None).dump()
 
 
 def _describe_point(point: AuditPoint) -> AuditMoment:
