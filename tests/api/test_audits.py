@@ -98,6 +98,25 @@ def test_lists_of_an_audit_have_no_page_after_this_one(api, pool):
         assert answer["next"] is None
 
 
+def test_the_estimate_says_when_the_newest_label_of_the_set_arrived(api, pool, clock):
+    def said():
+        return estimate(api, audit)["last_label_at"]
+
+    def arrived(query):
+        return api.get(f"/queries/{query['id']}/labels").json["items"][0]["created_at"]
+
+    audit = begin(api)
+    assert said() is None
+    first, last = api.get(f"/audits/{audit['id']}/next?count=2").json["items"]
+    for query in (last, first):
+        clock.at += timedelta(hours=1)
+        api.post(f"/queries/{query['id']}/labels", {"label": "YES"})
+        assert said() == arrived(query)
+    # One that was there before the next audit began counts for that one, too.
+    audit = begin(api, name="December")
+    assert said() == arrived(first)
+
+
 def test_all_versions_together_are_a_set(api, pool):
     audit = begin(api, version="*")
     assert (audit["version"], audit["queries"]) == (None, QUERIES)

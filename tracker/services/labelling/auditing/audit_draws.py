@@ -46,6 +46,8 @@ class Record:
     rounds: Sequence[AuditRound]
     standings: tuple[Standing, ...]
     digests: tuple[str, ...]
+    # Of the queries that are drawn or known; 0 without one.
+    last_label_id: int
 
     @property
     def drawable(self) -> int:
@@ -66,8 +68,10 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
     known = np.zeros(
         (len(rounds), len(strata.sizes), strata.classes + 1), dtype=np.int64
     )
-    for known_from, stratum, label, number in drawn.count_known(session, audit):
+    last = max((draw.label_id or 0 for draw in draws), default=0)
+    for known_from, stratum, label, number, newest in drawn.count_known(session, audit):
         known[known_from:, stratum, label_code(audit.classes, label)] += number
+        last = max(last, newest)
     labels = [
         OPEN if draw.label is None else label_code(audit.classes, draw.label)
         for draw in draws
@@ -86,7 +90,7 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
         if one.standing is None or one.digest != digest:
             break
         standings.append(Standing.from_json(json.loads(one.standing)))
-    return Record(ledger, draws, rounds, tuple(standings), digests)
+    return Record(ledger, draws, rounds, tuple(standings), digests, last)
 
 
 def _digests(ledger: Ledger) -> tuple[str, ...]:
@@ -218,7 +222,7 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     audit.answered = next(waiting, record.draws[-1].number + 1 if record.draws else 0)
     drawn.mark_known(session, audit, number)
     known = np.zeros_like(ledger.known[-1])
-    for _, stratum, label, many in drawn.count_known(session, audit):
+    for _, stratum, label, many, _ in drawn.count_known(session, audit):
         known[stratum, label_code(audit.classes, label)] += many
     following = next_round(ledger, known, aim_index(audit))
     session.add(

@@ -19,6 +19,7 @@ from tracker.stats.binomial import Interval
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.labels import find_labels
 from tracker.words import Verdict
 
 METHOD = "active"
@@ -101,7 +102,7 @@ def build_audit_estimate(
         classes=classes,
         balanced=Accuracy.from_row(balanced),
         confusion=confusion,
-        last_label_at=None,
+        last_label_at=_find_last_label_at(session, audit, record),
         corrections=0,
         target=audit.target,
         decision=decision,
@@ -129,6 +130,14 @@ def build_audit_estimate(
 def _name_version(session: Session, audit: Audit) -> str:
     version = audit.version_id
     return "*" if version is None else name_version(session, version)
+
+
+def _find_last_label_at(
+    session: Session, audit: Audit, record: Record
+) -> datetime | None:
+    found = find_labels(session, audit.detector_id, [record.last_label_id])
+    newest = found.get(record.last_label_id)
+    return newest["created_at"] if newest else None
 
 
 def list_audit_history(

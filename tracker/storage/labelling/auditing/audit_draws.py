@@ -46,6 +46,7 @@ _ANSWER = (
     Query.predicted,
     Query.confidence,
     Query.label,
+    Query.label_id,
 )
 
 
@@ -70,8 +71,8 @@ def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
     """Return what intervals go by, of all draws in their order.
 
     Rows have ``number``, ``query_id``, ``stratum``, and of the query ``key``,
-    ``predicted``, ``confidence`` and ``label``.  Instants would take longer to read
-    than all of these.
+    ``predicted``, ``confidence``, ``label`` and ``label_id``.  Instants would take
+    longer to read than all of these.
     """
     return session.execute(_select_draws(audit, *_ANSWER)).all()
 
@@ -220,11 +221,14 @@ def find_label(session: Session, detector_id: int, query_id: int) -> str | None:
 
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
-    """Count labels known without a draw: known_from, stratum, label, how many."""
+    """Count labels known without a draw.
+
+    Rows are known_from, stratum, label, how many, and the id of the newest of them.
+    """
     near = on_postgresql(Query.detector_id == audit.detector_id)
     keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
     statement = (
-        select(*keys, func.count())
+        select(*keys, func.count(), func.max(Query.label_id))
         .join(Query, (Query.id == AuditItem.query_id) & near)
         .where(AuditItem.audit_id == audit.id, AuditItem.known_from >= 0)
         .group_by(*keys)
