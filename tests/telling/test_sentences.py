@@ -23,7 +23,7 @@ FIGURES = [
             "confidence_level": 0.95,
         },
         "door, version v1: undecided after 619 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 88.12 % and 93.46 %; the target "
+        "confidence the balanced accuracy lies between 88.1 % and 93.5 %; the target "
         "is 90 %.",
     ),
     (
@@ -38,8 +38,23 @@ FIGURES = [
             "confidence_level": 0.95,
         },
         "door, version v1: undecided after 1,778 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 91.36 % and 95.41 %; the target "
+        "confidence the balanced accuracy lies between 91.3 % and 95.5 %; the target "
         "is 90 %. An alarm of drift ended it: the labels since then do not say so yet.",
+    ),
+    (
+        "verdict.changed",
+        {
+            "verdict": "met",
+            "before": "undecided",
+            "labels": 702,
+            "target": 0.9,
+            "low": 0.900041,
+            "high": 0.93451,
+            "confidence_level": 0.95,
+        },
+        "door, version v1: met after 702 labels, undecided before. With 95 % "
+        "confidence the balanced accuracy lies between 90.004 % and 93.451 %; the "
+        "target is 90 %.",
     ),
     (
         "drift.detected",
@@ -51,7 +66,7 @@ FIGURES = [
             "since_label": 350,
         },
         "door, version v1: the accuracy (YES) has fallen, most likely since label 350; "
-        "noticed after 420 labels. By 100 earlier labels it was above 87.12 %.",
+        "noticed after 420 labels. By 100 earlier labels it was above 87.1 %.",
     ),
     (
         "slice.worse",
@@ -63,7 +78,7 @@ FIGURES = [
         "audit.finished",
         {"audit": "May", "labels": 176, "low": 0.9, "high": 0.99},
         "door: the audit May is finished. With 176 labels the balanced accuracy lies "
-        "between 90.00 % and 99.00 %.",
+        "between 90.0 % and 99.0 %.",
     ),
     ("version.first_seen", {}, "door: version v1 was seen for the first time."),
 ]

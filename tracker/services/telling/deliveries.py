@@ -10,12 +10,11 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook as Signer
 
-from tracker.charts.words import plural
-from tracker.rounding import percents
+from tracker.charts.words import bounds, plural
 from tracker.services.fields import Instant
 from tracker.services.telling.posting import Answer
 from tracker.services.wording import dump_instant, show
-from tracker.shapes import Shape
+from tracker.shapes import Accuracy, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.operations.leases import rest_from
 from tracker.storage.telling import deliveries as storage
@@ -134,10 +133,12 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
         return say(kind, data)
     known = _with_nouns(data)
     if "low" in data:
-        known["low"], known["high"] = percents(data["low"], data["high"])
+        found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
+        known["low"], known["high"] = bounds(found, beside=data.get("target"))
     if "reference" in data:
         # It is a lower bound.
-        known["reference"], _ = percents(data["reference"], data["reference"])
+        found = Accuracy(accuracy=None, low=data["reference"], high=1.0)
+        known["reference"], _ = bounds(found)
     if "value" in data:
         known["value"] = show(data["value"])
     for name in ("target", "confidence_level"):
