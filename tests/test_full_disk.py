@@ -41,11 +41,23 @@ def picture() -> dict[str, Any]:
     return {"image": (drawn, "x.png"), "query": '{"predicted": "YES", "key": "k"}'}
 
 
-def test_an_image_that_finds_no_room_is_refused_and_leaves_nothing(
-    post: Post, settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "title"),
+    [
+        (errno.ENOSPC, "Disk full"),
+        (errno.EROFS, "Read-only"),
+        (errno.EACCES, "Read-only"),
+    ],
+)
+def test_an_image_that_cannot_be_written_is_refused_and_leaves_nothing(
+    post: Post,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    title: str,
 ) -> None:
     def fail(_handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     post("/detectors", json={"name": "door", "question": "Closed?"})
     with monkeypatch.context() as full:
@@ -54,7 +66,7 @@ def test_an_image_that_finds_no_room_is_refused_and_leaves_nothing(
 
     assert refused.status_code == 503
     assert refused.headers["Retry-After"]
-    assert refused.json["title"] == "Disk full"
+    assert refused.json["title"] == title
     assert [path for path in settings.image_dir.rglob("*") if path.is_file()] == []
     assert post("/detectors/door/queries", data=picture()).status_code == 201
 

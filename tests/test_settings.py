@@ -112,7 +112,7 @@ def test_what_only_begins_like_a_variable_of_the_client_is_unknown() -> None:
         ("TRACKER_SMTP_PASSWORD", "word", "smtp_password", "word"),
         ("TRACKER_MAIL_FROM", "t@example.org", "mail_from", "t@example.org"),
         ("TRACKER_WEB_PROCESSES", "64", "web_processes", 64),
-        ("TRACKER_BACKUP_KEY", "k" * 32, "backup_key", "k" * 32),
+        ("TRACKER_BACKUP_KEY", KEY, "backup_key", KEY),
         ("TRACKER_LOG_LEVEL", "warning", "log_level", "warning"),
     ],
 )
@@ -271,6 +271,7 @@ def test_a_short_backup_key_is_refused_without_being_shown() -> None:
     assert message.startswith("TRACKER_BACKUP_KEY=…: it has 4 characters")
     assert "it must have at least 32" in message
     assert "tiny" not in message
+    assert "easy to guess" in refused({"TRACKER_BACKUP_KEY": "a" * 40})
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,8 @@ def test_a_short_backup_key_is_refused_without_being_shown() -> None:
         *("x", "changeme", KEY[:31]),
         *("k" * 40, "0123456789abcdef" * 2, "changeme" * 4),
         *("abcdefghijklmnopqrstuvwxyz012345", "password" * 5),
+        "dev-secret-key-do-not-use-in-production",
+        "your-long-key-CHANGE-me-please-right-now",
     ],
 )
 def test_a_secret_key_that_can_be_guessed_is_refused_without_being_shown(

@@ -262,6 +262,10 @@ def _on_database_error(error: DBAPIError) -> Response:
 def _on_system_error(error: OSError) -> Response:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _answer(503, "Disk full", "nothing was written; free some space first")
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        api.log.error("a file cannot be written", exc_info=error)
+        told = "nothing was written: the server may not write its files; see its log"
+        return _answer(503, "Read-only", told)
     return _on_bug(error)
 
 

@@ -30,6 +30,8 @@ from tracker.services.operations.backup import create_backup
 from tracker.services.people.keys import create_key
 from tracker.storage.operations import schema
 
+KEYS = (sha256(b"mine").hexdigest(), sha256(b"yours").hexdigest())
+
 
 @pytest.fixture
 def shell(database_url: str, tmp_path: Path, fill_once: FillOnce) -> Shell:
@@ -95,7 +97,7 @@ def test_with_a_key_only_what_it_signed_is_restored(
     shell: Shell, file: Path, new_shell: NewShell, tmp_path: Path
 ) -> None:
     signed, other = tmp_path / "signed.zip", tmp_path / "other.zip"
-    mine, yours = {"TRACKER_BACKUP_KEY": "m" * 32}, {"TRACKER_BACKUP_KEY": "y" * 32}
+    mine, yours = ({"TRACKER_BACKUP_KEY": key} for key in KEYS)
     shell("backup", str(signed), environ=mine)
     shell("backup", str(other), environ=yours)
     changed = rewritten(signed, lambda name, content: (name, content))

@@ -1,6 +1,7 @@
 """Is it alive, is it ready, and what does Prometheus read?"""
 
 import json
+import os
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -103,6 +104,21 @@ def test_a_schema_that_changes_under_a_running_server_is_a_503_that_says_so(
     page = visitor.get("/")
     assert page.status == 503
     assert "older than this program" in page.html
+
+
+def test_a_folder_of_images_that_is_read_only_is_not_ready(
+    visitor: Visitor, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.image_dir.mkdir(parents=True, exist_ok=True)
+    allowed = os.access
+    monkeypatch.setattr(
+        os,
+        "access",
+        lambda path, mode: path != settings.image_dir and allowed(path, mode),
+    )
+    page = visitor.get("/readyz")
+    assert page.status == 503
+    assert json.loads(page.html)["checks"]["disk"] == "it is read-only"
 
 
 def test_a_database_that_is_away_is_not_ready(settings: Settings, clock: Clock) -> None:

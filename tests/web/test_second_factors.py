@@ -173,6 +173,16 @@ def test_a_secret_is_used_only_after_its_first_code(
     assert entered.headers["Location"] == "/account"
 
 
+def test_a_secret_that_was_begun_earlier_is_not_shown_again(
+    app: Flask, maria: str
+) -> None:
+    visitor = Visitor(app, "maria")
+    first = visitor.post(f"{PAGE}/app").by_id("secret").text
+    wrong = visitor.post(f"{PAGE}/app/confirm", {"code": "000000"})
+    assert wrong.by_id("secret").text == first
+    assert visitor.post(f"{PAGE}/app").by_id("secret").text != first
+
+
 def test_an_open_browser_is_not_enough_to_change_the_way_in(person: Person) -> None:
     person.later(3_700)
     visitor = person.visitor

@@ -256,6 +256,20 @@ def test_a_link_of_another_account_asks_first_and_ends_the_session_before(
     assert copy.get("/account").status_code == 303
 
 
+def test_signing_in_by_password_ends_the_session_before(app: Flask, maria: str) -> None:
+    client, copy = app.test_client(), app.test_client()
+    try_password(client, PASSWORD)
+    shown_before = client.get_cookie("tracker")
+    assert shown_before is not None
+    copy.set_cookie("tracker", shown_before.value)
+    assert copy.get("/account").status_code == 200
+
+    try_password(client, PASSWORD)
+
+    assert client.get("/account").status_code == 200
+    assert copy.get("/account").status_code == 303
+
+
 def test_two_who_use_a_link_at_once(app: Flask, database: Database) -> None:
     with database.write() as session:
         made = create_account(session, "nora", "labeler", by(at=START))

@@ -7,6 +7,8 @@ from pydantic import AfterValidator, BeforeValidator
 
 # Powers of ten: 32 random hexadecimal digits take about 31, one word repeated 3.
 _FEWEST_GUESSES = 24
+# What examples say; by chance one in a million keys has such a word.
+_TO_BE_REPLACED = re.compile(r"secret|change|insert|example|random|password", re.I)
 # zxcvbn looks no further, and its time grows with the square of the length.
 _JUDGED_CHARACTERS = 72
 # A name, one that begins with a dot for all below it, or an address; with a port.
@@ -124,11 +126,14 @@ def check_is_given(value: Any) -> Any:
 
 
 def _check_backup_key(value: str) -> str:
+    as_printed = "python3 -c 'import secrets; print(secrets.token_hex())' prints"
     if value and len(value) < SHORTEST_KEY:
         raise ValueError(
             f"it has {len(value)} characters; it must have at least {SHORTEST_KEY}, as "
-            "python3 -c 'import secrets; print(secrets.token_hex())' prints"
+            f"{as_printed}"
         )
+    if value and not is_hard_to_guess(value):
+        raise ValueError(f"it is easy to guess; take one as {as_printed}")
     return value
 
 
@@ -136,8 +141,8 @@ BackupKey = Annotated[str, AfterValidator(_check_backup_key)]
 
 
 def is_hard_to_guess(key: str) -> bool:
-    """Return whether a secret key is long, and no word or repetition."""
-    if len(key) < SHORTEST_KEY:
+    """Return whether a secret key is long, and no word, sentence or repetition."""
+    if len(key) < SHORTEST_KEY or _TO_BE_REPLACED.search(key):
         return False
     # Its word lists take a tenth of a second to load, which few commands need.
     from zxcvbn import zxcvbn  # noqa: PLC0415

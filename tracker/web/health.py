@@ -57,7 +57,8 @@ def _check_disk() -> str:
     """Return the reason why this server cannot write its files, if any."""
     settings = context().settings
     url = database().engine.url
-    folders = [] if settings.image_store else [settings.data_dir]
+    own = [settings.data_dir, settings.image_dir]
+    folders = [] if settings.image_store else own
     if database().is_sqlite and url.database:
         folders.append(Path(url.database).parent)
     found = map(find_disk_trouble, folders)

@@ -38,10 +38,19 @@ def begin_totp(session: Session, account: Account) -> str:
     if found is not None and found.confirmed_at is not None:
         raise ConflictError("an app is set up already; remove it first")
     if found is None:
-        text = base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
-        found = Totp(account_id=account.id, secret=text, last_step=0)
+        found = Totp(account_id=account.id, last_step=0)
         session.add(found)
-        session.flush()
+    # Never that of an earlier beginning, which somebody else may have seen.
+    found.secret = base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    session.flush()
+    return found.secret
+
+
+def find_begun_totp(session: Session, account: Account) -> str:
+    """Return the secret that waits for its first code, a new one if there is none."""
+    found = storage.find_totp(session, account.id)
+    if found is None or found.confirmed_at is not None:
+        return begin_totp(session, account)
     return found.secret
 
 

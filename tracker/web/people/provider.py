@@ -15,13 +15,14 @@ from tracker.errors import (
 )
 from tracker.http import (
     PUBLIC,
+    SIGN_IN,
     by,
     context,
     database,
     requires,
 )
 from tracker.services.people.providers import admit, choose_role, end_role
-from tracker.services.people.sign_ins import sign_in
+from tracker.services.people.sign_ins import end_sign_in, sign_in
 from tracker.settings import Settings
 from tracker.web.blueprint import pages
 from tracker.web.people.sign_in import keep, own_path
@@ -103,6 +104,7 @@ def come_from_provider() -> ResponseReturnValue:
         account = admit(session, claims, role, by())
         if account.disabled_at is not None:
             raise ForbiddenError("your account is disabled; ask an admin")
+        end_sign_in(session, cookie.get(SIGN_IN, ""))
         how = "signed in at the provider"
         token = sign_in(
             session, account, by(), browser=request.user_agent.string, how=how

@@ -83,7 +83,7 @@ def confirm_app() -> ResponseReturnValue:
 
 def _find_secret() -> str:
     with database().write() as session:
-        return services.begin_totp(session, _own_fresh(session))
+        return services.find_begun_totp(session, _own_fresh(session))
 
 
 @pages.post("/account/second-step/app/remove")

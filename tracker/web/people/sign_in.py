@@ -111,9 +111,11 @@ def _enter(
 ) -> Callable[[], ResponseReturnValue]:
     """Sign *person* in, or ask for the second step where the account has one.
 
-    Returns what answers the request once that is committed.
+    The session that this browser had ends, so that a copy of its cookie is worth
+    nothing.  Returns what answers the request once that is committed.
     """
     onward = own_path(request.form.get("next"))
+    end_sign_in(session, cookie.get(SIGN_IN, ""))
     if has_second_factor(session, person.id):
         step = begin_step(session, person, by(), how=how)
         return partial(_ask_for_code, step, onward)
@@ -140,7 +142,6 @@ def sign_in_by_link() -> ResponseReturnValue:
         found = use_link(session, request.form.get("token", ""), used_at=now())
         if found is None:
             raise NotFoundError(_NO_LINK)
-        end_sign_in(session, cookie.get(SIGN_IN, ""))
         enter = _enter(session, found, how="signed in by a link")
         name, has_password = found.name, found.password_hash is not None
     answer = enter()
