@@ -2,6 +2,8 @@
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -38,11 +40,30 @@ def clean_image(content: bytes) -> CleanImage:
     was taken) is gone.  Raises InvalidInputError for anything but a PNG, JPEG or
     WebP of fewer than 25 million pixels and at most 10 MiB.
     """
+    with _opened(content) as image:
+        return _write_anew(image)
+
+
+def check_image(content: bytes, suffix: str) -> None:
+    """Raise InvalidInputError unless *content* can be decoded and *suffix* fits it.
+
+    It is for what ``clean_image`` made, which may be larger than what it was given.
+    """
+    with _opened(content, max_bytes=None) as image:
+        if FORMATS[str(image.format)] != suffix:
+            raise InvalidInputError.of("image", f"it is a {image.format}")
+        image.load()
+
+
+@contextmanager
+def _opened(
+    content: bytes, *, max_bytes: int | None = MAX_BYTES
+) -> Iterator[Image.Image]:
     if not content:
         raise InvalidInputError.of("image", "it is empty; send a PNG, JPEG or WebP")
-    if len(content) > MAX_BYTES:
+    if max_bytes is not None and len(content) > max_bytes:
         raise InvalidInputError.of(
-            "image", f"{len(content):,} bytes are too many; at most {MAX_BYTES:,}"
+            "image", f"{len(content):,} bytes are too many; at most {max_bytes:,}"
         )
     try:
         with warnings.catch_warnings():
@@ -54,7 +75,7 @@ def clean_image(content: bytes) -> CleanImage:
                         f"{image.width} x {image.height} pixels are too many; fewer "
                         f"than {MAX_PIXELS:,} in all",
                     )
-                return _write_anew(image)
+                yield image
     except UnidentifiedImageError as error:
         raise InvalidInputError.of("image", "it is not a PNG, JPEG or WebP") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

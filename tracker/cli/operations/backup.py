@@ -81,11 +81,9 @@ def restore(file: Path) -> None:
     ):
         with database.read() as session:
             check_is_empty(session)
-        # Before the rows that name them, and not within the transaction: the
-        # database would give up on one that waits for many files.
-        reader.write_images(images)
         with database.write() as session:
             reader.write_tables(session)
+            reader.write_images(session, images)
     click.echo(
         f"The database holds {_described(reader.manifest)}. "
         "tracker recompute --all checks them against a recount."

@@ -3,36 +3,35 @@
 import hashlib
 import hmac
 import json
-import math
 import os
 import re
+import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Float, Integer, Table, Text
+from pydantic import ValidationError
+from sqlalchemy import Table
+from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.fields import is_storable
-from tracker.services.images import MEDIA_TYPES
+from tracker.services.fields import parse_instant
+from tracker.services.images import MEDIA_TYPES, check_image
 from tracker.services.operations.backup import (
     FORMAT,
     MANIFEST,
     SEAL_BYTES,
     Manifest,
     OnProgress,
-    TableEntry,
     compute_seal,
     member_of,
 )
-from tracker.services.strict_json import load_json
-from tracker.services.wording import show
+from tracker.services.operations.restored_rows import RowChecker
+from tracker.services.wording import describe_errors, show, show_name
 from tracker.storage.base import UtcDateTime
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
@@ -44,7 +43,8 @@ _ROWS = 5_000
 _LARGEST_MANIFEST_BYTES = 16 * 2**20
 _LARGEST_IMAGE_BYTES = 64 * 2**20
 _LONGEST_ROW_BYTES = 16 * 2**20
-_NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
+# So many bytes of rows are written at once; most rows have a few hundred.
+_CHUNK_BYTES = 4 * 2**20
 _IMAGE = re.compile(rf"images/([0-9a-f]{{64}})\.({'|'.join(MEDIA_TYPES)})")
 # What the library raises where a zip contradicts itself.
 _SIGNS_OF_DAMAGE = (
@@ -56,6 +56,7 @@ _SIGNS_OF_DAMAGE = (
     RecursionError,
     TypeError,
     ValueError,
+    struct.error,
 )
 
 
@@ -70,12 +71,6 @@ class BackupReader:
         self.manifest = manifest
         self._on_progress = on_progress
 
-    def write_images(self, images: ImageStore) -> None:
-        """Store every image; one that is there already is left as it is."""
-        for name in _image_members(self._archive):
-            images.put(self._archive.read(name), name.rpartition(".")[2])
-            self._on_progress("Writing images", 1)
-
     def write_tables(self, session: Session) -> None:
         """Insert every row with its id, and go on counting where the backup was.
 
@@ -85,9 +80,10 @@ class BackupReader:
         check_is_empty(session)
         entries = {entry.name: entry for entry in self.manifest.tables}
         for table in storage.list_tables():
-            for rows in self._iter_chunks(table):
-                storage.add_table_rows(session, table, rows)
-                self._on_progress(f"Writing {table.name}", len(rows))
+            with _named_refusal(table):
+                for rows in self._iter_chunks(table):
+                    storage.add_table_rows(session, table, rows)
+                    self._on_progress(f"Writing {table.name}", len(rows))
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
@@ -99,14 +95,31 @@ class BackupReader:
             for place, column in enumerate(table.c)
             if isinstance(column.type, UtcDateTime)
         ]
-        with self._archive.open(member_of(table.name)) as lines:
-            while chunk := list(islice(lines, _ROWS)):
-                rows = [json.loads(line) for line in chunk]
-                for row in rows:
-                    for place in instants:
-                        if row[place] is not None:
-                            row[place] = datetime.fromisoformat(row[place])
+        rows: list[Sequence[Any]] = []
+        size = 0
+        for line in _iter_lines(self._archive, table):
+            row = json.loads(line)
+            for place in instants:
+                if row[place] is not None:
+                    row[place] = parse_instant(row[place])
+            rows.append(row)
+            size += len(line)
+            if len(rows) == _ROWS or size >= _CHUNK_BYTES:
                 yield rows
+                rows, size = [], 0
+        if rows:
+            yield rows
+
+    def write_images(self, session: Session, images: ImageStore) -> None:
+        """Store every image; one that is there already is left as it is.
+
+        It comes after the rows, which may be refused, and before they are committed:
+        no query is ever seen without its image.
+        """
+        for name in _image_members(self._archive):
+            images.put(self._archive.read(name), name.rpartition(".")[2])
+            storage.keep_alive(session)
+            self._on_progress("Writing images", 1)
 
 
 @contextmanager
@@ -120,16 +133,11 @@ def open_backup(
     """
     _check_seal(path, key)
     with _named_damage(), zipfile.ZipFile(path) as archive:
+        _check_compression(archive)
         manifest = _read_manifest(archive)
         _check_members(archive, manifest)
-        for entry in manifest.tables:
-            _check_table(archive, entry, on_progress)
-        for name in _image_members(archive):
-            if archive.getinfo(name).file_size > _LARGEST_IMAGE_BYTES:
-                raise _damaged(f"{name} is larger than an image may be")
-            if hashlib.sha256(archive.read(name)).hexdigest() not in name:
-                raise _damaged(f"{name} is not what its name says")
-            on_progress("Checking images", 1)
+        _check_tables(archive, manifest, on_progress)
+        _check_images(archive, on_progress)
     with zipfile.ZipFile(path) as archive:
         yield BackupReader(archive, manifest, on_progress)
 
@@ -163,13 +171,14 @@ def _check_seal(path: Path, key: str) -> None:
     )
 
 
+def _check_compression(archive: zipfile.ZipFile) -> None:
+    for member in archive.infolist():
+        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise _damaged(f"{show(member.filename)} is packed in another way")
+
+
 def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
-    size = archive.getinfo(MANIFEST).file_size
-    if size > _LARGEST_MANIFEST_BYTES:
-        raise _damaged(
-            f"its manifest has {size:,} bytes, far more than a manifest needs"
-        )
-    said = json.loads(archive.read(MANIFEST))
+    said = json.loads(_read(archive, MANIFEST, _LARGEST_MANIFEST_BYTES))
     if not isinstance(said, dict):
         raise _damaged("its manifest is no JSON object")
     # A later format may have a manifest of another shape, so this comes first.
@@ -177,11 +186,15 @@ def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
         if said[name] != mine:
             raise InvalidInputError.of(
                 "FILE",
-                f"the backup is of {name} {said[name]}, this program of {mine}: "
+                f"the backup is of {name} {show(said[name])}, this program of {mine}: "
                 "restore it with the version of the program that made it, then "
                 "upgrade; nothing was written",
             )
-    return Manifest.model_validate_json(json.dumps(said))
+    try:
+        return Manifest.model_validate_json(json.dumps(said))
+    except ValidationError as error:
+        wrong = describe_errors(error)[0]
+        raise _damaged(f"its manifest has {wrong.field} {wrong.message}") from error
 
 
 def _check_members(archive: zipfile.ZipFile, manifest: Manifest) -> None:
@@ -192,78 +205,57 @@ def _check_members(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     expected = [MANIFEST, *map(member_of, tables), *images]
     strange = set(archive.namelist()) - set(expected)
     if strange:
-        raise _damaged(f"it holds {min(strange)!r}, which is no part of a backup")
+        raise _damaged(f"it holds {show(min(strange))}, which is no part of a backup")
     if sorted(expected) != sorted(archive.namelist()) or len(images) != manifest.images:
         raise _damaged("a part is missing or stands there twice")
 
 
-def _check_table(
-    archive: zipfile.ZipFile, entry: TableEntry, on_progress: OnProgress
+def _check_tables(
+    archive: zipfile.ZipFile, manifest: Manifest, on_progress: OnProgress
 ) -> None:
-    digest = hashlib.sha256()
-    rows = 0
-    (table,) = (one for one in storage.list_tables() if one.name == entry.name)
-    checks = [_check_of(column) for column in table.c]
-    with archive.open(member_of(entry.name)) as member:
-        while line := member.readline(_LONGEST_ROW_BYTES):
+    entries = {entry.name: entry for entry in manifest.tables}
+    checker = RowChecker()
+    for table in storage.list_tables():
+        check = checker.of_table(table)
+        digest = hashlib.sha256()
+        rows = 0
+        for line in _iter_lines(archive, table):
             digest.update(line)
             rows += 1
-            _check_row(entry.name, rows, checks, line)
+            if wrong := check(line):
+                raise _damaged(f"row {rows:,} of {table.name} {wrong}")
             if rows % _ROWS == 0:
-                on_progress(f"Checking {entry.name}", _ROWS)
-    if (digest.hexdigest(), rows) != (entry.sha256, entry.rows):
-        raise _damaged(f"the table {entry.name} is not what the manifest says")
+                on_progress(f"Checking {table.name}", _ROWS)
+        entry = entries[table.name]
+        if (digest.hexdigest(), rows) != (entry.sha256, entry.rows):
+            raise _damaged(f"the table {table.name} is not what the manifest says")
 
 
-def _check_row(
-    table: str, number: int, checks: Sequence[Callable[[Any], bool]], line: bytes
-) -> None:
-    try:
-        row = load_json(line) if line.endswith(b"\n") else None
-    except ValueError:
-        row = None
-    if not isinstance(row, list) or len(row) != len(checks):
-        raise _damaged(f"row {number:,} of {table} is no row of that table")
-    for place, (value, check) in enumerate(zip(row, checks, strict=True), start=1):
-        if not check(value):
-            raise _damaged(
-                f"row {number:,} of {table} has {show(value)} in column {place}"
-            )
+def _iter_lines(archive: zipfile.ZipFile, table: Table) -> Iterator[bytes]:
+    with archive.open(member_of(table.name)) as member:
+        while line := member.readline(_LONGEST_ROW_BYTES):
+            yield line
 
 
-def _check_of(column: Column[Any]) -> Callable[[Any], bool]:
-    """Return what tells whether a value may stand in *column*."""
-    check = _check_of_type(column)
-    return lambda value: (
-        (value is None and column.nullable) or (value is not None and check(value))
-    )
+def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
+    for name in _image_members(archive):
+        content = _read(archive, name, _LARGEST_IMAGE_BYTES)
+        if hashlib.sha256(content).hexdigest() not in name:
+            raise _damaged(f"{name} is not what its name says")
+        try:
+            check_image(content, name.rpartition(".")[2])
+        except InvalidInputError as error:
+            raise _damaged(f"{name}: {error.errors[0].message}") from error
+        on_progress("Checking images", 1)
 
 
-def _check_of_type(column: Column[Any]) -> Callable[[Any], bool]:
-    if column.name == "image" and isinstance(column.type, Text):
-        # It becomes a path.
-        return lambda value: isinstance(value, str) and bool(_NAME.fullmatch(value))
-    return next(
-        (check for kind, check in _CHECKS.items() if isinstance(column.type, kind)),
-        lambda _value: True,
-    )
-
-
-def _is_instant(value: Any) -> bool:
-    try:
-        return datetime.fromisoformat(value).tzinfo is not None
-    except (TypeError, ValueError):
-        return False
-
-
-# A boolean is a kind of number in Python, and in no column.
-_CHECKS: dict[Any, Callable[[Any], bool]] = {
-    UtcDateTime: _is_instant,
-    Boolean: lambda value: isinstance(value, bool),
-    Float: lambda value: type(value) in {int, float} and math.isfinite(value),
-    Integer: lambda value: type(value) is int and -(2**63) <= value < 2**63,
-    Text: lambda value: isinstance(value, str) and is_storable(value),
-}
+def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    # Never all at once: a few bytes may unpack into gigabytes, whatever they say.
+    with archive.open(name) as member:
+        content = member.read(most + 1)
+    if len(content) > most:
+        raise _damaged(f"{name} has more than {most:,} bytes")
+    return content
 
 
 def _image_members(archive: zipfile.ZipFile) -> list[str]:
@@ -272,11 +264,22 @@ def _image_members(archive: zipfile.ZipFile) -> list[str]:
 
 
 @contextmanager
+def _named_refusal(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except (DataError, IntegrityError) as error:
+        raise _damaged(
+            f"the database refuses a row of {table.name}: an id is there twice, say, "
+            "or belongs to nothing"
+        ) from error
+
+
+@contextmanager
 def _named_damage() -> Iterator[None]:
     try:
         yield
     except _SIGNS_OF_DAMAGE as error:
-        raise _damaged(str(error) or type(error).__name__) from error
+        raise _damaged(show_name(str(error)) or type(error).__name__) from error
 
 
 def _damaged(reason: str) -> InvalidInputError:

@@ -1,9 +1,19 @@
 """Whole tables out of a database, and into an empty one of either kind."""
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from sqlalchemy import Column, ColumnElement, Table, Text, func, select, text, union
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    Text,
+    func,
+    inspect,
+    select,
+    text,
+    union,
+)
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base, stream
@@ -119,6 +129,19 @@ def add_table_rows(
         _CLASSES[table.name],
         [dict(zip(names, row, strict=True)) for row in rows],
     )
+
+
+def keep_alive(session: Session) -> None:
+    """Let PostgreSQL see that a transaction goes on, which it would end as idle."""
+    session.execute(select(1))
+
+
+def find_json_type(column: Column[Any]) -> Any:
+    """Return the type of what is kept as JSON in *column*, as its class says it."""
+    rows_of = _CLASSES[column.table.name]
+    name = inspect(rows_of).get_property_by_column(column).key
+    (kind,) = get_args(get_type_hints(rows_of)[name])
+    return kind
 
 
 _CLASSES: dict[str, type[Base]] = {

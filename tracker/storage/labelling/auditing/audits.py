@@ -64,7 +64,7 @@ class Audit(Base):
     classes: Mapped[list[str]] = mapped_column(JSON)
     # Who knows it knows what is drawn next; it is told when the audit is closed.
     secret: Mapped[str] = mapped_column(Text)
-    strata: Mapped[dict[str, list[int]]] = mapped_column(JSON)
+    strata: Mapped[dict[str, Any]] = mapped_column(JSON)
     queries: Mapped[int] = mapped_column(BigId)
     labels_expected: Mapped[int] = mapped_column(BigId)
     labels_at_random: Mapped[int] = mapped_column(BigId)
