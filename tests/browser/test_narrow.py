@@ -39,15 +39,16 @@ PHONE = {"width": 390, "height": 844}
 _LOW = """() => [...document.querySelectorAll("button, .btn, select, summary")].filter(
   (one) => one.checkVisibility() && one.getBoundingClientRect().height < 43.5
 ).map((one) => one.textContent.trim())"""
-# Selects of forms with a text that is wider than its place.
-_CUT = """() => [...document.querySelectorAll(".mb-4 > select")].filter(
+# Selects with a text, of all or of those that are chosen, wider than its place.
+_CUT = """([selects, texts]) => [...document.querySelectorAll(selects)].filter(
   (one) => {
     const style = getComputedStyle(one);
     const pen = new OffscreenCanvas(1, 1).getContext("2d");
     pen.font = style.font;
     const room = one.clientWidth - parseFloat(style.paddingLeft)
       - parseFloat(style.paddingRight);
-    return [...one.options].some((text) => pen.measureText(text.text).width > room);
+    // The width of an element is given in whole pixels.
+    return [...one[texts]].some(({ text }) => pen.measureText(text).width > room + 0.5);
   }).map((one) => one.id)"""
 
 
@@ -118,7 +119,22 @@ def test_the_longest_tab_stays_within_the_row(open_page: Open) -> None:
 def test_a_finger_can_hit_what_opens_and_chooses(open_page: Open, path: str) -> None:
     page = open_page(path, viewport=PHONE).page
     assert page.evaluate(_LOW) == []
-    assert page.evaluate(_CUT) == []
+    assert page.evaluate(_CUT, [".mb-4 > select", "options"]) == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 640, 1440])
+def test_what_a_filter_of_queries_is_set_to_is_seen_in_full(
+    open_page: Open, width: int
+) -> None:
+    path = "/detectors/det_1/queries?show=wrong&sort=-confidence&counted=yes"
+    page = open_page(path, viewport={"width": width, "height": 900}).page
+    assert page.evaluate(_CUT, [".query-filter select", "selectedOptions"]) == []
+    # A name that is wider than the page is cut rather than the page.
+    page.evaluate(
+        "() => { document.getElementById('version').selectedOptions[0].text"
+        " = 'v'.repeat(300); }"
+    )
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 
 
 def test_the_answers_to_a_query_stand_in_columns(open_page: Open, site: Site) -> None:
