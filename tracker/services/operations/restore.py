@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.fields import parse_instant
 from tracker.services.images import MEDIA_TYPES, check_image
 from tracker.services.operations.backup import (
     FORMAT,
@@ -97,16 +97,17 @@ class BackupReader:
         ]
         rows: list[Sequence[Any]] = []
         size = 0
-        for line in _iter_lines(self._archive, table):
-            row = json.loads(line)
-            for place in instants:
-                if row[place] is not None:
-                    row[place] = parse_instant(row[place])
-            rows.append(row)
-            size += len(line)
-            if len(rows) == _ROWS or size >= _CHUNK_BYTES:
-                yield rows
-                rows, size = [], 0
+        with self._archive.open(member_of(table.name)) as lines:
+            for line in lines:
+                row = json.loads(line)
+                for place in instants:
+                    if row[place] is not None:
+                        row[place] = datetime.fromisoformat(row[place].upper())
+                rows.append(row)
+                size += len(line)
+                if len(rows) == _ROWS or size >= _CHUNK_BYTES:
+                    yield rows
+                    rows, size = [], 0
         if rows:
             yield rows
 

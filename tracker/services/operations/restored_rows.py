@@ -1,7 +1,8 @@
 """What a row of a backup may hold: what a service would have stored."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -73,6 +74,8 @@ def _json_of(kind: Any) -> Any:
     """Return the type of a text that is *kind*, written as JSON."""
     validate = TypeAdapter(kind).validate_python
 
+    # Queries that follow each other often have the same metadata.
+    @lru_cache(maxsize=256)
     def check(text: str) -> str:
         validate(load_json(text), strict=True)
         return text
@@ -156,40 +159,34 @@ class RowChecker:
             Annotated[tuple[types], FailFast()],
             config=ConfigDict(strict=True, allow_inf_nan=False),
         ).validate_python
-        has_detector = "detector_id" in names
-        answers = [name for name in names if has_detector and name in _ANSWERS]
+        # By place: this is done for every row.
+        whose = names.index("detector_id") if "detector_id" in names else None
+        answers = [place for place, name in enumerate(names) if name in _ANSWERS]
 
         def check(line: bytes) -> str | None:
-            values = _parse_row(line, len(names))
-            if values is None:
+            row = _parse_row(line, len(names))
+            if row is None:
                 return "is no row of that table"
             try:
-                validate(values)
+                validate(row)
             except ValidationError as error:
                 place = error.errors(include_url=False)[0]["loc"][0]
                 return f"has {names[int(place)]} {describe_errors(error)[0].message}"
             if table.name == "detectors":
-                row = dict(zip(names, values, strict=True))
-                self._classes[row["id"]] = frozenset(row["classes"])
-            elif answers:
-                return self._check_answers(
-                    dict(zip(names, values, strict=True)), answers
-                )
+                known = dict(zip(names, row, strict=True))
+                self._classes[known["id"]] = frozenset(known["classes"])
+            if whose is None or not answers:
+                return None
+            classes = self._classes.get(row[whose], frozenset())
+            for place in answers:
+                if row[place] is not None and row[place] not in classes:
+                    name = names[place]
+                    if row[place] != UNCLEAR or not _ANSWERS[name]:
+                        said = show(row[place])
+                        return f"has {name} {said}, which is no class of its detector"
             return None
 
         return check
-
-    def _check_answers(
-        self, row: Mapping[str, Any], names: Iterable[str]
-    ) -> str | None:
-        classes = self._classes.get(row["detector_id"], frozenset())
-        for name in names:
-            answer = row[name]
-            if answer is None or answer in classes:
-                continue
-            if answer != UNCLEAR or not _ANSWERS[name]:
-                return f"has {name} {show(answer)}, which is no class of its detector"
-        return None
 
 
 def _parse_row(line: bytes, length: int) -> tuple[Any, ...] | None:
