@@ -1,6 +1,6 @@
 """Rounding that never makes an interval look narrower than it is."""
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 
 def outward(low: float, high: float, places: int) -> tuple[Decimal, Decimal]:
@@ -13,6 +13,16 @@ def rounded(value: float, places: int, rounding: str) -> Decimal:
     # A Decimal holds a float exactly; multiplying and flooring floats would now
     # and then round inward.
     return Decimal(value).quantize(Decimal(1).scaleb(-places), rounding)
+
+
+def rounded_share(value: float, places: int) -> Decimal:
+    """Return *value* rounded to the nearest, to 1 or 0 only if it is all or none."""
+    shown = rounded(value, places, ROUND_HALF_EVEN)
+    if shown == 1 and value < 1:
+        return rounded(value, places, ROUND_FLOOR)
+    if shown == 0 and value > 0:
+        return rounded(value, places, ROUND_CEILING)
+    return shown
 
 
 def percents(low: float, high: float) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 """Readings in words: percentages whose bounds are rounded outward."""
 
 import unicodedata
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
-from tracker.rounding import outward, rounded
+from tracker.rounding import outward, rounded_share
 from tracker.shapes import Accuracy, Moment, Score
 
 _UNFIT = {"Cc", "Cs"}
@@ -76,13 +76,7 @@ def accuracy(found: Accuracy) -> str | None:
     """
     if found.accuracy is None:
         return None
-    places = _places(found)
-    shown = rounded(found.accuracy, places, ROUND_HALF_EVEN)
-    if shown == 1 and found.accuracy < 1:
-        shown = rounded(found.accuracy, places, ROUND_FLOOR)
-    if shown == 0 and found.accuracy > 0:
-        shown = rounded(found.accuracy, places, ROUND_CEILING)
-    return f"{_percent(shown)} %"
+    return f"{_percent(rounded_share(found.accuracy, _places(found)))} %"
 
 
 def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:

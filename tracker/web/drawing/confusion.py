@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracker.rounding import rounded
+from tracker.rounding import rounded_share
 from tracker.services.estimates.estimate import Estimate
 from tracker.web.drawing.words import narrow
 
@@ -90,4 +90,4 @@ def _most_confused(estimate: Estimate) -> list[Pair]:
 def _share(number: int, total: int) -> str:
     if not total:
         return ""
-    return narrow(f"{rounded(number / total, 3, 'ROUND_HALF_EVEN').scaleb(2)} %")
+    return narrow(f"{rounded_share(number / total, 3).scaleb(2)} %")
