@@ -1,11 +1,19 @@
 """Which moments of a long history a chart shows."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
-from tracker.services.estimates.charts import _spread
+from tests.conftest import START, by
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.estimates.charts import _choose_snapshots, _spread
+from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.writing import import_rows
+from tracker.storage.database import Database
+from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.snapshots import find_newest_snapshot
 
 MOST = 250
 
@@ -29,7 +37,29 @@ def test_no_more_moments_than_fit_are_shown_in_order(labels: list[int]) -> None:
 
     shown = _spread(marks, MOST)
 
-    assert MOST // 2 <= len(shown) <= MOST + 1
+    assert len(shown) == MOST
     assert (shown[0], shown[-1]) == (marks[0], marks[-1])
     ids = [mark.id for mark in shown]
-    assert all(a <= b for a, b in pairwise(ids))
+    assert all(a < b for a, b in pairwise(ids))
+
+
+def test_the_newest_snapshot_is_among_the_most(
+    database: Database, recompute: Callable[[], None]
+) -> None:
+    new = NewDetector(name="door", question="Closed?", classes=["YES", "NO"])
+    # The last run ends between two checkpoints, at 103 labels and at 105.
+    rows = [Row(n, {"predicted": "YES", "label": "YES"}) for n in range(1, 105)]
+    with database.write() as session:
+        detector = create_detector(session, new, by(at=START))
+        import_rows(session, detector, rows, by(at=START), digest="d")
+        version_id = list_versions(session, detector.id)[0].id
+    recompute()
+
+    with database.read() as session:
+        newest = find_newest_snapshot(session, version_id)
+        shown = _choose_snapshots(session, version_id, most=5)
+
+    assert newest is not None
+    assert newest.kind != "checkpoint"
+    assert len(shown) == 5
+    assert shown[-1] == newest.id

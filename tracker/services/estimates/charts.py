@@ -59,8 +59,8 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
 ) -> dict[str, Any]:
     """Return the tightening chart of one version as a Vega-Lite specification.
 
-    It is drawn from about 250 checkpoints and the newest snapshot, however long
-    the history is.  A nameless one shows the balanced accuracy alone, and no name of
+    It is drawn from at most 250 snapshots, the newest among them, however long the
+    history is.  A nameless one shows the balanced accuracy alone, and no name of
     the detector, its version or its classes.  With a *window*, at *computed_at*, the
     accuracy of the last labels or days at each moment is drawn too, and with it what
     happened: drift alarms, corrections, verdicts, and a line at *then*.
@@ -278,14 +278,14 @@ def _choose_snapshots(
         mark for mark in list_checkpoints(session, version_id, by=by) if mark.labels > 0
     ]
     newest = find_newest_snapshot(session, version_id, by=by)
-    ids = [mark.id for mark in _spread(marks, most)]
-    if newest is not None and newest.labels > 0 and newest.id not in ids[-1:]:
-        ids.append(newest.id)
-    return ids
+    last = [mark.id for mark in marks[-1:]]
+    if newest is not None and newest.labels > 0 and newest.id not in last:
+        marks.append(newest)
+    return [mark.id for mark in _spread(marks, most)]
 
 
 def _spread(marks: Sequence[Any], most: int) -> list[Any]:
-    """Return about *most* marks, evenly along the log of their labels.
+    """Return at most so many marks, evenly along the log of their labels.
 
     Above a hundred labels checkpoints are spread so already; every mark below
     that stays where there is room.  There is not where labels were corrected, which
@@ -295,11 +295,9 @@ def _spread(marks: Sequence[Any], most: int) -> list[Any]:
         return list(marks)
     half = most // 2
     few = sum(mark.labels <= half for mark in marks)
-    dense, sparse = _thin(marks[:few], half), marks[few:]
-    if not sparse:
-        return _thin(marks, most)
-    step = -(-len(sparse) // (most - len(dense)))
-    return [*dense, *sparse[step - 1 :: step], marks[-1]][: most + 1]
+    sparse = marks[few:]
+    dense = _thin(marks[:few], max(half, most - len(sparse)))
+    return [*dense, *_thin(sparse, most - len(dense))]
 
 
 def _thin(marks: Sequence[Any], most: int) -> list[Any]:
