@@ -9,6 +9,7 @@ from typing import IO, Any, TypeVar
 # This module alone keeps things for the length of a request.
 from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251
 from flask.json.provider import JSONProvider
+from werkzeug.sansio.utils import get_host
 
 from tracker.errors import (
     FieldError,
@@ -135,7 +136,27 @@ def is_device_request() -> bool:
     return request.path.startswith(f"{DEVICE_API}/")
 
 
-class UploadRequest(Request):
+class AddressedRequest(Request):
+    """A request that may address the server by an IPv6 address too."""
+
+    _names: list[str] | None = None
+
+    @property
+    def trusted_hosts(self) -> list[str] | None:
+        """The names of the server, or None where the host is one of its addresses."""
+        # Werkzeug cuts each name at its first colon, so it finds no IPv6 address; None
+        # leaves it only the characters and the port to check.
+        host = get_host(self.scheme, self.headers.get("host"), self.server)
+        address = host[: host.find("]") + 1]
+        is_own = address and any(name.startswith(address) for name in self._names or ())
+        return None if is_own else self._names
+
+    @trusted_hosts.setter
+    def trusted_hosts(self, names: list[str] | None) -> None:
+        self._names = names
+
+
+class UploadRequest(AddressedRequest):
     """A request whose files lie on the disk together, however many there are."""
 
     _parts: Parts | None = None

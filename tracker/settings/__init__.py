@@ -258,6 +258,8 @@ class Settings(BaseModel):
     def allowed_hosts(self) -> list[str]:
         """Return every name under which the server may be addressed."""
         own = urlsplit(self.public_url).hostname
+        if own and ":" in own:
+            own = f"[{own}]"
         named = [*_LOOPBACK_HOSTS, *([own] if own else []), *self.trusted_hosts]
         return [name.lower() for name in named]
 
