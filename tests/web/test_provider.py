@@ -130,6 +130,20 @@ def test_who_loses_the_role_is_out_in_every_browser(
     assert old.get("/account").status_code == 303
 
 
+def test_arriving_from_the_provider_ends_the_session_before(app: Flask) -> None:
+    client, copy = app.test_client(), app.test_client()
+    arrive(client)
+    shown_before = client.get_cookie("tracker")
+    assert shown_before is not None
+    copy.set_cookie("tracker", shown_before.value)
+    assert copy.get("/account").status_code == 200
+
+    arrive(client)
+
+    assert client.get("/account").status_code == 200
+    assert copy.get("/account").status_code == 303
+
+
 @pytest.mark.thorough
 def test_after_half_a_day_the_provider_is_asked_again(app: Flask, clock: Clock) -> None:
     client = app.test_client()
