@@ -106,7 +106,9 @@ class _Compiled:
         given = {**self.own, **values}
         for name, write in self.writers.items():
             given[name] = write(given[name])
-        return given if self.places is None else [given[name] for name in self.places]
+        if self.places is None:
+            return given
+        return tuple([given[name] for name in self.places])
 
     def read(self, rows: list[Any]) -> list[Any]:
         """Return *rows* of the driver with the values that their types stand for."""
