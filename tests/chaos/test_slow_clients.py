@@ -79,12 +79,16 @@ def unread_downloads(
         # What the kernel would take off the server's hands is no slow client.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         one.settimeout(60)
-        one.connect(("127.0.0.1", service.port))
-        one.sendall(
-            f"GET /api/v1/detectors/{detector}/labels?format=csv HTTP/1.1\r\n"
-            "Host: localhost\r\n"
-            f"Authorization: {service.headers['Authorization']}\r\n\r\n".encode()
-        )
+        try:
+            one.connect(("127.0.0.1", service.port))
+            one.sendall(
+                f"GET /api/v1/detectors/{detector}/labels?format=csv HTTP/1.1\r\n"
+                "Host: localhost\r\n"
+                f"Authorization: {service.headers['Authorization']}\r\n\r\n".encode()
+            )
+        except OSError:
+            one.close()
+            raise
         yield one
 
 
