@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.conftest import START, Clock, by
 from tracker.errors import ConflictError, UnavailableError
+from tracker.jobs.recompute import Recomputer
 from tracker.services.archive import archive_detector
 from tracker.services.detectors import NewDetector, create_detector, get_open_detector
 from tracker.services.imports.background import add_import, arriving
@@ -33,6 +34,8 @@ from tracker.storage.imports.files import (
 from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.imports.staging import StagedBatch, StagedVersion
 from tracker.storage.labelling.labels import Label
+from tracker.storage.labelling.queues import RandomQueue
+from tracker.storage.labelling.reservations import find_free_query
 from tracker.storage.queries.queries import Query, find_query_by_key, list_queries
 
 TABLES = (Query, Label, Version, PendingBatch, StagedBatch, StagedVersion)
@@ -70,7 +73,8 @@ def staged(
     """Write rows where nobody sees them; what is not shown is deleted at the end."""
     with database.read() as session:
         detector = get_open_detector(session, "door")
-    with database.staging() as writes, closing(Stage(clock)) as stage:
+    stage = Stage(clock)
+    with database.staging() as writes:
         try:
             yield stage_file(
                 writes, detector, file_of(rows), by(), stage, on_progress=on_progress
@@ -218,19 +222,160 @@ def test_a_version_that_others_bring_too_is_theirs(
     assert [row[0] for row in dump(database)] == ["live"]
 
 
-def test_what_changes_a_known_query_waits_and_is_compared_again(
+CHANGED = (
+    "SELECT key, input, label, label_id, sampling, audit_rank, agreement, is_repeat"
+    " FROM queries ORDER BY id"
+)
+
+
+def read_all(database: Database, statement: str = CHANGED) -> list[Any]:
+    with database.read() as session:
+        return [tuple(row) for row in session.execute(text(statement))]
+
+
+def test_what_changes_known_queries_is_seen_at_the_end_and_as_a_whole(
+    database: Database, clock: Clock
+) -> None:
+    import_now(database, rows_of(0, 5_000))
+    log(database, key="bare")
+    log(database, key="free")
+    known = read_all(database), dump(database)
+    seen = []
+
+    def look(_rows: int) -> None:
+        seen.append((read_all(database), dump(database)))
+        # Others go on meanwhile, with what the file does not change.
+        give(database, "free", "NO" if len(seen) % 2 else "YES")
+
+    rows = rows_of(0, 4_500, label="NO") + "bare,YES,,,mine\n"
+    with staged(database, rows, clock, on_progress=look) as found:
+        assert len(seen) == 3
+        assert seen[0] == known
+        assert all(one[0][:5_001] == known[0][:5_001] for one in seen)
+        assert count_changes(database) == 4_501
+        # To end takes no longer than for one row.
+        report = show(database, found)
+    assert (report.queries_added, report.labels_added) == (0, 4_500)
+    assert [row[2] for row in read_all(database)[:5_000]] == (
+        ["NO"] * 4_500 + ["YES"] * 500
+    )
+    assert [row[:3] for row in read_all(database)[5_000:]] == [
+        ("bare", "mine", None),
+        ("free", None, "NO"),
+    ]
+    assert count_changes(database) == 0
+
+
+def count_changes(database: Database) -> int:
+    found: int = read_all(database, "SELECT count(*) FROM staged_changes")[0][0]
+    return found
+
+
+def test_a_query_that_is_being_changed_is_held(
     database: Database, clock: Clock
 ) -> None:
     import_now(database, rows_of(0, 6))
-    rows = rows_of(0, 3, label="NO") + rows_of(6, 3_000).partition("\n")[2]
+    log(database, key="bare")
+    log(database, key="free")
+    rows = rows_of(0, 3, label="NO") + "bare,YES,YES,,\n"
+    with staged(database, rows + rows_of(6, 3_000).partition("\n")[2], clock) as found:
+        with pytest.raises(UnavailableError, match="changes the same query"):
+            give(database, "bare", "NO")
+        with pytest.raises(UnavailableError, match="same input"):
+            give(database, "k1", "YES")
+        with pytest.raises(UnavailableError, match="same input"):
+            log(database, key="new", input="in1")
+        with (
+            pytest.raises(UnavailableError, match="changes the same query"),
+            database.write() as session,
+        ):
+            session.execute(text("DELETE FROM queries WHERE key = 'bare'"))
+        with (
+            pytest.raises(UnavailableError, match="brings the same key"),
+            staged(database, rows_of(2, 3_010, label="NO"), clock),
+        ):
+            pass
+        # Nobody is given to label what the file labels already.
+        assert next_key(database) == "free"
+        give(database, "k5", "NO")
+        show(database, found)
+    give(database, "bare", "NO")
+    assert [label_of(database, f"k{i}") for i in (0, 2, 3, 5)] == (
+        ["NO", "NO", "YES", "NO"]
+    )
+
+
+def next_key(database: Database) -> str | None:
+    with database.write() as session:
+        queue = RandomQueue(1, rate=1.0)
+        found = find_free_query(session, queue, "ann", at=START)
+        return None if found is None else found.key
+
+
+def test_an_input_alone_is_seen_at_the_end_too(
+    database: Database, clock: Clock
+) -> None:
+    for number in range(3):
+        log(database, key=f"bare{number}")
+    known = read_all(database)
+    rows = "key,input\nbare0,mine\nbare1,mine\n"
+    with staged(database, rows, clock):
+        assert read_all(database) == known
+    assert read_all(database) == known
     with staged(database, rows, clock) as found:
-        assert [label_of(database, f"k{i}") for i in range(4)] == ["YES"] * 4
-        give(database, "k1", "NO")
         report = show(database, found)
-    assert [label_of(database, f"k{i}") for i in range(4)] == ["NO"] * 3 + ["YES"]
-    # Somebody else had corrected one of the three.
-    assert (report.queries_added, report.labels_added) == (2_994, 2_996)
-    assert report.unchanged == 1
+    assert report.inputs_added == 2
+    assert [row[1] for row in read_all(database)] == ["mine", "mine", None]
+    Recomputer(database, "worker", clock=clock).run()
+    assert count_all(database)["pending_batches"] == 0
+
+
+def test_a_query_is_again_what_it_was_where_an_import_never_ends(
+    database: Database, clock: Clock
+) -> None:
+    import_now(database, rows_of(0, 3_000))
+    log(database, key="bare")
+    known = read_all(database), dump(database)
+    # Without a label in the file some queries get the input and its truth.
+    rows = rows_of(0, 3_000, label="NO") + "bare,YES,,,in7\n"
+    with database.staging() as writes:
+        # As a process that was killed leaves it.
+        with database.read() as session:
+            detector = get_open_detector(session, "door")
+        stage = Stage(clock)
+        stage_file(writes, detector, file_of(rows), by(), stage)
+    assert (read_all(database), dump(database)) == known
+    clock.at += LATE
+    with database.staging() as writes:
+        with writes() as session:
+            raw = session.scalar(text("SELECT label FROM queries WHERE key = 'bare'"))
+            assert raw == "NO"
+        clear_ended(writes, at=clock())
+    assert (read_all(database), dump(database)) == known
+    assert count_changes(database) == 0
+    assert count_all(database)["staged_batches"] == 0
+    give(database, "k7", "NO")
+
+
+def test_what_an_import_left_that_ended_serves_no_other(
+    database: Database, clock: Clock
+) -> None:
+    import_now(database, rows_of(0, 3_000))
+    with database.staging() as writes:
+        with database.read() as session:
+            detector = get_open_detector(session, "door")
+        rows = file_of(rows_of(0, 10, label="NO"))
+        found = stage_file(writes, detector, rows, by(), Stage(clock))
+    # Its process ends when all is shown.
+    show(database, found)
+    assert count_changes(database) == 10
+    known = dump(database)
+    assert [row[3] for row in known[:2]] == ["NO", "NO"]
+    with staged(database, rows_of(0, 5, label="YES"), clock):
+        assert dump(database) == known
+        give(database, "k9", "YES")
+    assert count_changes(database) == 0
+    assert [label_of(database, f"k{i}") for i in (0, 8, 9)] == ["NO", "NO", "YES"]
 
 
 def test_every_bad_row_is_told_in_its_order(database: Database, clock: Clock) -> None:

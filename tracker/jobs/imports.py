@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import (
-    closing,
     contextmanager,
     suppress,
 )
@@ -108,7 +107,7 @@ class Importer:
         return taken
 
     def _clear(self) -> None:
-        """Delete what programs that have died left in SQLite."""
+        """Delete what imports that have ended left in SQLite."""
         if not self.database.is_sqlite:
             return
         with self.database.read() as session:
@@ -221,22 +220,20 @@ class Importer:
             )
         with self.database.staging() as writes:
             clear_ended(writes, at=self.clock(), import_id=claim.import_id)
-            with closing(Stage(self.clock, claim.import_id)) as stage:
-                try:
-                    staged = attempt.stage(writes, stage, note)
-                    with self.database.write() as session:
-                        ending = done(staged.show(session))
-                        end_import(
-                            session, claim, ending, course.progress, at=self.clock()
-                        )
-                except _StoppedError:
-                    # The next attempt clears it, and this worker is to end soon.
-                    raise
-                except GivenUpError as error:
-                    raise LostImportError from error
-                except Exception:
-                    clear(writes, stage.owner_id)
-                    raise
+            stage = Stage(self.clock, claim.import_id)
+            try:
+                staged = attempt.stage(writes, stage, note)
+                with self.database.write() as session:
+                    ending = done(staged.show(session))
+                    end_import(session, claim, ending, course.progress, at=self.clock())
+            except _StoppedError:
+                # The next attempt clears it, and this worker is to end soon.
+                raise
+            except GivenUpError as error:
+                raise LostImportError from error
+            except Exception:
+                clear(writes, stage.owner_id)
+                raise
         return ending
 
     @contextmanager

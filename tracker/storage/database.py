@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.storage.dialect import gather_statistics
-from tracker.storage.hiding import SEES_STAGED
+from tracker.storage.hiding import OWNER, STAGES
 from tracker.storage.postgresql import open_postgresql
 from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 
@@ -171,8 +171,10 @@ class Database:
 
         One after the other on one connection, which sees what is staged.
         """
-        engine = self.engine.execution_options(**{SEES_STAGED: True})
+        engine = self.engine.execution_options(**{STAGES: True})
         with translated(), engine.connect() as connection:
+            # The one before it on this connection had its own.
+            connection.info.pop(OWNER, None)
 
             @contextmanager
             def write() -> Iterator[Session]:

@@ -61,23 +61,6 @@ def brings_input(
     return given["input"] is not None and query["input"] is None
 
 
-def changes(
-    key: str,
-    query: Mapping[str, Any],
-    item: Mapping[str, Any],
-    versions: Mapping[str, int],
-) -> bool:
-    """Return whether a row changes a known query; False where it is wrong."""
-    given = item.get("label")
-    try:
-        brings = brings_input(key, query, item, versions)
-    except InvalidInputError:
-        return False
-    # What a labeler said before is looked up at the end.
-    is_opinion = "labeler" in item
-    return brings or (given is not None and (is_opinion or given != query["label"]))
-
-
 class Stated:
     """Which label the rows of an import state of each input: one for all of them."""
 

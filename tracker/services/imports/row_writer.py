@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from functools import partial
-from itertools import compress
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -12,7 +11,7 @@ from tracker.services.by import By
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.columns import add_new, query_columns, rows_of
-from tracker.services.imports.known import Stated, brings_input, changes
+from tracker.services.imports.known import Stated, brings_input
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
@@ -108,22 +107,14 @@ class RowWriter:
         assert self._stage is not None
         self._session = session
         self._stage.hold(session)
-        self._truths.go_on(session, self._stage)
+        self._truths.go_on(session)
         self._opinions.go_on(session)
 
     def show(self, session: Session) -> None:
-        """Let everybody see all rows, and write those that had to wait for it."""
-        stage = self._stage
-        assert stage is not None
-        stage.show(session, list(self._versions.values()), at=stage.clock())
-        self._session, self._stage = session, None
-        self._truths.go_on(session, None)
-        self._opinions.go_on(session)
-        for keys, rows in stage.rows():
-            inputs = [row.values.get("input") for row in rows]
-            self._write_rows(keys, rows, self._find(keys, inputs))
-        self._truths.hold(stage.truths)
-        self._truths.pass_on(stage.truths)
+        """Let everybody see all rows."""
+        assert self._stage is not None
+        versions = list(self._versions.values())
+        self._stage.show(session, versions, at=self._stage.clock())
 
     def _key_of(self, number: int) -> str:
         return f"{self._key_prefix}{number}"
@@ -174,24 +165,6 @@ class RowWriter:
         return True
 
     def _write_some(
-        self, keys: list[str], rows: list[Row], known: dict[str, Any]
-    ) -> None:
-        """Write rows, but for those that change what can be seen already."""
-        stage = self._stage
-        waits = [
-            stage is not None
-            and key in known
-            and not stage.owns(known[key].id)
-            and changes(key, known[key]._mapping, row.values, self._versions)
-            for key, row in zip(keys, rows, strict=True)
-        ]
-        if stage is not None and any(waits):
-            stage.set_aside(list(compress(keys, waits)), list(compress(rows, waits)))
-            goes = [not waits_ for waits_ in waits]
-            keys, rows = list(compress(keys, goes)), list(compress(rows, goes))
-        self._write_rows(keys, rows, known)
-
-    def _write_rows(
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
     ) -> None:
         known = {key: dict(row._mapping) for key, row in found.items()}
@@ -235,9 +208,16 @@ class RowWriter:
         if changed:
             set_current_labels(self._session, self._detector.id, list(changed.values()))
         self._truths.arrive(list(known.values()), labels)
-        for query, name in joining.values():
+        self._join(list(joining.values()))
+
+    def _join(self, joining: list[tuple[dict[str, Any], str]]) -> None:
+        """Give stored queries the inputs that rows brought."""
+        if joining and self._stage is not None:
+            # What was there before is noted under the number of its first batch.
+            self._id(0)
+        for query, name in joining:
             query["input"] = name
-        self._truths.join([query for query, _ in joining.values()])
+        self._truths.join([query for query, _ in joining])
         self.report.inputs_added += len(joining)
 
     def _add_versions(self, rows: list[Row]) -> None:

@@ -151,7 +151,8 @@ def importing(  # noqa: PLR0913 - what is imported, by whom and how.
         return
     with database.read() as session:
         found = get_open_detector(session, detector)
-    with database.staging() as writes, closing(Stage(clock)) as stage:
+    stage = Stage(clock)
+    with database.staging() as writes:
         # A worker does so too, but there may be none.
         clear_ended(writes, at=clock())
         try:

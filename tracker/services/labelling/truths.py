@@ -75,10 +75,7 @@ class Truths:
         by: By,
         stage: Stage | None = None,
     ) -> None:
-        """Work for *detector*; nothing is read yet.
-
-        With a *stage* no row is changed but those that it holds.
-        """
+        """Work for *detector*, hidden where there is a *stage*; nothing is read yet."""
         self._stage = stage
         self._session = session
         self._detector_id = detector.id
@@ -94,9 +91,9 @@ class Truths:
             )
             yield from range(first_id(batch), first_id(batch + 1))
 
-    def go_on(self, session: Session, stage: Stage | None) -> None:
+    def go_on(self, session: Session) -> None:
         """Go on in another transaction of the same import."""
-        self._session, self._stage = session, stage
+        self._session = session
 
     def lock(self, inputs: Iterable[str | None]) -> None:
         """Keep others from the truth of *inputs* until this transaction ends."""
@@ -209,9 +206,6 @@ class Truths:
     def _write(self, copies: Iterable[tuple[Truth, Mapping[str, Any]]]) -> None:
         labels, current = [], []
         for truth, query in copies:
-            if self._stage is not None and not self._stage.owns(query["id"]):
-                self._stage.truths[query["input"]] = truth
-                continue
             label_id = next(self._ids)
             labels.append(
                 {

@@ -6,6 +6,10 @@ writes in pieces, each a transaction of its own, into batches that are *staged*:
 other connection is shown their rows (see storage/hiding.py).  The last transaction
 shows them, by deleting a row here, whatever their number.
 
+A query that can be seen already is changed in its place, and what it was before is
+noted, so that others are shown that until the import ends.  Where it never does, the
+query becomes again what it was.
+
 The import holds its batches by a lease, which each piece renews.  Where it has run
 out, the worker gives them up and deletes their rows; a writer who is late finds that
 they are given up, and writes no more.
@@ -15,18 +19,21 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, ForeignKey, delete, select, update
+from sqlalchemy import CursorResult, ForeignKey, Text, delete, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.pending import (
+    BATCH_LIMIT,
     draw_batch,
     first_id,
     make_pending,
 )
+from tracker.storage.hiding import CHANGED, OWNER
 from tracker.storage.labelling.labels import Label
 from tracker.storage.operations.leases import is_held
+from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import Query
 
 # A piece takes far less; those who wait to write do not wait so long for their turn.
@@ -59,6 +66,30 @@ class StagedVersion(Base):
         ForeignKey(Version.id), primary_key=True, autoincrement=False
     )
     owner_id: Mapped[int] = mapped_column(BigId)
+
+
+class StagedChange(Base):
+    """What a query was before an import changed it that has not ended.
+
+    Once it has, the row is of no use, and is deleted.
+    """
+
+    __tablename__ = "staged_changes"
+
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    owner_id: Mapped[int] = mapped_column(BigId)
+    input: Mapped[str | None] = mapped_column(Name)
+    label_id: Mapped[int | None] = mapped_column(BigId)
+    label: Mapped[str | None] = mapped_column(Name)
+    sampling: Mapped[str] = mapped_column(Text)
+    audit_rank: Mapped[float | None]
+    agreement: Mapped[str | None] = mapped_column(Text)
+    is_repeat: Mapped[bool]
+
+
+def own(session: Session, owner_id: int | None) -> None:
+    """Let the connection write as that import, until another is named."""
+    session.connection().info[OWNER] = owner_id
 
 
 def stage_batch(
@@ -128,15 +159,34 @@ def give_up_batches(session: Session, owner_id: int) -> bool:
     return _count(session, statement.values(is_given_up=True)) > 0
 
 
-def find_staged(session: Session, batches: Collection[int]) -> set[int]:
-    """Return the owners of those of *batches* that are hidden."""
-    statement = select(StagedBatch.owner_id).where(StagedBatch.id.in_(batches))
-    return set(session.scalars(statement))
+def is_staged_by_others(
+    session: Session, query_ids: Collection[int], owner_id: int | None
+) -> bool:
+    """Return whether another import has added or changed one of the queries."""
+    batches = {query_id // BATCH_LIMIT for query_id in query_ids}
+    by_others = StagedBatch.owner_id.is_distinct_from(owner_id)
+    if (
+        session.scalars(select(StagedBatch.id).where(by_others).limit(1)).first()
+        is None
+    ):
+        return False
+    added = select(StagedBatch.id).where(StagedBatch.id.in_(batches), by_others)
+    changed = select(StagedChange.query_id).where(
+        StagedChange.query_id.in_(listed(session, list(query_ids))),
+        StagedChange.owner_id.in_(select(StagedBatch.owner_id).where(by_others)),
+    )
+    return any(
+        session.scalars(statement.limit(1)).first() is not None
+        for statement in (added, changed)
+    )
 
 
 def has_staged(session: Session) -> bool:
-    """Return whether anything is hidden."""
-    return session.scalars(select(StagedBatch.id).limit(1)).first() is not None
+    """Return whether anything is hidden, or left of what was."""
+    return any(
+        session.scalars(select(column).limit(1)).first() is not None
+        for column in (StagedBatch.id, StagedChange.query_id)
+    )
 
 
 def list_ended(
@@ -160,6 +210,9 @@ def delete_staged(session: Session, owner_id: int, *, limit: int) -> bool:
 
     The session must be one that is shown everything.
     """
+    own(session, owner_id)
+    if _restore(session, owner_id, limit=limit):
+        return True
     batches = session.scalars(
         select(StagedBatch.id).where(StagedBatch.owner_id == owner_id)
     ).all()
@@ -182,6 +235,28 @@ def delete_staged(session: Session, owner_id: int, *, limit: int) -> bool:
     _count(session, delete(Version).where(Version.id.in_(brought), ~is_used))
     _count(session, delete(StagedBatch).where(StagedBatch.owner_id == owner_id))
     return False
+
+
+def _restore(session: Session, owner_id: int, *, limit: int) -> bool:
+    """Make some queries again what they were; False if there were none."""
+    mine = select(StagedChange.query_id).where(StagedChange.owner_id == owner_id)
+    ids = session.scalars(mine.limit(limit)).all()
+    if not ids:
+        return False
+    values = {name: getattr(StagedChange, name) for name in CHANGED}
+    back = update(Query).where(Query.id.in_(ids), StagedChange.query_id == Query.id)
+    _count(session, back.values(values))
+    _count(session, delete(StagedChange).where(StagedChange.query_id.in_(ids)))
+    return True
+
+
+def forget_changes(session: Session, *, limit: int) -> bool:
+    """Delete some of what is left of imports that have ended; False once none is."""
+    left = select(StagedChange.query_id).where(
+        StagedChange.owner_id.not_in(select(StagedBatch.id))
+    )
+    some = StagedChange.query_id.in_(left.limit(limit))
+    return _count(session, delete(StagedChange).where(some)) > 0
 
 
 def _count(session: Session, statement: Any) -> int:

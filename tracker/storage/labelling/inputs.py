@@ -25,20 +25,21 @@ from tracker.errors import UnavailableError
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
+from tracker.storage.hiding import OWNER
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query
 
 _AT_ONCE = 5_000
-# In the information of a session: whose staged rows are its own.
-OWNER = "owner"
 _FIND_OTHERS = text(
     "SELECT EXISTS (SELECT 1 FROM staged_batches WHERE owner_id IS NOT :owner)"
 )
 _FIND_STAGED = text(
     "SELECT EXISTS (SELECT 1 FROM main.queries WHERE detector_id = :detector_id "
-    "AND input IN (SELECT value FROM json_each(:inputs)) AND (id >> 24) IN "
-    "(SELECT id FROM staged_batches WHERE owner_id IS NOT :owner))"
+    "AND input IN (SELECT value FROM json_each(:inputs)) AND ((id >> 24) IN "
+    "(SELECT id FROM staged_batches WHERE owner_id IS NOT :owner) OR id IN "
+    "(SELECT query_id FROM staged_changes WHERE owner_id IS NOT :owner "
+    "AND owner_id IN (SELECT id FROM staged_batches))))"
 )
 
 
@@ -90,7 +91,7 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
 
 def _refuse_staged(session: Session, detector_id: int, inputs: list[str]) -> None:
     """Raise UnavailableError where another import has one of *inputs*."""
-    owner = {"owner": session.info.get(OWNER)}
+    owner = {"owner": session.connection().info.get(OWNER)}
     if not session.scalar(_FIND_OTHERS, owner):
         return
     values = owner | {"detector_id": detector_id, "inputs": json.dumps(inputs)}
