@@ -118,8 +118,36 @@ def get_thresholds(
     Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
     are those of `_read`.
     """
+    read = _read(session, detector, **choices)
+    return _find_thresholds(*read, target or detector.target)
+
+
+def get_calibration(
+    session: Session, detector: Detector, **choices: Any
+) -> Calibration:
+    """Return ten bins of confidence with their accuracies, those that have queries.
+
+    *choices* are those of `_read`.
+    """
+    return _calibrate(*_read(session, detector, **choices))
+
+
+def get_thresholds_and_calibration(
+    session: Session,
+    detector: Detector,
+    *,
+    target: float | None = None,
+    **choices: Any,
+) -> tuple[Thresholds, Calibration]:
+    """Return both; the queries are counted once."""
     head, bins = _read(session, detector, **choices)
-    target = target or detector.target
+    found = _find_thresholds(head, bins, target or detector.target)
+    return found, _calibrate(head, bins)
+
+
+def _find_thresholds(
+    head: dict[str, Any], bins: Sequence[ConfidenceBin], target: float | None
+) -> Thresholds:
     points = _build_points(_at_equal_shares(bins), head["confidence_level"])
     lowest = None
     if target is not None and points:
@@ -138,14 +166,7 @@ def get_thresholds(
     )
 
 
-def get_calibration(
-    session: Session, detector: Detector, **choices: Any
-) -> Calibration:
-    """Return ten bins of confidence with their accuracies, those that have queries.
-
-    *choices* are those of `_read`.
-    """
-    head, rows = _read(session, detector, **choices)
+def _calibrate(head: dict[str, Any], rows: Sequence[ConfidenceBin]) -> Calibration:
     tenths = [
         _sum_up(list(same), place)
         for place, same in groupby(rows, lambda row: min(row.step * _BINS // STEPS, 9))

@@ -10,8 +10,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.thresholds import (
     CalibrationBin,
     ThresholdPoint,
-    get_calibration,
-    get_thresholds,
+    get_thresholds_and_calibration,
 )
 from tracker.shapes import Score
 from tracker.storage.detectors import list_versions
@@ -28,12 +27,13 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     target = _parse_target(request.args.get("target", ""))
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        choices = {
-            "version": None if version == "*" else version,
-            "computed_at": now(),
-        }
-        found = get_thresholds(session, detector, target=target, **choices)
-        calibration = get_calibration(session, detector, **choices)
+        found, calibration = get_thresholds_and_calibration(
+            session,
+            detector,
+            target=target,
+            version=None if version == "*" else version,
+            computed_at=now(),
+        )
         has_curve = bool(found.points) and bool(found.labels)
         return render_template(
             "thresholds/thresholds.html",
