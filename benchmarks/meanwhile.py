@@ -6,7 +6,8 @@ The rows are one file, which a worker imports into a detector in the background:
 with nothing beside it, then into a fresh database while another client gives single
 labels to another detector at a steady rate.  Then its labels are exported as CSV, and
 a slice key is declared, which the worker counts from all queries there are, while that
-client goes on.
+client goes on.  At last a second file says the same label of each query, which most of
+them had not.
 """
 
 import argparse
@@ -52,6 +53,12 @@ def write_file(path: Path, rows: int) -> None:
             label = "YES" if draw.random() < 0.7 else "NO"
             camera = f'"{{""camera"": ""c{draw.randrange(50)}""}}"'
             file.write(f"frame-{number:07},YES,0.97,v1,{label},random,{camera}\n")
+
+
+def write_corrections(path: Path, rows: int) -> None:
+    with path.open("w") as file:
+        file.write("key,label\n")
+        file.writelines(f"frame-{number:07},NO\n" for number in range(rows))
 
 
 class Labeler(threading.Thread):
@@ -169,7 +176,7 @@ def ready(kind: str) -> Iterator[tuple[Database, int, str]]:
                 yield database, port, key
 
 
-def measured(kind: str, path: Path, rate: float) -> Iterator[str]:
+def measured(kind: str, path: Path, corrections: Path, rate: float) -> Iterator[str]:
     """Yield a line for each part."""
     names = "".join(f"{one:>11}" for one in ("p50, ms", "p99, ms", "max, ms"))
     with ready(kind) as (database, port, key):
@@ -190,6 +197,8 @@ def measured(kind: str, path: Path, rate: float) -> Iterator[str]:
         yield labeler.describe("its labels, exported", taken)
         taken = declare(port, key, database)
         yield labeler.describe("a slice key, counted", taken)
+        taken = import_file(port, key, corrections)
+        yield labeler.describe("corrections, imported", taken)
         labeler.is_over = True
         labeler.join()
 
@@ -204,8 +213,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tracker-bench-") as name:
         path = Path(name) / "rows.csv"
         write_file(path, rows)
+        corrections = Path(name) / "corrections.csv"
+        write_corrections(corrections, rows)
         for kind in options.kinds:
-            for line in measured(kind, path, options.rate):
+            for line in measured(kind, path, corrections, options.rate):
                 print(line, flush=True)
 
 
