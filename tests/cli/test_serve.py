@@ -114,10 +114,14 @@ def server(database: Database, tmp_path: Path) -> Iterator[Server]:
 
 
 ROWS = 20_000
-CSV = "".join(
-    ["key,predicted,label\n"]
-    + [f"k{i},YES,{('YES', 'NO')[i % 2]}\n" for i in range(ROWS)]
-)
+
+
+def rows_of(first: int) -> str:
+    lines = (f"k{i},YES,{('YES', 'NO')[(first + i) % 2]}\n" for i in range(ROWS))
+    return "key,predicted,label\n" + "".join(lines)
+
+
+CSV, TURNED = rows_of(0), rows_of(1)
 
 
 def count_labels(database: Database, detector: str) -> int:
@@ -135,17 +139,17 @@ def count_labels(database: Database, detector: str) -> int:
 class Import:
     """An import under way, and how far it has come."""
 
-    def __init__(self, server: Server, detector: str) -> None:
+    def __init__(self, server: Server, detector: str, rows: str = CSV) -> None:
         self.process = server.web_process()
         self.begun = seconds_used(self.process)
         self.report: dict[str, Any] = {}
-        self.thread = threading.Thread(target=self._post, args=[server, detector])
+        self.thread = threading.Thread(target=self._post, args=[server, detector, rows])
         self.thread.start()
 
-    def _post(self, server: Server, detector: str) -> None:
+    def _post(self, server: Server, detector: str, rows: str) -> None:
         try:
             self.report = server.call(
-                "POST", f"/detectors/{detector}/import", CSV.encode(), "text/csv"
+                "POST", f"/detectors/{detector}/import", rows.encode(), "text/csv"
             )
         except OSError:
             # It was killed; a test that expects an answer finds no report.
@@ -215,6 +219,46 @@ def test_an_import_killed_in_the_middle_is_there_as_a_whole_or_not_at_all(
     with server.database.read() as session:
         for detector in list_detectors(session):
             assert compare_with_recount(session, detector) == []
+
+
+@pytest.mark.chaos_on("postgresql")
+def test_labels_of_known_queries_are_all_changed_or_none_after_a_kill(
+    server: Server,
+) -> None:
+    server.create_detector("whole")
+    first = Import(server, "whole")
+    first.wait()
+    needed = first.used()
+    # To change a query takes more than to add it.
+    for part, rows, label in ((0.4, TURNED, "NO"), (0.8, CSV, "YES")):
+        killed = Import(server, "whole", rows)
+        wait_until(partial(killed.has_used, part * needed))
+        killed.process.kill()
+        killed.wait()
+        wait_until(server.answers)
+        changed = count_evens(server.database, label)
+        assert changed in ({0} if part < 0.5 else {0, ROWS // 2})
+        assert changed == ROWS // 2 or not killed.report
+        let_leases_run_out(server.database)
+        again = Import(server, "whole", rows)
+        again.wait()
+        assert again.report["labels_added"] == (0 if changed else ROWS)
+        assert count_evens(server.database, label) == ROWS // 2
+    Recomputer(server.database, "test").run()
+    with server.database.read() as session:
+        for detector in list_detectors(session):
+            assert compare_with_recount(session, detector) == []
+
+
+def count_evens(database: Database, label: str) -> int:
+    with database.read() as session:
+        found = session.execute(select(Query.key, Query.label)).all()
+    even = [row.label for row in found if int(row.key[1:]) % 2 == 0]
+    odd = [row.label for row in found if int(row.key[1:]) % 2]
+    # As a whole or not at all.
+    assert (len({*even}), len({*odd})) == (1, 1)
+    assert {*even} != {*odd}
+    return even.count(label)
 
 
 @pytest.mark.chaos_on("postgresql")
