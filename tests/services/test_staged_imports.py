@@ -36,6 +36,7 @@ from tracker.storage.imports.staging import StagedBatch, StagedVersion
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import find_free_query
+from tracker.storage.operations.backup import iter_table, list_tables
 from tracker.storage.queries.queries import Query, find_query_by_key, list_queries
 
 TABLES = (Query, Label, Version, PendingBatch, StagedBatch, StagedVersion)
@@ -264,6 +265,24 @@ def test_what_changes_known_queries_is_seen_at_the_end_and_as_a_whole(
         ("free", None, "NO"),
     ]
     assert count_changes(database) == 0
+
+
+def test_a_backup_holds_nothing_of_an_import_that_goes_on(
+    database: Database, clock: Clock
+) -> None:
+    def keep() -> dict[str, list[Any]]:
+        with database.read() as session:
+            return {
+                table.name: [tuple(row) for row in iter_table(session, table)]
+                for table in list_tables()
+            }
+
+    import_now(database, rows_of(0, 10))
+    before = keep()
+    assert len(before["queries"]) == 10
+    with staged(database, rows_of(5, 2_500, label="NO", version="v1"), clock):
+        assert keep() == before
+        assert count_changes(database) == 5
 
 
 def count_changes(database: Database) -> int:
