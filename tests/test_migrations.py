@@ -1,6 +1,7 @@
 """The schema goes up and down on both databases with data in it."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -81,6 +82,8 @@ ROWS = (
     "INSERT INTO staged_batches (id, owner_id, detector_id, since, until, is_given_up)"
     f" VALUES (99, 99, 1, '{NOW}', '{NOW}', '0')",
     "INSERT INTO staged_versions (version_id, owner_id) VALUES (2, 99)",
+    "INSERT INTO staged_changes (query_id, owner_id, label_id, label, sampling,"
+    " is_repeat) VALUES (1, 99, 1, 'YES', 'random', '0')",
     "INSERT INTO counts (version_id, label, predicted, is_targeted, number)"
     " VALUES (1, 'YES', 'YES', '0', 1)",
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",
@@ -196,6 +199,20 @@ def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
         assert count(database, "snapshot_intervals") == 1
     schema.downgrade(database, "base")
     assert table_names(database) == set()
+
+
+def test_a_downgrade_takes_back_what_an_import_has_changed_and_not_shown(
+    new_database: Callable[[str], Database],
+) -> None:
+    database = new_database("sqlite")
+    fill(database)
+    changed = "UPDATE staged_changes SET label = 'NO', input = 'i', audit_rank = 0.5"
+    with database.write() as session:
+        session.execute(text(changed))
+    schema.downgrade(database, "0042")
+    with database.engine.connect() as connection:
+        read = text("SELECT label, input, audit_rank, label_id FROM main.queries")
+        assert connection.execute(read).all() == [("NO", "i", 0.5, 1)]
 
 
 WAITING = (
