@@ -136,6 +136,14 @@ def count_labels(database: Database, detector: str) -> int:
         return session.execute(statement).scalar_one()
 
 
+def assert_counted(database: Database) -> None:
+    """Fold in what is pending; the running counts are then those of a recount."""
+    Recomputer(database, "test").run()
+    with database.read() as session:
+        for detector in list_detectors(session):
+            assert compare_with_recount(session, detector) == []
+
+
 class Import:
     """An import under way, and how far it has come."""
 
@@ -215,10 +223,7 @@ def test_an_import_killed_in_the_middle_is_there_as_a_whole_or_not_at_all(
             assert f"{there:,} rows unchanged" in said
     assert set(outcomes) <= {0, ROWS}
     assert outcomes[0] == 0
-    Recomputer(server.database, "test").run()
-    with server.database.read() as session:
-        for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+    assert_counted(server.database)
 
 
 @pytest.mark.chaos_on("postgresql")
@@ -244,10 +249,7 @@ def test_labels_of_known_queries_are_all_changed_or_none_after_a_kill(
         again.wait()
         assert again.report["labels_added"] == (0 if changed else ROWS)
         assert count_evens(server.database, label) == ROWS // 2
-    Recomputer(server.database, "test").run()
-    with server.database.read() as session:
-        for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+    assert_counted(server.database)
 
 
 def count_evens(database: Database, label: str) -> int:

@@ -1,139 +1,47 @@
 """Imports into SQLite let others in between, and nobody sees them before they end."""
 
-import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-from hashlib import sha256
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from tests.conftest import START, Clock, by
+from tests.services.staged import (
+    LATE,
+    count_all,
+    dump,
+    file_of,
+    give,
+    import_now,
+    label_of,
+    log,
+    make_door,
+    rows_of,
+    show,
+    staged,
+)
 from tracker.errors import ConflictError, UnavailableError
-from tracker.jobs.recompute import Recomputer
 from tracker.services.archive import archive_detector
 from tracker.services.detectors import NewDetector, create_detector, get_open_detector
 from tracker.services.imports.background import add_import, arriving
-from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import RejectedImportError
-from tracker.services.imports.staging import GivenUpError, Stage, clear, clear_ended
-from tracker.services.imports.writing import Staged, import_file, stage_file
-from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.queries.queries import NewQuery, log_query
+from tracker.services.imports.staging import GivenUpError, clear_ended
+from tracker.services.imports.writing import import_file
 from tracker.storage.database import Database
-from tracker.storage.detectors import Version, list_versions
-from tracker.storage.estimates.pending import PendingBatch
+from tracker.storage.detectors import list_versions
 from tracker.storage.imports.files import (
     FileImport,
     count_waiting,
     has_free_import,
 )
 from tracker.storage.imports.import_pieces import ImportPiece
-from tracker.storage.imports.staging import StagedBatch, StagedVersion
-from tracker.storage.labelling.labels import Label
-from tracker.storage.labelling.queues import RandomQueue
-from tracker.storage.labelling.reservations import find_free_query
-from tracker.storage.operations.backup import iter_table, list_tables
-from tracker.storage.queries.queries import Query, find_query_by_key, list_queries
-
-TABLES = (Query, Label, Version, PendingBatch, StagedBatch, StagedVersion)
-# Longer than any lease.
-LATE = timedelta(days=1)
+from tracker.storage.queries.queries import Query, list_queries
 
 
 @pytest.fixture
 def database(new_database: Callable[[str], Database]) -> Database:
-    database = new_database("sqlite")
-    new = NewDetector(name="door", question="Is it?", classes=["YES", "NO"])
-    with database.write() as session:
-        create_detector(session, new, by())
-    return database
-
-
-def file_of(rows: str) -> RowFile:
-    content = rows.encode()
-    return RowFile("csv", sha256(content).hexdigest(), io.BytesIO(content))
-
-
-def rows_of(first: int, last: int, *, label: str = "YES", version: str = "v1") -> str:
-    lines = (f"k{i},YES,{label},{version},in{i}\n" for i in range(first, last))
-    return "key,predicted,label,version,input\n" + "".join(lines)
-
-
-@contextmanager
-def staged(
-    database: Database,
-    rows: str,
-    clock: Callable[[], Any],
-    *,
-    on_progress: Callable[[int], None] | None = None,
-) -> Iterator[Staged]:
-    """Write rows where nobody sees them; what is not shown is deleted at the end."""
-    with database.read() as session:
-        detector = get_open_detector(session, "door")
-    stage = Stage(clock)
-    with database.staging() as writes:
-        try:
-            yield stage_file(
-                writes, detector, file_of(rows), by(), stage, on_progress=on_progress
-            )
-        finally:
-            clear(writes, stage.owner_id)
-
-
-def import_now(database: Database, rows: str) -> None:
-    with database.write() as session:
-        import_file(session, get_open_detector(session, "door"), file_of(rows), by())
-
-
-def show(database: Database, found: Staged) -> Any:
-    with database.write() as session:
-        return found.show(session)
-
-
-def count_all(database: Database) -> dict[str, int]:
-    """Count what others see."""
-    with database.read() as session:
-        return {
-            table.__tablename__: session.scalar(select(func.count()).select_from(table))
-            or 0
-            for table in TABLES
-        }
-
-
-def dump(database: Database) -> list[Any]:
-    """What is known of each query, and every label it was given."""
-    statement = text(
-        "SELECT q.key, q.input, q.predicted, q.label, q.sampling, q.is_repeat, v.name,"
-        " (SELECT group_concat(label) FROM"
-        "  (SELECT l.label FROM labels l WHERE l.query_id = q.id ORDER BY l.id))"
-        " FROM queries q JOIN versions v ON v.id = q.version_id ORDER BY q.key"
-    )
-    with database.read() as session:
-        return [tuple(row) for row in session.execute(statement)]
-
-
-def label_of(database: Database, key: str) -> str | None:
-    with database.read() as session:
-        query = find_query_by_key(session, 1, key)
-        assert query is not None
-        return query.label
-
-
-def give(database: Database, key: str, label: str) -> None:
-    with database.write() as session:
-        query = find_query_by_key(session, 1, key)
-        assert query is not None
-        add_label(session, query.id, NewLabel(label=label), by())
-
-
-def log(database: Database, **said: Any) -> None:
-    with database.write() as session:
-        detector = get_open_detector(session, "door")
-        log_query(session, detector, NewQuery(predicted="YES", **said), by())
+    return make_door(new_database)
 
 
 def test_nothing_is_seen_before_the_end_and_then_all(
@@ -223,180 +131,6 @@ def test_a_version_that_others_bring_too_is_theirs(
     assert [row[0] for row in dump(database)] == ["live"]
 
 
-CHANGED = (
-    "SELECT key, input, label, label_id, sampling, audit_rank, agreement, is_repeat"
-    " FROM queries ORDER BY id"
-)
-
-
-def read_all(database: Database, statement: str = CHANGED) -> list[Any]:
-    with database.read() as session:
-        return [tuple(row) for row in session.execute(text(statement))]
-
-
-def test_what_changes_known_queries_is_seen_at_the_end_and_as_a_whole(
-    database: Database, clock: Clock
-) -> None:
-    import_now(database, rows_of(0, 5_000))
-    log(database, key="bare")
-    log(database, key="free")
-    known = read_all(database), dump(database)
-    seen = []
-
-    def look(_rows: int) -> None:
-        seen.append((read_all(database), dump(database)))
-        # Others go on meanwhile, with what the file does not change.
-        give(database, "free", "NO" if len(seen) % 2 else "YES")
-
-    rows = rows_of(0, 4_500, label="NO") + "bare,YES,,,mine\n"
-    with staged(database, rows, clock, on_progress=look) as found:
-        assert len(seen) == 3
-        assert seen[0] == known
-        assert all(one[0][:5_001] == known[0][:5_001] for one in seen)
-        assert count_changes(database) == 4_501
-        # To end takes no longer than for one row.
-        report = show(database, found)
-    assert (report.queries_added, report.labels_added) == (0, 4_500)
-    assert [row[2] for row in read_all(database)[:5_000]] == (
-        ["NO"] * 4_500 + ["YES"] * 500
-    )
-    assert [row[:3] for row in read_all(database)[5_000:]] == [
-        ("bare", "mine", None),
-        ("free", None, "NO"),
-    ]
-    assert count_changes(database) == 0
-
-
-def test_a_backup_holds_nothing_of_an_import_that_goes_on(
-    database: Database, clock: Clock
-) -> None:
-    def keep() -> dict[str, list[Any]]:
-        with database.read() as session:
-            return {
-                table.name: [tuple(row) for row in iter_table(session, table)]
-                for table in list_tables()
-            }
-
-    import_now(database, rows_of(0, 10))
-    before = keep()
-    assert len(before["queries"]) == 10
-    with staged(database, rows_of(5, 2_500, label="NO", version="v1"), clock):
-        assert keep() == before
-        assert count_changes(database) == 5
-
-
-def count_changes(database: Database) -> int:
-    found: int = read_all(database, "SELECT count(*) FROM staged_changes")[0][0]
-    return found
-
-
-def test_a_query_that_is_being_changed_is_held(
-    database: Database, clock: Clock
-) -> None:
-    import_now(database, rows_of(0, 6))
-    log(database, key="bare")
-    log(database, key="free")
-    rows = rows_of(0, 3, label="NO") + "bare,YES,YES,,\n"
-    with staged(database, rows + rows_of(6, 3_000).partition("\n")[2], clock) as found:
-        with pytest.raises(UnavailableError, match="changes the same query"):
-            give(database, "bare", "NO")
-        with pytest.raises(UnavailableError, match="same input"):
-            give(database, "k1", "YES")
-        with pytest.raises(UnavailableError, match="same input"):
-            log(database, key="new", input="in1")
-        with (
-            pytest.raises(UnavailableError, match="changes the same query"),
-            database.write() as session,
-        ):
-            session.execute(text("DELETE FROM queries WHERE key = 'bare'"))
-        with (
-            pytest.raises(UnavailableError, match="brings the same key"),
-            staged(database, rows_of(2, 3_010, label="NO"), clock),
-        ):
-            pass
-        # Nobody is given to label what the file labels already.
-        assert next_key(database) == "free"
-        give(database, "k5", "NO")
-        show(database, found)
-    give(database, "bare", "NO")
-    assert [label_of(database, f"k{i}") for i in (0, 2, 3, 5)] == (
-        ["NO", "NO", "YES", "NO"]
-    )
-
-
-def next_key(database: Database) -> str | None:
-    with database.write() as session:
-        queue = RandomQueue(1, rate=1.0)
-        found = find_free_query(session, queue, "ann", at=START)
-        return None if found is None else found.key
-
-
-def test_an_input_alone_is_seen_at_the_end_too(
-    database: Database, clock: Clock
-) -> None:
-    for number in range(3):
-        log(database, key=f"bare{number}")
-    known = read_all(database)
-    rows = "key,input\nbare0,mine\nbare1,mine\n"
-    with staged(database, rows, clock):
-        assert read_all(database) == known
-    assert read_all(database) == known
-    with staged(database, rows, clock) as found:
-        report = show(database, found)
-    assert report.inputs_added == 2
-    assert [row[1] for row in read_all(database)] == ["mine", "mine", None]
-    Recomputer(database, "worker", clock=clock).run()
-    assert count_all(database)["pending_batches"] == 0
-
-
-def test_a_query_is_again_what_it_was_where_an_import_never_ends(
-    database: Database, clock: Clock
-) -> None:
-    import_now(database, rows_of(0, 3_000))
-    log(database, key="bare")
-    known = read_all(database), dump(database)
-    # Without a label in the file some queries get the input and its truth.
-    rows = rows_of(0, 3_000, label="NO") + "bare,YES,,,in7\n"
-    with database.staging() as writes:
-        # As a process that was killed leaves it.
-        with database.read() as session:
-            detector = get_open_detector(session, "door")
-        stage = Stage(clock)
-        stage_file(writes, detector, file_of(rows), by(), stage)
-    assert (read_all(database), dump(database)) == known
-    clock.at += LATE
-    with database.staging() as writes:
-        with writes() as session:
-            raw = session.scalar(text("SELECT label FROM queries WHERE key = 'bare'"))
-            assert raw == "NO"
-        clear_ended(writes, at=clock())
-    assert (read_all(database), dump(database)) == known
-    assert count_changes(database) == 0
-    assert count_all(database)["staged_batches"] == 0
-    give(database, "k7", "NO")
-
-
-def test_what_an_import_left_that_ended_serves_no_other(
-    database: Database, clock: Clock
-) -> None:
-    import_now(database, rows_of(0, 3_000))
-    with database.staging() as writes:
-        with database.read() as session:
-            detector = get_open_detector(session, "door")
-        rows = file_of(rows_of(0, 10, label="NO"))
-        found = stage_file(writes, detector, rows, by(), Stage(clock))
-    # Its process ends when all is shown.
-    show(database, found)
-    assert count_changes(database) == 10
-    known = dump(database)
-    assert [row[3] for row in known[:2]] == ["NO", "NO"]
-    with staged(database, rows_of(0, 5, label="YES"), clock):
-        assert dump(database) == known
-        give(database, "k9", "YES")
-    assert count_changes(database) == 0
-    assert [label_of(database, f"k{i}") for i in (0, 8, 9)] == ["NO", "NO", "YES"]
-
-
 def test_every_bad_row_is_told_in_its_order(database: Database, clock: Clock) -> None:
     import_now(database, rows_of(0, 6))
     header, _, rest = rows_of(6, 3_000).partition("\n")
@@ -427,10 +161,7 @@ def test_rows_that_are_staged_are_those_that_are_written_at_once(
     clock: Clock,
     extra: str,
 ) -> None:
-    other = new_database("sqlite")
-    new = NewDetector(name="door", question="Is it?", classes=["YES", "NO"])
-    with other.write() as session:
-        create_detector(session, new, by())
+    other = make_door(new_database)
     rows = rows_of(100, 2_500) + extra
     for each in (database, other):
         import_now(each, rows_of(0, 10))

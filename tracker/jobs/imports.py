@@ -3,10 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import (
-    contextmanager,
-    suppress,
-)
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import structlog

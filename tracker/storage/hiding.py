@@ -178,7 +178,7 @@ def _list_objects(
             f"hold_{name}": f"BEFORE {when} ON main.{table} "
             f"WHEN {_IS_HELD.format(row)} {refuse}"
             for name, when, table, row in (
-                ("change", f"UPDATE OF {', '.join(CHANGED)}", "queries", "OLD.id"),
+                ("change", "UPDATE", "queries", "OLD.id"),
                 ("query", "DELETE", "queries", "OLD.id"),
                 ("label", "INSERT", "labels", "NEW.query_id"),
             )

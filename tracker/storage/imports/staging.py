@@ -163,22 +163,18 @@ def is_staged_by_others(
     session: Session, query_ids: Collection[int], owner_id: int | None
 ) -> bool:
     """Return whether another import has added or changed one of the queries."""
-    batches = {query_id // BATCH_LIMIT for query_id in query_ids}
     by_others = StagedBatch.owner_id.is_distinct_from(owner_id)
-    if (
-        session.scalars(select(StagedBatch.id).where(by_others).limit(1)).first()
-        is None
-    ):
-        return False
-    added = select(StagedBatch.id).where(StagedBatch.id.in_(batches), by_others)
+    found = session.execute(
+        select(StagedBatch.id, StagedBatch.owner_id).where(by_others)
+    )
+    owners = {row.id: row.owner_id for row in found}
+    if not owners.keys().isdisjoint(query_id // BATCH_LIMIT for query_id in query_ids):
+        return True
     changed = select(StagedChange.query_id).where(
         StagedChange.query_id.in_(listed(session, list(query_ids))),
-        StagedChange.owner_id.in_(select(StagedBatch.owner_id).where(by_others)),
+        StagedChange.owner_id.in_(set(owners.values())),
     )
-    return any(
-        session.scalars(statement.limit(1)).first() is not None
-        for statement in (added, changed)
-    )
+    return bool(owners) and session.scalars(changed.limit(1)).first() is not None
 
 
 def has_staged(session: Session) -> bool:
