@@ -143,10 +143,14 @@
     const answer = document.querySelector(".last-answer[data-said]")?.innerText.trim();
     const count = document.querySelector(".progress-count")?.innerText.trim();
     document.getElementById("said").textContent = answer && `${answer} ${count}.`;
-    const search = document.querySelector(".answer-search input:not([aria-invalid])");
+    const search = document.querySelector(".answer-search input");
+    const isWrong = search?.matches("[aria-invalid]");
+    const { body, activeElement } = document;
     // After an answer that was searched for the letters are keys again.
-    if ([document.body, search].includes(document.activeElement)) {
-      document.getElementById("question").focus({ preventScroll: true });
+    if (activeElement === body || (activeElement === search && !isWrong)) {
+      const next = isWrong ? search : document.getElementById("question");
+      next.focus({ preventScroll: true });
+      if (isWrong) search.setSelectionRange(search.value.length, search.value.length);
     }
   }
 

@@ -178,6 +178,25 @@ def test_what_fits_several_classes_is_asked_for_again(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_search_that_is_not_right_has_the_focus_though_it_was_left(
+    open_page: Open,
+) -> None:
+    page = open_page("/detectors/twenty/label").page
+    held = Held(page, "**/label")
+    page.keyboard.press("/")
+    page.keyboard.type("class 1")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    held.let_go()
+    page.unroute("**/label")
+    expect(page.locator("#label-error")).to_contain_text("10 classes have that")
+    expect(page.get_by_label("Class")).to_be_focused()
+    page.keyboard.press("8")
+    page.keyboard.press("Enter")
+    expect(page.locator(".last-answer")).to_contain_text("you said class 18")
+
+
+@pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", ["label", "label/grid", "label?queue=targeted"])
 def test_long_names_stay_within_their_cards(
