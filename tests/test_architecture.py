@@ -44,10 +44,11 @@ def environment_readers(source: Source) -> Iterator[str]:
     if source.path.startswith("tracker/cli/"):
         return
     for node in ast.walk(source.tree):
-        is_attribute = isinstance(node, ast.Attribute) and node.attr in (
-            "environ",
-            "environb",
-            "getenv",
+        # What belongs to a request is no environment of a process.
+        is_attribute = (
+            isinstance(node, ast.Attribute)
+            and node.attr in {"environ", "environb", "getenv"}
+            and ast.unparse(node.value) != "request"
         )
         is_import = isinstance(node, ast.ImportFrom) and node.module == "os"
         names = {a.name for a in node.names} if isinstance(node, ast.ImportFrom) else ()

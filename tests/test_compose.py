@@ -66,6 +66,13 @@ def test_other_settings_stand_in_a_file_beside_it(
     }
 
 
+def test_the_web_service_may_have_all_its_threads() -> None:
+    # Granian ends a process that gets none.
+    processes, others = 4, 64
+    most = Settings.model_fields["web_connections"].default
+    assert SERVICES["web"]["pids_limit"] >= processes * (most + others)
+
+
 @pytest.mark.thorough
 def test_compose_takes_the_file_and_fills_in_the_name(
     compose: list[str], tmp_path: Path

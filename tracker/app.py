@@ -50,6 +50,7 @@ from tracker.http import (
     problem,
 )
 from tracker.jobs.recompute import recompute_detector, utc_now
+from tracker.places import share_connections
 from tracker.services.people.sign_ins import LONGEST
 from tracker.services.wording import show
 from tracker.settings import Settings
@@ -120,6 +121,8 @@ def create_app(
         clock=clock,
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
+    # Inside of what reads the addresses that proxies tell.
+    share_connections(app, most=settings.web_connections)
     application = _behind_proxies(app.wsgi_app, settings)
     app.wsgi_app = application  # type: ignore[method-assign,assignment]
     visitors.register(app)

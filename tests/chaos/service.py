@@ -55,7 +55,13 @@ class Service:
     """
 
     def __init__(
-        self, database_url: str, folder: Path, *, workers: int = 2, mutant: str = ""
+        self,
+        database_url: str,
+        folder: Path,
+        *,
+        workers: int = 2,
+        mutant: str = "",
+        **settings: str,
     ) -> None:
         self.database_url = database_url
         self.folder = folder
@@ -66,6 +72,7 @@ class Service:
             TRACKER_DATABASE_URL=database_url,
             TRACKER_DATA_DIR=str(folder / "data"),
             TRACKER_RECOMPUTE_SECONDS="0.3",
+            **settings,
         )
         if mutant:
             self.environ |= {
@@ -137,9 +144,13 @@ class Service:
         except (OSError, http.client.HTTPException):
             return False
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def ask(
+        self, method: str, path: str, body: Any = None, *, source: str = "127.0.0.1"
+    ) -> Answer:
         """Ask once; raises OSError or HTTPException where no whole answer comes."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=90, source_address=(source, 0)
+        )
         try:
             where = path if path.startswith("/healthz") else f"/api/v1{path}"
             data = None if body is None else json.dumps(body).encode()

@@ -30,7 +30,7 @@ _PROBLEMS = {
     413: "The body is too large.",
     415: "Unsupported media type.",
     422: "The input is invalid; see errors.",
-    429: "Too many requests with this key; retry after Retry-After seconds.",
+    429: "Too many requests; retry after Retry-After seconds.",
     503: "The database is unavailable or busy, or the disk is full; try again.",
 }
 # The schema of a file that is sent or received as it is.

@@ -215,7 +215,8 @@ class Settings(BaseModel):
         ge=16,
         le=4096,
         description="Requests that one web process holds open at the same time. A "
-        "client that sends or reads slowly takes up one of these and nothing else.",
+        "client that sends or reads slowly takes up one of these and nothing else. One "
+        "address may have half of them.",
     )
     web_processes: int | None = Field(
         default=None,

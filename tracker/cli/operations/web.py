@@ -4,6 +4,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 
@@ -18,6 +19,10 @@ from tracker.cli.operations.processes import watch_parent
 
 _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"
+# A connection without a request, idle or with half a header, costs no thread.
+_CONNECTIONS_PER_REQUEST = 8
+# The database, images, exports and all else that is no connection.
+_FILES_PER_REQUEST = 2
 _IS_COPIED = sys.platform == "linux"
 _TO_STDERR = {
     "class": "logging.StreamHandler",
@@ -57,7 +62,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         # A thread for each request that is open, so that slow clients hold up nobody;
         # how many of them work is bounded where transactions are opened.
         blocking_threads=ready.connections,
-        backpressure=2 * ready.connections,
+        backpressure=_count_connections(ready.connections),
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=_GRACE_SECONDS,
@@ -67,6 +72,16 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         log_dictconfig={"handlers": {"console": _TO_STDERR, "access": _TO_STDERR}},
     )
     server.serve()
+
+
+def _count_connections(requests: int) -> int:
+    """Return how many connections a process may have that holds *requests* open."""
+    # As many files as the system allows at most, which Granian has set.
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS_PER_REQUEST * requests
+    if allowed == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(allowed - _FILES_PER_REQUEST * requests, requests))
 
 
 def _import_app() -> None:
