@@ -86,6 +86,8 @@ ROWS = (
     " is_repeat) VALUES (1, 99, 1, 'YES', 'random', '0')",
     "INSERT INTO counts (version_id, label, predicted, is_targeted, number)"
     " VALUES (1, 'YES', 'YES', '0', 1)",
+    "INSERT INTO day_counts (version_id, day, cells, unstated, repeats)"
+    " VALUES (1, '2026-01-02', '{\"YES\": {\"YES\": [1, 0]}}', 0, 0)",
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",
     f"INSERT INTO heartbeats (worker, seen_at) VALUES ('w', '{NOW}')",
     "INSERT INTO events (id, detector_id, version_id, type, happened_at, data)"

@@ -91,6 +91,7 @@ def rows(rng: np.random.Generator, accuracy: float) -> Iterator[CountedLabel]:
             old_label=None,
             old_sampling=None,
             old_is_repeat=None,
+            asked_at=START,
             created_at=START,
         )
 

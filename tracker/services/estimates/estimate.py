@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import current_counts, pool
+from tracker.services.estimates.counts import count_asked, current_counts, pool
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -215,8 +215,12 @@ def _count(
     counts = pool(current_counts(session, versions).values())
     if not any(filters.values()):
         return counts
-    found = count_window(session, detector.id, **filters)
-    seen = pool(found[one.id] for one in versions if one.id in found)
+    if filters["where"]:
+        found = count_window(session, detector.id, **filters)
+        seen = pool(found[one.id] for one in versions if one.id in found)
+    else:
+        span = {name: filters[name] for name in ("since", "until")}
+        seen = count_asked(session, detector, versions, **span)
     return replace(
         counts, cells=seen.cells, unstated=seen.unstated, repeats=seen.repeats
     )

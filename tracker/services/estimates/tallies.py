@@ -1,5 +1,6 @@
 """The running counts of a version while labels are folded in, and its checkpoints."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ from tracker.storage.estimates.counts import (
     is_unstated,
     read_change,
 )
+from tracker.storage.estimates.days import DayChanges
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling.labels import CountedLabel
 from tracker.words import STORED_METHODS, UNCLEAR
@@ -56,6 +58,7 @@ class Tally:
     repeats: int = 0
     last_label_at: datetime | None = None
     changed: set[Cell] = field(default_factory=set)
+    days: DayChanges = field(default_factory=lambda: defaultdict(int))
     points: list[Point] = field(default_factory=list)
     correct: list[int] = field(init=False)
     labelled: list[int] = field(init=False)
@@ -76,6 +79,12 @@ class Tally:
     def fold(self, row: CountedLabel) -> None:
         """Count a label in, and the one that it replaces out."""
         new, old = read_change(row)
+        day = row.asked_at.date()
+        self.days[day, row.label, row.predicted, row.sampling, row.is_repeat] += 1
+        if row.old_label is not None:
+            assert row.old_sampling is not None
+            was = row.old_label, row.predicted, row.old_sampling
+            self.days[day, *was, bool(row.old_is_repeat)] -= 1
         self.repeats += row.is_repeat - bool(row.old_is_repeat)
         if new is not None:
             self._change(new, 1)

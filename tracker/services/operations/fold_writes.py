@@ -14,6 +14,7 @@ from tracker.services.operations.recompute import Fold
 from tracker.services.telling.events import DRIFT, FIRST_SEEN, VERDICT, tell
 from tracker.storage.detectors import Detector, Version, load_versions
 from tracker.storage.estimates.counts import store_counts
+from tracker.storage.estimates.days import store_days
 from tracker.storage.estimates.drift import store_watches
 from tracker.storage.estimates.pending import advance_revisions, delete_batches
 from tracker.storage.estimates.snapshots import (
@@ -67,6 +68,7 @@ def store_folds(
         if tally.changed or tally.queries or tally.repeats
     }
     _store_counts(session, changed)
+    store_days(session, [row for one in folds for row in one.days])
     versions = load_versions(session, changed)
     _store_points(session, folds, versions, run_ids, computed_at)
     for one in folds:

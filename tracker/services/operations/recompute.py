@@ -9,6 +9,7 @@ or nothing if another worker was faster.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -36,6 +37,7 @@ from tracker.storage.estimates.counts import (
     iter_pending_metadata,
     load_counts,
 )
+from tracker.storage.estimates.days import apply_changes
 from tracker.storage.estimates.drift import load_watches
 from tracker.storage.estimates.pending import first_id, list_pending_batches
 from tracker.storage.estimates.slices import list_counted
@@ -57,6 +59,8 @@ class Fold:
     measures: Found
     verdicts: dict[int, list[VerdictChange]]
     slices: SliceChanges
+    # Of the days on which queries with new labels were asked.
+    days: list[dict[str, Any]]
 
     @property
     def snapshots(self) -> int:
@@ -108,6 +112,7 @@ class _Tallied:
     batches: Sequence[int]
     slices: SliceTally
     tallies: dict[int, Tally] = field(default_factory=dict)
+    days: list[dict[str, Any]] = field(default_factory=list)
     labels: int = 0
 
     def fold(self, row: CountedLabel) -> None:
@@ -135,6 +140,7 @@ class _Tallied:
             measures={one: measures[one] for one in self.tallies},
             verdicts={one: verdicts[one] for one in self.tallies if one in verdicts},
             slices=self.slices.finish(self.detector.confidence_level),
+            days=self.days,
         )
 
 
@@ -169,8 +175,9 @@ def _tally(
         for row in in_order_of_replacement(labels, starts):
             of_version[row.version_id].fold(row)
     for one in found.values():
-        for tally in one.tallies.values():
+        for version_id, tally in one.tallies.items():
             tally.finish()
+            one.days += apply_changes(session, version_id, tally.days)
     return list(found.values())
 
 

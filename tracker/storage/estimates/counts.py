@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
+    ColumnElement,
     ForeignKey,
     Select,
     bindparam,
@@ -158,9 +159,13 @@ def is_unstated(label: str, sampling: str | None) -> bool:
 
 
 def count_pending_labels(
-    session: Session, detector_ids: Collection[int]
+    session: Session,
+    detector_ids: Collection[int],
+    conditions: Iterable[ColumnElement[bool]] = (),
 ) -> dict[int, VersionCounts]:
     """Return what the labels of detectors that wait for the job change, by version.
+
+    Or those of queries that meet all *conditions*.
 
     A label adds one to its cell and takes one from the cell of the label that it
     replaces; where that was of another class, it corrects it.  The database does the
@@ -186,7 +191,7 @@ def count_pending_labels(
             func.max(Label.created_at),
         )
         statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
-        statement = statement.group_by(*columns)
+        statement = statement.where(*conditions).group_by(*columns)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
         rows: Iterable[Any] = session.execute(statement)

@@ -202,6 +202,7 @@ class CountedLabel(NamedTuple):
     is_repeat: bool
     version_id: int
     predicted: str
+    asked_at: datetime
     metadata: str | None
     old_label: str | None
     old_sampling: str | None
@@ -279,6 +280,7 @@ def _select_folded(
             Label.is_repeat,
             Query.version_id,
             Query.predicted,
+            Query.asked_at,
             details,
             old.label,
             old.sampling,

@@ -17,6 +17,7 @@ from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
     counts,  # noqa: F401
+    days,  # noqa: F401
     drift,  # noqa: F401
     pending,  # noqa: F401
     slices,  # noqa: F401
