@@ -174,10 +174,16 @@ def _tally(
     with closing(pending) as labels:
         for row in in_order_of_replacement(labels, starts):
             of_version[row.version_id].fold(row)
-    for one in found.values():
-        for version_id, tally in one.tallies.items():
-            tally.finish()
-            one.days += apply_changes(session, version_id, tally.days)
+    tallies = {
+        version_id: tally
+        for one in found.values()
+        for version_id, tally in one.tallies.items()
+    }
+    for tally in tallies.values():
+        tally.finish()
+    changes = {version_id: tally.days for version_id, tally in tallies.items()}
+    for version_id, days in apply_changes(session, changes).items():
+        of_version[version_id].days += days
     return list(found.values())
 
 

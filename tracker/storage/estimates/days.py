@@ -5,11 +5,11 @@ where its queries may be a million.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from datetime import date
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, select
+from sqlalchemy import JSON, ForeignKey, select, tuple_
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
@@ -72,23 +72,25 @@ def sum_days(
 
 
 def apply_changes(
-    session: Session, version_id: int, changes: DayChanges
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the days of a version as they are after *changes*."""
-    by_day: dict[str, VersionCounts] = defaultdict(VersionCounts)
-    for (asked, label, predicted, sampling, is_repeat), number in changes.items():
-        counts = by_day[asked.isoformat()]
-        counts.add(label, predicted, sampling, is_repeat, number)
-    days = sorted(by_day)
-    for start in range(0, len(days), _AT_ONCE):
-        some = days[start : start + _AT_ONCE]
-        statement = select(*_COUNTED).where(
-            DayCounts.version_id == version_id, DayCounts.day.in_(some)
-        )
-        for row in session.execute(statement):
-            _add(by_day[row.day], row)
-    for day in days:
-        yield {"version_id": version_id, "day": day, **_dump(by_day[day])}
+    session: Session, changes: Mapping[int, DayChanges]
+) -> dict[int, list[dict[str, Any]]]:
+    """Return by version the rows of its days as they are after its *changes*."""
+    found: dict[tuple[int, str], VersionCounts] = defaultdict(VersionCounts)
+    for version_id, of_version in changes.items():
+        for (asked, label, predicted, sampling, is_repeat), n in of_version.items():
+            counts = found[version_id, asked.isoformat()]
+            counts.add(label, predicted, sampling, is_repeat, n)
+    places = sorted(found)
+    place = tuple_(DayCounts.version_id, DayCounts.day)
+    for start in range(0, len(places), _AT_ONCE):
+        among = place.in_(places[start : start + _AT_ONCE])
+        for row in session.execute(select(*_COUNTED).where(among)):
+            _add(found[row.version_id, row.day], row)
+    rows: dict[int, list[dict[str, Any]]] = {version_id: [] for version_id in changes}
+    for version_id, day in places:
+        counted = _dump(found[version_id, day])
+        rows[version_id].append({"version_id": version_id, "day": day, **counted})
+    return rows
 
 
 def store_days(session: Session, rows: list[dict[str, Any]]) -> None:
