@@ -1,5 +1,6 @@
 """A bound for the chance of a high sum, at all accuracies with at most some total."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,11 +40,10 @@ class Lines(NamedTuple):
     def lowest(self, totals: Floats) -> tuple[Floats, Floats]:
         """Return the least values at the rows' totals, and the slopes there."""
         values = self.values + self.slopes * totals[:, np.newaxis]
-        at = values.argmin(axis=0)[np.newaxis]
-        return (
-            np.take_along_axis(values, at, axis=0)[0],
-            np.take_along_axis(self.slopes, at, axis=0)[0],
-        )
+        at = values.argmin(axis=0)
+        # Quicker than `np.take_along_axis`.
+        at = at * at.size + np.arange(at.size).reshape(at.shape)
+        return values.take(at), self.slopes.take(at)
 
 
 class Bound(NamedTuple):
@@ -97,7 +97,7 @@ class Bound(NamedTuple):
         logs, slopes = lines.lowest(totals)
         best, slope = np.full(totals.shape, np.inf), np.zeros(totals.shape)
         for steps in self.steps:
-            sizes = logs[:, :steps] + np.log(coefficients(steps))
+            sizes = logs[:, :steps] + _log_coefficients(steps)
             highest = sizes.max(axis=-1, keepdims=True)
             parts = np.exp(sizes - highest)
             sums = total_of(parts)
@@ -131,3 +131,9 @@ class Bound(NamedTuple):
             is_inside = (total > best) & (total < beyond)
             total = np.where(is_inside, total, (best + beyond) / 2.0)
         return best
+
+
+@cache
+def _log_coefficients(steps: int) -> Floats:
+    logs: Floats = np.log(coefficients(steps))
+    return logs

@@ -21,11 +21,11 @@ _LEAST_DOUBT = 2.0**-70
 class Waves(NamedTuple):
     """What log |E exp((t + iu) weight share correct)| is made of, and a box.
 
-    The axes are rows, frequencies u and classes.  With z = exp((t + iu) weight/n) - 1
+    The axes are classes, rows and frequencies u.  With z = exp((t + iu) weight/n) - 1
     the moment of a class with accuracy p is |1 + p z|**n; *real* and *imaginary* are
-    the parts of z, the latter without its sign, and *square* is |z|**2.  *doubt* pays
-    for the rounding of |1 + p z|**2, and *at_low* is the logarithm of the moment at the
-    lower end of the box.
+    the parts of z, the latter without its sign, and *square* is |z|**2.  *steep* is
+    n times that, *doubt* pays for the rounding of |1 + p z|**2, and *at_low* is the
+    logarithm of the moment at the lower end of the box.
     """
 
     n: Floats
@@ -34,6 +34,7 @@ class Waves(NamedTuple):
     real: Floats
     imaginary: Floats
     square: Floats
+    steep: Floats
     doubt: Floats
     at_low: Floats
 
@@ -47,16 +48,17 @@ class Waves(NamedTuple):
         frequencies: int,
     ) -> "Waves":
         """Return the waves for rows of classes, each row with its tilt t."""
-        grown = (tilts[:, np.newaxis] * weights / labelled)[:, np.newaxis]
-        orders = np.arange(frequencies)[:, np.newaxis]
+        grown = _first(tilts[:, np.newaxis] * weights / labelled)
+        orders = np.arange(frequencies)
         turned = grown * (2.0 * math.pi / FALL) * orders
         real = np.expm1(grown) * np.cos(turned) - 2.0 * np.sin(turned / 2.0) ** 2
         imaginary = np.abs(np.exp(grown) * np.sin(turned))
         square = real * real + imaginary * imaginary
-        n, low, high = (array[:, np.newaxis] for array in (labelled, *box))
+        n, low, high = (_first(array) for array in (labelled, *box))
         doubt = _FEW_UNITS * (2.0 * np.abs(real) + square)
         at_low = _log_moments(n, real, square, doubt, low)
-        return cls(n, low, high, real, imaginary, square, doubt, at_low)
+        steep = n * square
+        return cls(n, low, high, real, imaginary, square, steep, doubt, at_low)
 
     def largest(self, multipliers: Floats) -> tuple[Floats, Floats]:
         """Return bounds of the largest sums of the logs less multiplier times sum.
@@ -72,20 +74,31 @@ class Waves(NamedTuple):
         greater root.  Where the root is not exact the derivative is next to nothing,
         so what that takes from the maximum is far less than what is added.
         """
-        price = multipliers[..., np.newaxis]
-        steep, lean = self.n * self.square, 2.0 * price * self.imaginary
-        root = np.sqrt(np.maximum((steep - lean) * (steep + lean), 0.0))
-        root += steep - 2.0 * price * self.real
-        p = np.clip(root / (2.0 * price * self.square), self.low, self.high)
+        twice = 2.0 * multipliers
+        lean = twice * self.imaginary
+        root = np.sqrt(np.maximum((self.steep - lean) * (self.steep + lean), 0.0))
+        root += self.steep - twice * self.real
+        root /= twice * self.square
+        # As `np.clip` does it, but for its checks.
+        p = np.minimum(np.maximum(root, self.low), self.high)
         logs = _log_moments(self.n, self.real, self.square, self.doubt, p)
-        worth, at_low = logs - price * p, self.at_low - price * self.low
+        worth, at_low = logs - multipliers * p, self.at_low - multipliers * self.low
         is_low = at_low >= worth
-        most = total_of(np.where(is_low, at_low, worth))
-        taken = total_of(np.where(is_low, self.low, p))
-        size = total_of(np.abs(np.where(is_low, self.at_low, logs)))
-        classes = self.n.shape[-1]
+        most = _total(np.maximum(at_low, worth))
+        taken = _total(np.where(is_low, self.low, p))
+        size = _total(np.abs(np.where(is_low, self.at_low, logs)))
+        classes = len(self.n)
         doubt = 2.0**-50 * (classes + 8) * (size + classes * multipliers + 1.0)
-        return most + (doubt + _LEAST_DOUBT * total_of(self.n)), taken
+        return most + (doubt + _LEAST_DOUBT * _total(self.n)), taken
+
+
+def _first(array: Floats) -> Floats:
+    """Return an array of rows and classes with the axes of waves."""
+    return np.ascontiguousarray(array.T)[..., np.newaxis]
+
+
+def _total(array: Floats) -> Floats:
+    return total_of(np.moveaxis(array, 0, -1))
 
 
 def _log_moments(
