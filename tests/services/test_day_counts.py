@@ -154,11 +154,13 @@ def test_whole_days_are_not_counted_again(
 def test_a_recount_sees_a_day_that_is_counted_wrongly(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
-    bench.log("YES", "YES", asked_at=FIRST.isoformat())
+    # What is right of the targeted label hides nothing of the other one.
+    for sampling in ("unstated", "targeted"):
+        bench.log("YES", "YES", asked_at=FIRST.isoformat(), sampling=sampling)
     recompute()
     with bench.database.write() as session:
         row = session.query(DayCounts).one()
-        cells = {"YES": {"YES": [2, 0]}}
+        cells = {"YES": {"YES": [2, 1]}}
         kept = {"version_id": row.version_id, "day": row.day, "unstated": 1}
         store_days(session, [{**kept, "cells": cells, "repeats": 0}])
     with bench.database.read() as session:

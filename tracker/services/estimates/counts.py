@@ -153,10 +153,15 @@ def _pair(
 ) -> dict[str, tuple[int, int]]:
     """Return what was counted beside what is found, by the words for it."""
     pairs = {
-        f"label {cell.label}, predicted {cell.predicted}": (
+        f"label {cell.label}{', targeted' * cell.is_targeted}, "
+        f"predicted {cell.predicted}": (
             running.cells.get(cell, 0),
             recounted.cells.get(cell, 0),
         )
         for cell in sorted(running.cells.keys() | recounted.cells.keys())
     }
-    return {**pairs, "repeats": (running.repeats, recounted.repeats)}
+    return {
+        **pairs,
+        "repeats": (running.repeats, recounted.repeats),
+        "labels of unstated sampling": (running.unstated, recounted.unstated),
+    }
