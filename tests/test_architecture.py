@@ -214,6 +214,13 @@ def _modules(room: Path) -> list[Path]:
     return [path for path in room.glob("*.py") if not path.stem.startswith("_")]
 
 
+def test_no_template_rounds_a_bound() -> None:
+    # 0.29 * 1000 is 290.0, and 0.29 is a little less than 29 %: `bounds` knows that.
+    for path in sorted((ROOT / "templates").rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"(low|high) \* \d", text), path
+
+
 def test_a_page_has_its_templates_in_a_folder_of_its_name() -> None:
     modules = {path.stem for path in (ROOT / "tracker" / "web").rglob("*.py")}
     folders = {path.name for path in (ROOT / "templates").iterdir() if path.is_dir()}

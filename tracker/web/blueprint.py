@@ -16,7 +16,7 @@ from flask import (
 )
 from werkzeug.routing import BaseConverter, ValidationError
 
-from tracker.charts.words import plural, shorten
+from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, find_visitor, now, required_role
 from tracker.services.by import Actor
 from tracker.storage.base import dump_id, parse_whole
@@ -56,6 +56,7 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
 # Globals, because macros do not see what a context processor adds.
 for _word in (
     words.about,
+    bounds,
     words.browser_name,
     words.chance,
     words.covers,
