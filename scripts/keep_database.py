@@ -142,21 +142,22 @@ def rows(classes: list[str]) -> Iterator[dict[str, Any]]:
 def fill(api: Api, name: str) -> None:
     """Import rows, correct labels, ask for queries, and begin what versions know."""
     path, classes = f"/detectors/{name}", DETECTORS[name]
-    api.call("POST", f"{path}/import", {"items": list(rows(classes))})
+    everything = list(rows(classes))
+    given = [row for row in everything if "label" in row]
+    api.call("POST", f"{path}/import", {"items": given})
+    for row in everything:
+        if "label" not in row:
+            api.call("POST", f"{path}/queries", row)
     labelled = api.call("GET", f"{path}/queries?labelled=true&limit=40")["items"]
     for query in labelled[::4]:
         api.call("POST", f"/queries/{query['id']}/labels", {"label": classes[0]})
-    given = [
-        ("next", "GET", f"{path}/next?labeler=alice", None),
-        ("audit", "POST", f"{path}/audits", {"name": "all", "half_width": 0.1}),
-        ("badge", "POST", f"{path}/badges", {}),
-    ]
-    answers = {what: api.call(*call) for what, *call in given}
-    asked = answers["next"]
-    if asked and asked.get("query"):
-        query = asked["query"]["id"]
-        body = {"label": classes[1], "labeler": "alice", "sampling": "random"}
-        api.call("POST", f"/queries/{query}/labels", body)
+    for labeler in ("alice", "bob"):
+        asked = api.call("GET", f"{path}/next?labeler={labeler}&version=v1")
+        if asked and labeler == "alice":
+            body = {"label": classes[1], "sampling": "random"}
+            api.call("POST", f"/queries/{asked['id']}/labels", body)
+    api.call("POST", f"{path}/audits", {"name": "all", "half_width": 0.1})
+    api.call("POST", f"{path}/badges", {})
 
 
 def answers(api: Api) -> dict[str, Any]:
