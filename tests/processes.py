@@ -120,12 +120,12 @@ class Process:
 
 
 @contextmanager
-def serving(**settings: str) -> Iterator[str]:
-    """Run ``tracker web`` with these settings, and give its address."""
+def serving(cwd: Path = ROOT, **settings: str) -> Iterator[str]:
+    """Run the ``tracker web`` of a checkout with these settings; give its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [*TRACKER, "web", "--port", str(port)]
-    process = Process(command, clean_environ(**settings))
+    process = Process(command, clean_environ(**settings), cwd)
 
     def answers() -> bool:
         assert process.popen.poll() is None

@@ -153,7 +153,7 @@ def _pair(
 ) -> dict[str, tuple[int, int]]:
     """Return what was counted beside what is found, by the words for it."""
     pairs = {
-        f"label {cell.label}{', targeted' * cell.is_targeted}, "
+        f"{'targeted ' * cell.is_targeted}label {cell.label}, "
         f"predicted {cell.predicted}": (
             running.cells.get(cell, 0),
             recounted.cells.get(cell, 0),

@@ -1,6 +1,5 @@
 """A bound for the chance of a high sum, at all accuracies with at most some total."""
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +96,7 @@ class Bound(NamedTuple):
         logs, slopes = lines.lowest(totals)
         best, slope = np.full(totals.shape, np.inf), np.zeros(totals.shape)
         for steps in self.steps:
-            sizes = logs[:, :steps] + _log_coefficients(steps)
+            sizes = logs[:, :steps] + np.log(coefficients(steps))
             highest = sizes.max(axis=-1, keepdims=True)
             parts = np.exp(sizes - highest)
             sums = total_of(parts)
@@ -131,9 +130,3 @@ class Bound(NamedTuple):
             is_inside = (total > best) & (total < beyond)
             total = np.where(is_inside, total, (best + beyond) / 2.0)
         return best
-
-
-@cache
-def _log_coefficients(steps: int) -> Floats:
-    logs: Floats = np.log(coefficients(steps))
-    return logs

@@ -48,13 +48,13 @@ class Waves(NamedTuple):
         frequencies: int,
     ) -> "Waves":
         """Return the waves for rows of classes, each row with its tilt t."""
-        grown = _first(tilts[:, np.newaxis] * weights / labelled)
+        grown = _by_class(tilts[:, np.newaxis] * weights / labelled)
         orders = np.arange(frequencies)
         turned = grown * (2.0 * math.pi / FALL) * orders
         real = np.expm1(grown) * np.cos(turned) - 2.0 * np.sin(turned / 2.0) ** 2
         imaginary = np.abs(np.exp(grown) * np.sin(turned))
         square = real * real + imaginary * imaginary
-        n, low, high = (_first(array) for array in (labelled, *box))
+        n, low, high = (_by_class(array) for array in (labelled, *box))
         doubt = _FEW_UNITS * (2.0 * np.abs(real) + square)
         at_low = _log_moments(n, real, square, doubt, low)
         steep = n * square
@@ -92,7 +92,7 @@ class Waves(NamedTuple):
         return most + (doubt + _LEAST_DOUBT * _total(self.n)), taken
 
 
-def _first(array: Floats) -> Floats:
+def _by_class(array: Floats) -> Floats:
     """Return an array of rows and classes with the axes of waves."""
     return np.ascontiguousarray(array.T)[..., np.newaxis]
 
