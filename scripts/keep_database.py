@@ -112,22 +112,25 @@ def rows(classes: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def fill(api: Api, name: str) -> None:
-    """Import rows, correct labels, ask for queries, and begin what versions know."""
+    """Log, label and correct queries, and begin what the version knows of the rest."""
     path, classes = f"/detectors/{name}", DETECTORS[name]
     everything = list(rows(classes))
-    given = [row for row in everything if "label" in row]
-    api.call("POST", f"{path}/import", {"items": given})
+    known = [row for row in everything if "label" in row]
+    first = [row for row in known if row["version"] == "v1"]
+    api.call("POST", f"{path}/import", {"items": first})
     for row in everything:
         if "label" not in row:
             api.call("POST", f"{path}/queries", row)
     labelled = api.call("GET", f"{path}/queries?labelled=true&limit=40")["items"]
     for query in labelled[::4]:
         api.call("POST", f"/queries/{query['id']}/labels", {"label": classes[0]})
-    for labeler in ("alice", "bob"):
-        asked = api.call("GET", f"{path}/next?labeler={labeler}&version=v1")
-        if asked and labeler == "alice":
-            body = {"label": classes[1], "sampling": "random"}
-            api.call("POST", f"/queries/{asked['id']}/labels", body)
+    # One is answered, and one stays reserved.
+    asked = [api.call("GET", f"{path}/next?labeler={one}") for one in ("alice", "bob")]
+    if asked[0] is not None:
+        body = {"label": classes[1], "sampling": "random"}
+        api.call("POST", f"/queries/{asked[0]['id']}/labels", body)
+    second = [row for row in known if row["version"] == "v2"]
+    api.call("POST", f"{path}/import", {"items": second})
     api.call("POST", f"{path}/audits", {"name": "all", "half_width": 0.1})
     api.call("POST", f"{path}/badges", {})
 
