@@ -154,7 +154,7 @@ def test_halves_of_a_trapezoid_give_the_same_limit(monkeypatch):
 def test_what_would_take_too_long_is_not_claimed(monkeypatch):
     k, n = (18, 36, 72), (20, 40, 80)
     low = three_class_limit(k, n, 0.025)
-    monkeypatch.setattr(three, "MOST_WORK", 5e5)
+    monkeypatch.setattr(three, "MOST_WORK", 2e5)
     hurried = three_class_limit(k, n, 0.025)
     assert float(lower_bound(k, n, 0.025 / 600).mean()) - 1e-12 <= hurried < low - 1e-3
 
@@ -185,6 +185,54 @@ def test_what_cannot_be_proved_is_not_claimed(monkeypatch):
     low = three_class_limit(k, n, 0.025)
     box = lower_bound(k, n, 0.025 / 600)
     assert low == pytest.approx(float(box.mean()), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [
+        ((18, 18, 18), (20, 20, 20)),
+        ((90, 180, 360), (100, 200, 400)),
+        ((27, 900, 950), (30, 1_000, 1_000)),
+        ((180, 190, 280), (200, 220, 300)),
+        ((25, 3, 95), (26, 40, 100)),
+    ],
+)
+def test_one_proof_is_enough(k, n, monkeypatch):
+    proved = []
+
+    def watched(outcomes, total, *rest):
+        proved.append(total)
+        return supremum(outcomes, total, *rest)
+
+    supremum = three._supremum
+    monkeypatch.setattr(three, "_supremum", watched)
+    three_class_limit(k, n, 0.025)
+    assert len(set(proved)) == 1
+
+
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [
+        ((1, 1, 1), (2, 2, 2)),
+        ((0, 9, 30), (9, 20, 40)),
+        ((45, 50, 60), (50, 60, 70)),
+        ((90, 180, 360), (100, 200, 400)),
+    ],
+)
+def test_what_is_left_out_of_the_sum_is_nothing(k, n):
+    outcomes = Outcomes.above(k, n, 0.025)
+    first, second, last = outcomes.windows
+    rng = np.random.default_rng(sum(n))
+    p, q = (rng.uniform(w.low, w.high, 7) for w in (second, last))
+    total = q + p + rng.uniform(first.low, first.high, 7)
+    reached = np.take(last.tails(q), outcomes.begins, axis=-1)
+    whole = np.einsum(
+        "px,py,pxy->p", first.chances(total - q - p), second.chances(p), reached
+    )
+    for place in range(7):
+        here = slice(place, place + 1)
+        found = three._chances(outcomes, total[place], q[here], p[here, np.newaxis])
+        assert found.item() == pytest.approx(whole[place], rel=1e-12, abs=1e-300)
 
 
 def test_blocks_of_nodes_join_without_a_seam(monkeypatch):

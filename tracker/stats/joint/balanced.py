@@ -25,8 +25,8 @@ from tracker.stats.joint.two import two_class_limit
 # detectors, made before any label is seen, and costs width where it is wrong.
 _EXPECTED_ACCURACY = 0.9
 
-# With more labels in all, two classes take more than 20 milliseconds; so do three
-# with more work, and more classes than this.
+# With more labels in all, two classes take more than 20 milliseconds; three with
+# more work take more than 10, and so may more classes than this.
 _MOST_CHEAP_LABELS = 200_000
 _MOST_CHEAP_WORK = 4 * 10**6
 _MOST_CHEAP_CLASSES = 64
@@ -119,7 +119,7 @@ def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Float
 def joint_is_costly(n: Sequence[int]) -> bool:
     """Tell whether one joint interval for these labels of each class takes long.
 
-    More than about 20 milliseconds are long.  The labels alone decide.
+    More than about 10 to 20 milliseconds are long.  The labels alone decide.
 
     Raises ValueError unless there are 2 to 4096 classes and 0 <= n <= 10**9.
     """

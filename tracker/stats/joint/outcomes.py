@@ -87,7 +87,10 @@ class Window(NamedTuple):
         """Return, a row for each accuracy, the chances of the counts, adding to 1."""
         p = np.clip(accuracies, _LEAST_DISTANCE, 1.0 - _LEAST_DISTANCE)
         tilt = np.log(p) - np.log1p(-p) - self.logit
-        rows = np.exp(tilt[:, np.newaxis] * self.offsets + self.log_chances)
+        # In place: room for as much again costs more than the sums.
+        rows = tilt[:, np.newaxis] * self.offsets
+        rows += self.log_chances
+        np.exp(rows, out=rows)
         # The counts left out make the chances too large, never too small.
         rows /= rows.sum(axis=-1, keepdims=True)
         return rows

@@ -2,10 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tracker.stats.arguments import Floats
 from tracker.stats.joint.ellipse import (
@@ -27,8 +29,14 @@ _ANGLES = 160
 _MOST_PIECES = 64
 _MOST_AT_ONCE = 2**18
 
+# Enough nodes to see how large the chance is, to about a thousandth of it.
+_NODES_TO_SEE = 12, 16
+_STEP_TO_SEE = 2
+# So many counts of the first class are summed together.
+_ROWS_OF_A_BAND = 16
+
 MOST_WORK = 10**8
-"""Terms up to which three classes are summed: about a tenth of a second a limit."""
+"""Terms up to which three classes are summed: about 10 milliseconds a limit."""
 
 # About how many nodes a limit takes, for each unit of the logarithm of the error.
 _NODES = 1_000
@@ -83,16 +91,9 @@ def three_class_limit(
             highest = max(highest, bound)
         return highest
 
-    lows = math.fsum(window.low for window in outcomes.windows)
-    search = Search(
-        # Below the box's lowest corner there is nothing left to refute.
-        floor=math.nextafter(lows, 0.0),
-        estimate=outcomes.estimate,
-        classes=3,
-        tolerance=_TOLERANCE,
-    )
-    total = search.run(largest_chance, outcomes.allowed, outcomes.score)
-    return math.nextafter(total / 3.0, 0.0)
+    # A proof takes long, and is begun where it will most likely do.
+    guess = _search(outcomes, partial(_seen, outcomes), outcomes.score)
+    return math.nextafter(_search(outcomes, largest_chance, guess) / 3.0, 0.0)
 
 
 def work_of_three(n: Sequence[int], error: float) -> float:
@@ -104,6 +105,20 @@ def work_of_three(n: Sequence[int], error: float) -> float:
     first, second, last = (most_counts(of, 3, error) for of in sorted(n))
     each = first * second + _TERMS_OF_A_CHANCE * (first + second) + last
     return -_NODES * math.log(error) * each
+
+
+def _search(
+    outcomes: Outcomes, largest_chance: Callable[[float], float], guess: float
+) -> float:
+    lows = math.fsum(window.low for window in outcomes.windows)
+    search = Search(
+        # Below the box's lowest corner there is nothing left to refute.
+        floor=math.nextafter(lows, 0.0),
+        estimate=outcomes.estimate,
+        classes=3,
+        tolerance=_TOLERANCE,
+    )
+    return search.run(largest_chance, outcomes.allowed, guess)
 
 
 def _trapezoids(outcomes: Outcomes, total: float) -> list[_Patch]:
@@ -160,17 +175,21 @@ def _paths(
     return across, along
 
 
+def _seen(outcomes: Outcomes, total: float) -> float:
+    """Return about how large the set's chance is where it is largest."""
+    seen = 0.0
+    for patch in _trapezoids(outcomes, total):
+        values = _values(outcomes, total, patch, _NODES_TO_SEE)
+        seen = max(seen, _greatest(values, step=_STEP_TO_SEE))
+    return seen
+
+
 def _supremum(
     outcomes: Outcomes, total: float, patch: _Patch, nodes: tuple[Nodes, Nodes]
 ) -> float:
     """Return an upper bound of the set's chance on a trapezoid, close to it."""
     across, along = nodes
-    start, end = np.array(patch[0]), np.array(patch[1])
-    shares = (nodes_of(across.number)[:, np.newaxis] + 1.0) / 2.0
-    one, bottom, top = (start + shares * (end - start)).T
-    levels = (nodes_of(along.number) + 1.0) / 2.0
-    two = bottom[:, np.newaxis] + levels * (top - bottom)[:, np.newaxis]
-    values = _chances(outcomes, total, one, two)
+    values = _values(outcomes, total, patch, (across.number, along.number))
     error = RELATIVE_ROUNDING * float(values.max()) + outcomes.absolute_error
     # First in one direction exactly, then in the other through the interpolant.
     missed = across.remainder + amplification(across.number) * (
@@ -179,13 +198,25 @@ def _supremum(
     return _greatest(values) + missed
 
 
+def _values(
+    outcomes: Outcomes, total: float, patch: _Patch, numbers: tuple[int, int]
+) -> Floats:
+    """Return the chances of the set at so many nodes of a trapezoid each way."""
+    start, end = np.array(patch[0]), np.array(patch[1])
+    shares, levels = ((nodes_of(number) + 1.0) / 2.0 for number in numbers)
+    one, bottom, top = (start + shares[:, np.newaxis] * (end - start)).T
+    two = bottom[:, np.newaxis] + levels * (top - bottom)[:, np.newaxis]
+    return _chances(outcomes, total, one, two)
+
+
 def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floats:
     """Return the chances of the set, a row for each accuracy of the last class."""
     first, second, last = outcomes.windows
-    chances = np.empty(two.shape)
-    tails = last.tails(np.clip(one, 0.0, 1.0))
+    chances = np.zeros(two.shape)
+    tails, bands = last.tails(np.clip(one, 0.0, 1.0)), list(_bands(outcomes))
     sizes = outcomes.begins.shape
-    block = max(1, _MOST_AT_ONCE // (outcomes.begins.size + two.shape[1] * sum(sizes)))
+    largest = max((band.begins.size for band in bands), default=0)
+    block = max(1, _MOST_AT_ONCE // (largest + two.shape[1] * sum(sizes)))
     for start in range(0, one.size, block):
         part = slice(start, start + block)
         p = two[part]
@@ -194,36 +225,78 @@ def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floa
             window.chances(np.clip(at.ravel(), 0.0, 1.0)).reshape(*p.shape, -1)
             for window, at in ((first, q), (second, p))
         )
-        reached = np.take(tails[part], outcomes.begins, axis=-1)
-        # Not a matrix product, whose last bits may depend on the number of threads.
-        inner = np.einsum("axy,aby->abx", reached, columns)
-        chances[part] = np.einsum("abx,abx->ab", inner, rows)
+        for band in bands:
+            reached = np.take(tails[part], band.begins, axis=-1)
+            # Not a matrix product, whose last bits may depend on how many threads
+            # there are.
+            inner = np.einsum("axy,aby->abx", reached, columns[..., band.columns])
+            inner += columns[..., band.columns.stop :].sum(axis=-1, keepdims=True)
+            chances[part] += np.einsum("abx,abx->ab", inner, rows[..., band.rows])
     return chances
 
 
-def _greatest(values: Floats) -> float:
-    """Return a bound of the largest value of the interpolant.
+class _Band(NamedTuple):
+    """Some counts of the first class, and those of the second that matter with them.
+
+    With lower ones no count of the last class belongs to the set, and with higher
+    ones all do.  *begins* says where the set begins in between.
+    """
+
+    rows: slice
+    columns: slice
+    begins: npt.NDArray[np.intp]
+
+
+def _bands(outcomes: Outcomes) -> Iterator[_Band]:
+    begins, end = outcomes.begins, outcomes.windows[-1].counts.size
+    # With a higher count the set begins no later.
+    left, right = (begins == end).sum(axis=-1), (begins > 0).sum(axis=-1)
+    for first in range(0, len(begins), _ROWS_OF_A_BAND):
+        rows = slice(first, first + _ROWS_OF_A_BAND)
+        columns = slice(int(left[rows][-1]), int(right[first]))
+        if columns.start < begins.shape[1]:
+            yield _Band(rows, columns, begins[rows, columns])
+
+
+def _greatest(values: Floats, *, step: int = 1) -> float:
+    """Return a bound of the largest value of the interpolant, if the *step* is 1.
+
+    With a larger one it takes less time, and is about that.
 
     In two angles it is a trigonometric polynomial.  Where it is largest its slope
     vanishes, so the nearest point of a grid is lower by no more than half the second
     derivatives times the squared distance; and the coefficients bound those.
     """
-    matrices = [to_coefficients(size) for size in values.shape]
-    coefficients = np.einsum(
-        "mj,jk->mk", matrices[0], np.einsum("jk,nk->jn", values, matrices[1])
-    )
-    grid = _grid(max(values.shape))
-    half = np.einsum("am,mk->ak", grid[:, : values.shape[0]], coefficients)
-    highest = np.einsum("ak,bk->ab", half, grid[:, : values.shape[1]]).max()
-    sizes = np.abs(coefficients)
+    coefficients = _coefficients(values)
     orders = [np.arange(size) for size in values.shape]
     reach = np.add.outer(orders[0], orders[1]) * np.pi / (2 * _ANGLES)
-    return float(highest + (sizes * reach**2).sum() / 2.0)
+    bend = (np.abs(coefficients) * reach**2).sum()
+    return _highest(coefficients, step) + float(bend) / 2.0
+
+
+def _coefficients(values: Floats) -> Floats:
+    """Return the coefficients of the interpolant, orders of the first angle first."""
+    across, along = (to_coefficients(size) for size in values.shape)
+    found: Floats = np.einsum(
+        "mj,jk->mk", across, np.einsum("jk,nk->jn", values, along)
+    )
+    return found
+
+
+def _highest(coefficients: Floats, step: int) -> float:
+    """Return the largest value of the interpolant at every so many angles each way."""
+    # The sum runs over the fewer orders.
+    if coefficients.shape[0] < coefficients.shape[1]:
+        coefficients = coefficients.T
+    orders, fewer = coefficients.shape
+    grid = _grid(orders)[::step]
+    half = np.einsum("am,mk->ak", grid, coefficients)
+    return float(np.einsum("ak,bk->ab", half, grid[:, :fewer]).max())
 
 
 @cache
 def _grid(orders: int) -> Floats:
-    """Return cosines, a row for each angle of a grid, of its multiples."""
-    angles = (np.arange(_ANGLES) + 0.5) * np.pi / _ANGLES
+    """Return cosines, a row for each angle from 0 to pi, of its multiples."""
+    angles = np.arange(_ANGLES + 1) * np.pi / _ANGLES
     grid: Floats = np.cos(np.arange(orders) * angles[:, np.newaxis])
     return grid
