@@ -71,6 +71,19 @@ def test_an_image_that_cannot_be_written_is_refused_and_leaves_nothing(
     assert post("/detectors/door/queries", data=picture()).status_code == 201
 
 
+def test_a_file_in_place_of_the_folder_of_images_is_told(
+    post: Post, settings: Settings
+) -> None:
+    post("/detectors", json={"name": "door", "question": "Closed?"})
+    settings.image_dir.parent.mkdir(exist_ok=True)
+    settings.image_dir.touch()
+    refused = post("/detectors/door/queries", data=picture())
+    settings.image_dir.unlink()
+
+    assert (refused.status_code, refused.json["title"]) == (503, "Read-only")
+    assert post("/detectors/door/queries", data=picture()).status_code == 201
+
+
 @pytest.mark.thorough
 def test_an_embedded_database_that_finds_no_room_refuses_and_goes_on(
     settings: Settings, tmp_path: Path

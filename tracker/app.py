@@ -76,6 +76,8 @@ _STRANGE_HOST = (
     "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS."
 )
 _SIGN_IN = "pages.show_sign_in"
+# The last two are of a file where a folder should be.
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR}
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     429: {"Retry-After": "10"},
@@ -265,9 +267,9 @@ def _on_database_error(error: DBAPIError) -> Response:
 def _on_system_error(error: OSError) -> Response:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _answer(503, "Disk full", "nothing was written; free some space first")
-    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+    if error.errno in _NOT_WRITABLE:
         api.log.error("a file cannot be written", exc_info=error)
-        told = "nothing was written: the server may not write its files; see its log"
+        told = "nothing was written: the server cannot write its files; see its log"
         return _answer(503, "Read-only", told)
     return _on_bug(error)
 

@@ -23,6 +23,7 @@ COMMANDS = (
     "detectors list",
     "detectors mapping door",
     "detectors change door --guideline x",
+    "import door -",
     "studies list door",
     "audits list door",
     "badges list door",

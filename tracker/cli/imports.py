@@ -122,7 +122,7 @@ def import_file(
     name = "" if file == _PIPE else file.name
     settings = load_settings()
     try:
-        with connected(settings, fill=True) as database, _opened(file) as stream:
+        with connected(settings) as database, _opened(file) as stream:
             rows = open_named(stream, name, largest_document=None).read_by(how.choices)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)
