@@ -219,6 +219,7 @@ def test_no_template_rounds_a_bound() -> None:
     for path in sorted((ROOT / "templates").rglob("*.html")):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"(low|high) \* \d", text), path
+        assert not re.search(r"format\([^)]*\b(low|high)\)", text), path
 
 
 def test_a_page_has_its_templates_in_a_folder_of_its_name() -> None:

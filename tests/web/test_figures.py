@@ -510,5 +510,6 @@ def test_thresholds_and_calibration(
         [share for _, _, share in parts],
     )
     estimate = sum(w * abs(one.accuracy - said) for said, one, w in parts)
-    assert f"lies between {found.low:.3f} and {found.high:.3f}" in page.text
+    low, high = math.floor(1000 * found.low) / 1000, math.ceil(1000 * found.high) / 1000
+    assert f"lies between {low:.3f} and {high:.3f}" in page.text
     assert f"(estimate {estimate:.3f})" in page.text

@@ -138,7 +138,7 @@ def test_why_the_last_query_was_drawn(
     assert likelier in said or 0.95 < times < 1.05
     assert f"Drawn {round(times, 2)} times as likely as an average query" in said
     assert f"Weight in the interval {round(1 / times, 2)} of an average" in said
-    assert f"confidence was {round(float(last['confidence']), 3)} Expected" in said
+    assert f"confidence was {float(last['confidence']):.3f} Expected" in said
     model, labels = model_of(database, rounds_of(database)[-1][1])
     wrong = model(strata_of(database)[int(last["query"][3:])])
     # Nobody is so sure after so few labels.

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tests.web.conftest import Visitor
+from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.charts.words import bounds
 from tracker.shapes import Accuracy
@@ -83,6 +83,17 @@ def test_the_card_of_a_detector_has_the_means_and_leads_to_the_history(
     links = [a.attributes.get("href", "") for a in page.find("a")]
     for measure in ("overall", "precision", "f1"):
         assert any(f"measure={measure}" in link for link in links)
+
+
+def test_a_mean_of_nearly_one_is_not_said_to_be_all(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector()
+    rows = [{"predicted": name, "label": name} for name in ("YES", "NO") * 1500]
+    shelf.add_queries(detector, [*rows, {"predicted": "YES", "label": "NO"}])
+    said = visitor.get(f"/detectors/{detector}").by_id("measures").text
+    assert "99.97" in said
+    assert "100.0 %" not in said.replace("\u202f", " ")
 
 
 def test_a_measure_that_there_is_not_is_refused(

@@ -6,7 +6,13 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.web.drawing.words import about, browser_name
+from tracker.web.drawing.words import (
+    about,
+    at_least,
+    browser_name,
+    confidence,
+    share_of,
+)
 
 LONG = [f"{'Klassenname_ohne_Leerzeichen_' * 3}{number}" for number in range(3)]
 
@@ -126,6 +132,42 @@ def test_the_error_of_a_side_is_said_in_a_few_digits(
 )
 def test_a_share_of_many_digits_is_said_to_be_about(share: float, said: str) -> None:
     assert about(share).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+
+
+@pytest.mark.parametrize(
+    ("share", "places", "said"),
+    [
+        (1.0, 1, "100 %"),
+        (0.99996, 1, "99.9 %"),
+        (0.99996, 2, "99.99 %"),
+        (0.8633, 2, "86.33 %"),
+        (0.8633, 1, "86.3 %"),
+        (0.2, 0, "20 %"),
+        (0.57, 1, "57 %"),
+        (0.0001, 1, "0.1 %"),
+        (0.0, 1, "0 %"),
+    ],
+)
+def test_only_all_of_something_is_a_hundred_percent(
+    share: float, places: int, said: str
+) -> None:
+    assert share_of(share, places).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+
+
+def test_only_certainty_is_a_confidence_of_one() -> None:
+    said = [confidence(value) for value in (1.0, 0.9996, 0.97, 0.001, 0.0)]
+    assert said == ["1.00", "0.99", "0.97", "0.01", "0.00"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [(0.98651, "0.986"), (0.29, "0.290"), (0.9999999, "0.999"), (1.0, "1.000")],
+)
+def test_what_reaches_a_threshold_reaches_what_is_shown(
+    threshold: float, said: str
+) -> None:
+    assert at_least(threshold) == said
+    assert float(said) <= threshold
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,11 @@ from collections.abc import Callable
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import FillOnce
+from tests.conftest import START, FillOnce
 from tests.web.conftest import Shelf, Visitor
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.thresholds import get_calibration
+from tracker.storage.database import Database
 
 
 @pytest.fixture
@@ -106,6 +109,26 @@ def test_thresholds_say_from_which_confidence_on_answers_can_be_trusted(
     assert "at least 0.900 are at least 95" in page.text.replace("\u202f", " ")
     assert "expected calibration error" in page.text
     assert "350 of 350" in page.text
+
+
+def test_the_bounds_of_the_calibration_error_are_rounded_outward(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None], database: Database
+) -> None:
+    name = shelf.add_detector()
+    row = {"predicted": "YES", "label": "YES", "confidence": 0.9}
+    shelf.add_queries(name, [row] * 70)
+    recompute()
+    page = visitor.get(f"/detectors/{name}/thresholds").text
+
+    shown = re.search(r"error of these bins lies between (\S+) and (\S+) \(", page)
+    with database.read() as session:
+        detector = get_detector(session, name)
+        found = get_calibration(session, detector, computed_at=START).ece
+    assert shown is not None
+    assert found is not None
+    low, high = map(float, shown.groups())
+    assert found.low - 0.001 < low <= found.low
+    assert found.high <= high < found.high + 0.001
 
 
 def test_a_row_leads_to_as_many_queries_as_it_counts(

@@ -18,6 +18,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, find_visitor, now, required_role
+from tracker.rounding import outward
 from tracker.services.by import Actor
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector
@@ -56,13 +57,16 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
 # Globals, because macros do not see what a context processor adds.
 for _word in (
     words.about,
+    words.at_least,
     bounds,
     words.browser_name,
     words.chance,
+    words.confidence,
     words.covers,
     words.exactly,
     words.lasting,
     words.number,
+    outward,
     plural,
     words.roughly,
     words.sentence,

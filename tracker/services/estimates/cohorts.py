@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.rounding import rounded_share
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
@@ -184,7 +185,7 @@ def _warn(parts: _Parts, classes: Sequence[str], young: Collection[date]) -> str
         before = _join(parts, starts=old, predicted=name)
         # now.labelled / now.queries < half of before.labelled / before.queries
         if 2 * now.labelled * before.queries < before.labelled * now.queries:
-            usual = before.labelled / before.queries
+            usual = rounded_share(before.labelled / before.queries, 2)
             return (
                 f"Of the queries since {min(young).isoformat()}"
                 f"{f' predicted as {name}' if name else ''} {now.labelled:,} of "

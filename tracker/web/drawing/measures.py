@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracker.charts.words import bounds
+from tracker.charts.words import accuracy, bounds
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import score_estimate
 from tracker.shapes import Accuracy, Score
@@ -59,5 +59,6 @@ def _read_f1(score: Score) -> Reading:
 
 def _say(score: Accuracy) -> str:
     low, high = bounds(score)
-    said = "" if score.accuracy is None else f"{100 * score.accuracy:.1f} % "
-    return narrow(f"{said}[{low}\N{EN DASH}{high} %]")
+    said = accuracy(score)
+    within = f"[{low}\N{EN DASH}{high} %]"
+    return narrow(within if said is None else f"{said} {within}")

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 
 from tracker.charts.words import chosen, plural, shorten
+from tracker.rounding import rounded_share
 
 # Narrower than a space, and no line breaks there.
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
@@ -142,9 +143,27 @@ def lasting(seconds: float) -> str:
     return plural(round(seconds), "second") if seconds >= 0.5 else "a second"
 
 
-def share_of(value: float) -> str:
-    """Return a share to a hundredth of a percent, such as "86.33 %"."""
-    return narrow(f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %")
+def share_of(value: float, places: int = 2) -> str:
+    """Return a share to so many places of a percent, such as "86.33 %".
+
+    Only all of something is 100 %, and only none of it 0 %.
+    """
+    percent = f"{rounded_share(value, places + 2).scaleb(2):f}"
+    return narrow(f"{percent.rstrip('0').rstrip('.') if '.' in percent else percent} %")
+
+
+def confidence(value: float, places: int = 2) -> str:
+    """Return a confidence such as "0.99"; only certainty is "1.00"."""
+    return f"{rounded_share(value, places):f}"
+
+
+def at_least(value: float) -> str:
+    """Return a threshold of a confidence to three places, rounded down.
+
+    So whatever reaches the threshold reaches what is shown.
+    """
+    # As it was written: 0.29 as a float is a little less.
+    return f"{Decimal(repr(value)).quantize(Decimal('0.001'), ROUND_FLOOR):f}"
 
 
 def chance(value: float) -> str:
