@@ -9,6 +9,7 @@ import requests
 from flask import Flask
 from flask.testing import FlaskClient
 from joserfc.jwk import RSAKey
+from sqlalchemy import select
 
 from tests.conftest import START, Clock, by
 from tests.web.openid import CLIENT_ID, CLIENT_SECRET, Provider, started
@@ -24,6 +25,7 @@ from tracker.services.people.providers import choose_role
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.people.accounts import list_accounts
+from tracker.storage.people.audit import AuditEvent
 
 MARIA = {"sub": "42", "preferred_username": "maria", "roles": ["labeler"]}
 
@@ -87,6 +89,11 @@ def test_signing_in_makes_an_account_once(
     again = app.test_client()
     assert arrive(again).status_code == 303
     assert names_and_roles(database) == [("maria", "editor")]
+    with database.read() as session:
+        (change,) = session.scalars(
+            select(AuditEvent).where(AuditEvent.action == "account changed")
+        )
+    assert change.details == {"role": {"old": "labeler", "new": "editor"}}
     with again.session_transaction() as cookie:
         assert set(cookie) == {"sign_in", "_permanent"}
 

@@ -79,24 +79,19 @@ def change_account(  # noqa: PLR0913 - what it may do and see, by whom.
 
     What is None stays as it is.  Raises ConflictError for the role of the last admin.
     """
-    if role is not None:
-        change_role(session, account, role)
-    details: dict[str, Any] = {"role": account.role}
+    details: dict[str, Any] = {}
+    if role is not None and role != account.role:
+        details["role"] = {"old": account.role, "new": role}
+        _check_role(role)
+        if role != ADMIN:
+            _check_is_not_last_admin(session, account)
+        account.role = role
     if detectors is not None:
         details["detectors"] = list(detectors)
+        details["sees"] = "all" if has_all_detectors else "some"
         account.has_all_detectors = has_all_detectors
         _set_detectors(session, account, details["detectors"])
-    details["sees"] = "all" if account.has_all_detectors else "some"
     by.record(session, "account changed", account.name, **details)
-
-
-def change_role(session: Session, account: Account, role: str) -> None:
-    """Give an account another role; raises ConflictError for the last admin."""
-    _check_role(role)
-    if role != ADMIN:
-        _check_is_not_last_admin(session, account)
-    account.role = role
-    session.flush()
 
 
 def _set_detectors(

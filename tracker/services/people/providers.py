@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
-from tracker.services.people.accounts import change_role, create_account
+from tracker.services.people.accounts import change_account, create_account
 from tracker.services.people.names import check_name, find_alike
 from tracker.services.people.sign_ins import sign_out_everywhere
 from tracker.storage.people.accounts import Account, find_account_by_identity
@@ -42,7 +42,7 @@ def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Acc
         account = create_account(session, name, role, by)
         account.identity = identity
     elif account.role != role:
-        change_role(session, account, role)
+        change_account(session, account, by, role=role)
     session.flush()
     return account
 
