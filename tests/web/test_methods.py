@@ -127,6 +127,16 @@ def test_the_published_example_is_drawn(visitor: Visitor, published: str) -> Non
         )
 
 
+@pytest.mark.parametrize(("level", "said"), [(0.95, "2.5 %"), (0.9999, "0.005 %")])
+def test_the_share_of_a_tail_is_said_to_the_digit(
+    visitor: Visitor, shelf: Shelf, level: float, said: str
+) -> None:
+    detector_id = shelf.add_detector(confidence_level=level)
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 3)
+    text = visitor.get(f"/detectors/{detector_id}/why").text.replace("\u202f", " ")
+    assert f"the tail has less than {said} of the probability" in text
+
+
 @pytest.mark.thorough
 def test_looking_often_misleads_and_anytime_does_not(
     visitor: Visitor, published: str
