@@ -60,6 +60,9 @@ def test_an_account_from_its_making_to_its_end(
     shell("accounts", "change", "maria", "--role", "editor", "--all-detectors")
     assert stored(database, "maria").role == "editor"
     assert stored(database, "maria").has_all_detectors
+    before = done(database)
+    shell("accounts", "change", "maria", "--role", "editor")
+    assert done(database) == before
     shell("accounts", "change", "maria", "--no-detectors")
     assert "none" in shell("accounts", "list").stdout
     shell("accounts", "sign-out", "maria")

@@ -91,7 +91,8 @@ def change_account(  # noqa: PLR0913 - what it may do and see, by whom.
         details["sees"] = "all" if has_all_detectors else "some"
         account.has_all_detectors = has_all_detectors
         _set_detectors(session, account, details["detectors"])
-    by.record(session, "account changed", account.name, **details)
+    if details:
+        by.record(session, "account changed", account.name, **details)
 
 
 def _set_detectors(
