@@ -235,6 +235,35 @@ def test_what_is_left_out_of_the_sum_is_nothing(k, n):
         assert found.item() == pytest.approx(whole[place], rel=1e-12, abs=1e-300)
 
 
+def smooth(number, top, size):
+    """Return values at nodes, and the largest anywhere, of a hill with this *top*."""
+    angles = (np.arange(number) + 0.5) * np.pi / number
+    a, b = 4 * size * np.cos(top), size
+    hill = 1 + a * np.cos(angles) - b * np.cos(2 * angles)
+    highest = 1 + a * np.cos(top) - b * np.cos(2 * top)
+    return np.repeat(hill[:, np.newaxis], 6, axis=1), highest
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3, 0.02, 0.1, 0.3])
+def test_no_hill_between_the_angles_of_a_grid_is_missed(size, monkeypatch):
+    steps = []
+
+    def watched(coefficients, step):
+        steps.append(step)
+        return highest(coefficients, step)
+
+    highest = three._highest
+    monkeypatch.setattr(three, "_highest", watched)
+    for place in range(24, 220):
+        values, top = smooth(8, (place + 0.5) * np.pi / 256, size)
+        for turned in (values, values.T):
+            found = three._greatest(turned)
+            # Rounding is accounted for elsewhere.
+            assert top * (1 - 1e-14) <= found <= top * (1 + 4e-4)
+    expected = {0.0: 8, 1e-3: 8, 0.02: 8, 0.1: 4, 0.3: 2}
+    assert min(steps) == expected[size]
+
+
 def test_blocks_of_nodes_join_without_a_seam(monkeypatch):
     k, n = (8, 17, 20), (9, 20, 22)
     expected = three_class_limit(k, n, 0.025)

@@ -25,10 +25,9 @@ from tracker.stats.joint.two import two_class_limit
 # detectors, made before any label is seen, and costs width where it is wrong.
 _EXPECTED_ACCURACY = 0.9
 
-# With more labels in all, two classes take more than 20 milliseconds; three with
-# more work take more than 10, and so may more classes than this.
+# With more labels in all, two classes take more than 20 milliseconds; more classes
+# than this may take more than 10.
 _MOST_CHEAP_LABELS = 200_000
-_MOST_CHEAP_WORK = 4 * 10**6
 _MOST_CHEAP_CLASSES = 64
 _USUAL_ERROR = 0.025
 
@@ -128,8 +127,6 @@ def joint_is_costly(n: Sequence[int]) -> bool:
     limit = _limit_for(labelled, _USUAL_ERROR) if labelled else None
     if limit is _two:
         return sum(labelled) > _MOST_CHEAP_LABELS
-    if limit is _three:
-        return work_of_three(labelled, _USUAL_ERROR) > _MOST_CHEAP_WORK
     return limit is None and len(labelled) > _MOST_CHEAP_CLASSES
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracker.stats.arguments import Floats
 
-_NODE_COUNTS = np.arange(6, 63, 4)
+_NODE_COUNTS = np.arange(6, 63, 2)
 
 # Half of an ellipse of each size, and the polygon of 32 corners around it.  The
 # other half is its mirror image.
@@ -47,22 +47,18 @@ def nodes_needed(paths: tuple[Path, ...], tolerance: float) -> Nodes | None:
     the convex n (|p| + |1 - p| - 1), so the corners of a polygon around the
     ellipse bound it.
     """
-    exponents = np.zeros(_GROWTHS.shape[0])
-    largest = [np.zeros_like(exponents) for _ in paths[0]]
-    for path in paths:
-        exponent = np.zeros_like(_ACROSS)
-        for index, (n, middle, half) in enumerate(path):
-            size = _focal_sum(middle + half * _ACROSS, half * half * _ALONG_SQUARED)
-            exponent += n * (size - 1.0)
-            largest[index] = np.maximum(largest[index], size.max(axis=-1))
-        exponents = np.maximum(exponents, exponent.max(axis=-1))
-    labels = [n for n, _, _ in paths[0]]
-    logs = sum(n * np.log(size) for n, size in zip(labels, largest, strict=True))
+    labels = np.array([n for n, _, _ in paths[0]], dtype=float)
+    middles, halves = (
+        np.array([[one[part] for one in path] for path in paths])[..., None, None]
+        for part in (1, 2)
+    )
+    # Axes: paths, classes, ellipses, corners.
+    focal = _focal_sum(middles + halves * _ACROSS, halves * halves * _ALONG_SQUARED)
+    exponents = np.einsum("c,pcgt->pgt", labels, focal - 1.0).max(axis=(0, -1))
+    logs = np.einsum("c,cg->g", labels, np.log(focal.max(axis=(0, -1))))
     log_most = np.minimum(exponents, logs)
     # What stands still on all of these paths does so between them.
-    degree = sum(
-        n for index, n in enumerate(labels) if any(path[index][2] for path in paths)
-    )
+    degree = labels[(halves != 0.0).any(axis=0)[:, 0, 0]].sum()
     sizes = log_most * (1.0 + _LOG_SLACK) + _LOG_REMAINDERS
     remainders = np.exp(np.minimum(sizes.min(axis=-1) + _LOG_SLACK, 0.0))
     # A polynomial of a degree below the number of nodes is its own interpolant.

@@ -28,9 +28,9 @@ ACCURACY_ROUNDING = 2e-15
 _LEAST_DISTANCE = 2.0**-53
 
 # What part of the error pays for the box of class intervals, and what part of it
-# may be left out at each end of a sum.
+# may be left out at each end of a sum over so many classes.
 _BOX_PART = 0.01
-_OMITTED_PART = 1e-10
+_OMITTED_PARTS = {2: 1e-10, 3: 1e-7}
 
 # Outcomes whose score falls short of the observed one by no more than this belong
 # to the set as well.  It is far more than the rounding of a score.
@@ -43,7 +43,7 @@ def most_counts(n: int, classes: int, error: float) -> float:
     By W. Hoeffding's inequality for the box, and S. N. Bernstein's for the rest.
     """
     box = math.sqrt(-2.0 * n * math.log(error * _BOX_PART / (2 * classes)))
-    reach = _reach(n / 4.0, error * (1.0 - _BOX_PART) * _OMITTED_PART)
+    reach = _reach(n / 4.0, error * (1.0 - _BOX_PART) * _OMITTED_PARTS[classes])
     return min(n + 1.0, box + 2.0 * reach + 4.0)
 
 
@@ -140,7 +140,7 @@ class Outcomes(NamedTuple):
         high = upper_bound(k, n, box_error / (2 * classes)).tolist()
         # Rounding must not let the parts add up to more than the error.
         allowed = (error - box_error) * (1.0 - 1e-15)
-        omitted = allowed * _OMITTED_PART
+        omitted = allowed * _OMITTED_PARTS[classes]
         windows = tuple(
             Window.between(left, right, labels, omitted)
             for left, right, labels in zip(low, high, n, strict=True)
@@ -149,7 +149,7 @@ class Outcomes(NamedTuple):
         seen = _Scores.of(
             [_shortfalls(np.array([float(k[j])]), n[j], z) for j in range(classes)]
         )
-        score = seen.reaching(np.zeros((), dtype=np.intp)).item()
+        score = seen.reaching(np.intp(0)).item()
         scores = _Scores.of(
             [_shortfalls(windows[j].counts, n[j], z) for j in range(classes)]
         )
@@ -189,7 +189,7 @@ class _Scores(NamedTuple):
         share, below = classes[-1]
         return cls(shares, squares, share, below * below)
 
-    def reaching(self, index: npt.NDArray[np.intp]) -> Floats:
+    def reaching(self, index: npt.NDArray[np.intp] | np.intp) -> Floats:
         """Return the scores with the last class's count at *index*."""
         score: Floats = (
             self.shares
@@ -201,12 +201,23 @@ class _Scores(NamedTuple):
     def staircase(self, least: float) -> npt.NDArray[np.intp]:
         """Return the lowest index of the last class's count that scores *least*."""
         size = self.last_share.size
+        # Mostly either all of its counts score that much or none does.
+        begins = np.where(self.reaching(np.intp(0)) < least, size, 0)
+        is_open = (begins > 0) & (self.reaching(np.intp(size - 1)) >= least)
+        begins[is_open] = self._among(is_open)._bisected(least)
+        # What rounding might make uneven is filled up, which is always safe.
+        for axis in range(begins.ndim):
+            begins = np.minimum.accumulate(begins, axis=axis)
+        return begins
+
+    def _among(self, chosen: npt.NDArray[np.bool_]) -> "_Scores":
+        return self._replace(shares=self.shares[chosen], squares=self.squares[chosen])
+
+    def _bisected(self, least: float) -> npt.NDArray[np.intp]:
+        size = self.last_share.size
         # How many of the lowest counts are known to fall short.
         below = np.zeros(self.shares.shape, dtype=np.intp)
         for power in reversed(range(size.bit_length())):
             tried = np.minimum(below + 2**power, size)
             below = np.where(self.reaching(tried - 1) < least, tried, below)
-        # What rounding might make uneven is filled up, which is always safe.
-        for axis in range(below.ndim):
-            below = np.minimum.accumulate(below, axis=axis)
         return below

@@ -51,9 +51,13 @@ class Search:
             if self._has_ended(total):
                 break
             self._record(total, largest_chance(total), allowed)
-            arcsine = self._interpolated(float(ndtri(aim)))
-            total = self._classes * math.sin(arcsine) ** 2
+            total = self.place_of(aim)
         return self.best
+
+    def place_of(self, chance: float) -> float:
+        """Return the sum at which the *chance* seems to be, NaN if there is none."""
+        arcsine = self._interpolated(float(ndtri(chance)))
+        return self._classes * math.sin(arcsine) ** 2
 
     def _has_ended(self, total: float) -> bool:
         return (

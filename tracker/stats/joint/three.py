@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -23,22 +23,37 @@ from tracker.stats.joint.search import Search
 
 # How much of the error the interpolants' remainders may be, and how much of it may
 # be left unused.
-_REMAINDER_PART = 1e-4
-_TOLERANCE = 1e-3
-_ANGLES = 160
+_REMAINDER_PART = 2e-4
+_TOLERANCE = 2e-3
 _MOST_PIECES = 64
 _MOST_AT_ONCE = 2**18
 
-# Enough nodes to see how large the chance is, to about a thousandth of it.
-_NODES_TO_SEE = 12, 16
-_STEP_TO_SEE = 2
+# An interpolant is looked at on a grid of so many angles each way, or of every
+# second, fourth or eighth of them where it bends so little that the bound is larger
+# by no more than this part of it.
+_ANGLES = 256
+_COARSEST_STEP = 8
+_BEND_PART = 3e-4
+
+# Enough nodes and angles to see how large the chance is, to about a thousandth of
+# it; each piece of a polygon has its share of the nodes across.
+_ALONG_TO_SEE = 12
+_FEWEST_TO_SEE = 4
+_MORE_TO_SEE = 8
+_STEP_TO_SEE = 4
+
+# A proof is begun once what is seen is as near to the error as this.  It finds more
+# than is seen, by about this part of it.
+_NEAR = 2e-2
+_USUAL_EXCESS = 1.5e-3
+
 # So many counts of the first class are summed together.
 _ROWS_OF_A_BAND = 16
 
 MOST_WORK = 10**8
-"""Terms up to which three classes are summed: about 10 milliseconds a limit."""
+"""Terms up to which three classes are summed: mostly under 10 milliseconds."""
 
-# About how many nodes a limit takes, for each unit of the logarithm of the error.
+# More nodes than most limits take, for each unit of the logarithm of the error.
 _NODES = 1_000
 # An exponential takes as long as so many terms.
 _TERMS_OF_A_CHANCE = 15
@@ -92,8 +107,12 @@ def three_class_limit(
         return highest
 
     # A proof takes long, and is begun where it will most likely do.
-    guess = _search(outcomes, partial(_seen, outcomes), outcomes.score)
-    return math.nextafter(_search(outcomes, largest_chance, guess) / 3.0, 0.0)
+    glances = _search_of(outcomes, _NEAR)
+    glances.run(partial(_seen, outcomes), outcomes.allowed, outcomes.score)
+    guess = glances.place_of(outcomes.allowed * (1.0 - _USUAL_EXCESS))
+    proofs = _search_of(outcomes, _TOLERANCE)
+    total = proofs.run(largest_chance, outcomes.allowed, guess)
+    return math.nextafter(total / 3.0, 0.0)
 
 
 def work_of_three(n: Sequence[int], error: float) -> float:
@@ -107,18 +126,15 @@ def work_of_three(n: Sequence[int], error: float) -> float:
     return -_NODES * math.log(error) * each
 
 
-def _search(
-    outcomes: Outcomes, largest_chance: Callable[[float], float], guess: float
-) -> float:
+def _search_of(outcomes: Outcomes, tolerance: float) -> Search:
     lows = math.fsum(window.low for window in outcomes.windows)
-    search = Search(
+    return Search(
         # Below the box's lowest corner there is nothing left to refute.
         floor=math.nextafter(lows, 0.0),
         estimate=outcomes.estimate,
         classes=3,
-        tolerance=_TOLERANCE,
+        tolerance=tolerance,
     )
-    return search.run(largest_chance, outcomes.allowed, guess)
 
 
 def _trapezoids(outcomes: Outcomes, total: float) -> list[_Patch]:
@@ -177,11 +193,15 @@ def _paths(
 
 def _seen(outcomes: Outcomes, total: float) -> float:
     """Return about how large the set's chance is where it is largest."""
-    seen = 0.0
-    for patch in _trapezoids(outcomes, total):
-        values = _values(outcomes, total, patch, _NODES_TO_SEE)
-        seen = max(seen, _greatest(values, step=_STEP_TO_SEE))
-    return seen
+    pieces = _trapezoids(outcomes, total)
+    left, right = pieces[0][0][0], pieces[-1][1][0]
+    heights = []
+    for piece in pieces:
+        share = (piece[1][0] - piece[0][0]) / (right - left) if left < right else 0.0
+        across = _FEWEST_TO_SEE + round(share * _MORE_TO_SEE)
+        values = _values(outcomes, total, piece, (across, _ALONG_TO_SEE))
+        heights.append(_highest(_coefficients(values), _STEP_TO_SEE))
+    return max(heights)
 
 
 def _supremum(
@@ -225,12 +245,16 @@ def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floa
             window.chances(np.clip(at.ravel(), 0.0, 1.0)).reshape(*p.shape, -1)
             for window, at in ((first, q), (second, p))
         )
+        beyond, stop = np.zeros(p.shape), columns.shape[-1]
         for band in bands:
+            # The later the band, the fewer counts of the second class are enough.
+            beyond += columns[..., band.columns.stop : stop].sum(axis=-1)
+            stop = band.columns.stop
             reached = np.take(tails[part], band.begins, axis=-1)
             # Not a matrix product, whose last bits may depend on how many threads
             # there are.
             inner = np.einsum("axy,aby->abx", reached, columns[..., band.columns])
-            inner += columns[..., band.columns.stop :].sum(axis=-1, keepdims=True)
+            inner += beyond[..., np.newaxis]
             chances[part] += np.einsum("abx,abx->ab", inner, rows[..., band.rows])
     return chances
 
@@ -258,10 +282,8 @@ def _bands(outcomes: Outcomes) -> Iterator[_Band]:
             yield _Band(rows, columns, begins[rows, columns])
 
 
-def _greatest(values: Floats, *, step: int = 1) -> float:
-    """Return a bound of the largest value of the interpolant, if the *step* is 1.
-
-    With a larger one it takes less time, and is about that.
+def _greatest(values: Floats) -> float:
+    """Return a bound of the largest value of the interpolant, close to it.
 
     In two angles it is a trigonometric polynomial.  Where it is largest its slope
     vanishes, so the nearest point of a grid is lower by no more than half the second
@@ -270,8 +292,11 @@ def _greatest(values: Floats, *, step: int = 1) -> float:
     coefficients = _coefficients(values)
     orders = [np.arange(size) for size in values.shape]
     reach = np.add.outer(orders[0], orders[1]) * np.pi / (2 * _ANGLES)
-    bend = (np.abs(coefficients) * reach**2).sum()
-    return _highest(coefficients, step) + float(bend) / 2.0
+    bend = float((np.abs(coefficients) * reach**2).sum()) / 2.0
+    spare, step = _BEND_PART * float(values.max()), 1
+    while step < _COARSEST_STEP and bend * (2 * step) ** 2 <= spare:
+        step *= 2
+    return _highest(coefficients, step) + bend * step**2
 
 
 def _coefficients(values: Floats) -> Floats:
