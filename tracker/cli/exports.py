@@ -15,6 +15,7 @@ from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     LABEL_COLUMNS,
+    dump_rows,
     history_columns,
     iter_history,
     iter_labels,
@@ -112,7 +113,7 @@ def _rows(
     detector = get_detector(session, name)
     if what == "labels":
         return iter_labels(session, detector)
-    return (row.dump() for _, row in iter_history(session, detector, **choices))
+    return dump_rows(iter_history(session, detector, **choices))
 
 
 def _counted(

@@ -33,7 +33,7 @@ from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.planning import USUAL_WIDTH, Goal, build_plan
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.estimates.history import iter_history, list_scopes
+from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import Measure, add_measure
 from tracker.services.estimates.slices.slices import get_slices
 from tracker.services.fields import parse_when
@@ -158,7 +158,7 @@ class Desk:
                 iter_history(session, found, **choices),
                 maxlen=size * _limit("snapshots", snapshots, _MOST_ROWS),
             )
-        items = [row.dump() for _, row in rows]
+        items = list(dump_rows(rows))
         sentence = f"{plural(len(items) // size, 'snapshot')}, oldest first."
         return _answer(sentence, {"items": items})
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -134,6 +135,8 @@ def _shorten(text: str, write: Callable[[str], str] = str) -> str:
     return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
 
 
+# The rows of a snapshot have one instant, and those of a page few.
+@lru_cache(maxsize=64)
 def dump_instant(instant: datetime) -> str:
     """Return *instant* as RFC 3339 in UTC, ending in Z."""
     in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)

@@ -11,6 +11,7 @@ from tracker.http import database, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     LABEL_COLUMNS,
+    dump_rows,
     history_columns,
     iter_history,
     iter_labels,
@@ -38,7 +39,7 @@ def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
     choices: dict[str, Any] = {"version": version, "measure": measure, "method": method}
 
     def rows(session: Session) -> Iterator[dict[str, Any]]:
-        return (row.dump() for _, row in iter_history(session, detector, **choices))
+        return dump_rows(iter_history(session, detector, **choices))
 
     columns = history_columns(measure)
     return download(dump_id("det", detector.id), "history", suffix, columns, rows)

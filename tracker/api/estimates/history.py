@@ -27,6 +27,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     HistoryRow,
     PlacedRow,
+    dump_rows,
     history_columns,
     iter_history,
 )
@@ -78,14 +79,14 @@ class HistoryChoice(Window):
     responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.HistoryPage),
 )
 @requires("viewer")
-def get_history(path: DetectorPath, query: HistoryChoice) -> dict[str, Any] | Response:
+def get_history(path: DetectorPath, query: HistoryChoice) -> Response:
     """Get the history, oldest first: a row for each class and for balanced accuracy."""
     if query.format != "json":
         return _export(path.id, query)
     with database().read() as session:
         detector = get_detector(session, path.id)
         usual = max_snapshots(query.method, len(detector.classes), of=_PAGE_ROWS)
-        return _dump_page(_open_rows(session, detector, query), query.limit or usual)
+        return _send_page(_open_rows(session, detector, query), query.limit or usual)
 
 
 def _open_rows(
@@ -111,8 +112,8 @@ def _end(query: HistoryChoice) -> datetime | None:
     return min(ends, default=None)
 
 
-def _dump_page(rows: Iterator[PlacedRow], limit: int) -> dict[str, Any]:
-    """Return a page of *limit* rows and what is missing of the last snapshot."""
+def _send_page(rows: Iterator[PlacedRow], limit: int) -> Response:
+    """Answer a page of *limit* rows and what is missing of the last snapshot."""
     items: list[HistoryRow] = []
     last: tuple[int, int] | None = None
     following = None
@@ -122,8 +123,9 @@ def _dump_page(rows: Iterator[PlacedRow], limit: int) -> dict[str, Any]:
             break
         items.append(row)
         last = place
-    # All at once, which takes less long than row by row.
-    return shapes.HistoryPage(items=items, next=following).dump()
+    page = shapes.HistoryPage(items=items, next=following)
+    # Written at once: as a dict of dicts a page takes half as long again.
+    return Response(page.model_dump_json(), mimetype="application/json")
 
 
 def _export(id_or_name: str, query: HistoryChoice) -> Response:
@@ -134,7 +136,7 @@ def _export(id_or_name: str, query: HistoryChoice) -> Response:
         detector = get_detector(session, id_or_name)
 
     def rows(session: Session) -> Iterator[dict[str, Any]]:
-        return (row.dump() for _, row in _open_rows(session, detector, query))
+        return dump_rows(_open_rows(session, detector, query))
 
     file_name = name_file(detector, "history", query.format)
     return send_rows(query.format, history_columns(query.measure), rows, file_name)

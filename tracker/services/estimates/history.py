@@ -1,7 +1,7 @@
 """The history of a detector's estimates."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -9,7 +9,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
 
 from tracker import stats
@@ -115,6 +115,8 @@ LABEL_COLUMNS = tuple(LabelRow.model_fields)
 # After its place in the history: the id of the version, and the snapshot's number.
 PlacedRow = tuple[tuple[int, int], HistoryRow]
 _SNAPSHOTS_AT_ONCE = 100
+_ROWS_AT_ONCE = 500
+_ROWS = TypeAdapter(list[HistoryRow])
 
 
 def iter_history(  # noqa: PLR0913 - every filter that the API offers.
@@ -149,6 +151,14 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         after=after,
     )
     return rows if is_stored else _recomputed(rows, detector, measure, method)
+
+
+def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
+    """Yield *rows* as they stand in JSON, without their places."""
+    left = (row for _, row in rows)
+    # Many at once, which takes less long than one by one.
+    while chunk := list(islice(left, _ROWS_AT_ONCE)):
+        yield from _ROWS.dump_python(chunk, mode="json")
 
 
 def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
