@@ -230,7 +230,10 @@ def list_intervals_of(
     """Return the rows of these snapshots by *method*, in order."""
     statement = (
         _rows()
-        .where(Snapshot.id.in_(snapshot_ids), SnapshotInterval.method == method)
+        .where(
+            SnapshotInterval.snapshot_id.in_(snapshot_ids),
+            SnapshotInterval.method == method,
+        )
         .order_by(Snapshot.sequence, SnapshotInterval.position)
     )
     if positions is not None:
@@ -244,7 +247,7 @@ def list_measures_of(
     """Return the rows of these snapshots by another *measure* than recall, in order."""
     statement = (
         _rows(measure)
-        .where(Snapshot.id.in_(snapshot_ids))
+        .where(SnapshotMeasure.snapshot_id.in_(snapshot_ids))
         .order_by(Snapshot.sequence, SnapshotMeasure.position)
     )
     return session.execute(statement).all()

@@ -1,0 +1,106 @@
+"""Rows of chosen snapshots are looked up, also before the database knows the tables."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests.conftest import START
+from tests.storage.test_partitions import explain, noting
+from tracker.storage.database import Database
+from tracker.storage.detectors import Version
+from tracker.storage.estimates.snapshots import (
+    add_intervals,
+    add_measures,
+    add_snapshots,
+    list_intervals_of,
+    list_measures_of,
+)
+from tracker.storage.operations.job_runs import JobRun, add_job_runs
+from tracker.words import STORED_METHODS
+
+SNAPSHOTS = 2_000
+CHOSEN = 200
+
+
+@pytest.fixture
+def snapshot_ids(database: Database, detector_id: int) -> list[int]:
+    """The ids of some of many snapshots, as a fold writes them."""
+    run = JobRun(
+        detector_id=detector_id,
+        worker="w",
+        started_at=START,
+        seconds=0.0,
+        outcome="done",
+        batches=0,
+        labels=0,
+        snapshots=SNAPSHOTS,
+    )
+    with database.write() as session:
+        version = Version(detector_id=detector_id, name="v1", created_at=START)
+        session.add(version)
+        [run_id] = add_job_runs(session, [run])
+        session.flush()
+        kept = {
+            "version_id": version.id,
+            "kind": "checkpoint",
+            "computed_at": START,
+            "job_run_id": run_id,
+            "confidence_level": 0.95,
+            "unclear": 0,
+            "targeted_left_out": 0,
+        }
+        ids = add_snapshots(
+            session,
+            [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
+        )
+        row = {"correct": 1, "labelled": 2, "accuracy": 0.5, "low": 0.1, "high": 0.9}
+        places = [(one, position) for one in ids for position in range(3)]
+        add_intervals(
+            session,
+            [
+                {"snapshot_id": one, "position": position, "method": method, **row}
+                | {"formula": 1}
+                for one, position in places
+                for method in STORED_METHODS
+            ],
+        )
+        add_measures(
+            session,
+            [
+                {"snapshot_id": one, "position": position, "measure": measure, **row}
+                | {"formula": 1}
+                for one, position in places
+                for measure in ("precision", "f1")
+            ],
+        )
+    return ids[:: SNAPSHOTS // CHOSEN]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "listed",
+    [
+        partial(list_intervals_of, method="joint", positions=[0, 1, 2]),
+        partial(list_intervals_of, method="exact"),
+        partial(list_measures_of, measure="precision"),
+    ],
+    ids=["chart", "slice", "precision"],
+)
+def test_rows_of_a_chart_are_looked_up_without_statistics(
+    database: Database,
+    snapshot_ids: list[int],
+    listed: Callable[[Session, list[int]], list[Any]],
+) -> None:
+    with database.write() as session:
+        with noting(session) as statements:
+            rows = listed(session, snapshot_ids)
+        assert len(rows) == 3 * CHOSEN
+        for sql, values in statements:
+            read = dict(reversed(one) for one in explain(session, sql, values))
+            # There are few snapshots beside their rows.
+            read.pop("snapshots")
+            assert len(read) == 1
+            assert set(read.values()) <= {"SEARCH", "Index Scan", "Bitmap Heap Scan"}
