@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from tests.conftest import START, by
+from tests.storage.conftest import job_run
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.base import Base, dump_id, parse_id
 from tracker.storage.database import Database
@@ -20,7 +21,7 @@ from tracker.storage.estimates.counts import Count
 from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.labels import Label
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
+from tracker.storage.operations.job_runs import add_job_runs
 from tracker.storage.queries.queries import Query
 
 STORABLE = st.text(
@@ -222,16 +223,7 @@ def test_labels_come_back_with_what_they_replace(table: Table) -> None:
 
 def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
     with table.database.write() as session:
-        run = JobRun(
-            detector_id=table.detector_id,
-            worker="w",
-            started_at=START,
-            seconds=0.0,
-            outcome="done",
-            batches=0,
-            labels=0,
-            snapshots=1,
-        )
+        run = job_run(table.detector_id, snapshots=1)
         snapshot = {
             "version_id": table.version_id,
             "sequence": 1,

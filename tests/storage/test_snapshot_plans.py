@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.conftest import START
+from tests.storage.conftest import job_run
 from tests.storage.test_partitions import explain, noting
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
@@ -18,7 +19,7 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_measures_of,
 )
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
+from tracker.storage.operations.job_runs import add_job_runs
 from tracker.words import STORED_METHODS
 
 SNAPSHOTS = 2_000
@@ -28,16 +29,7 @@ CHOSEN = 200
 @pytest.fixture
 def snapshot_ids(database: Database, detector_id: int) -> list[int]:
     """The ids of some of many snapshots, as a fold writes them."""
-    run = JobRun(
-        detector_id=detector_id,
-        worker="w",
-        started_at=START,
-        seconds=0.0,
-        outcome="done",
-        batches=0,
-        labels=0,
-        snapshots=SNAPSHOTS,
-    )
+    run = job_run(detector_id, snapshots=SNAPSHOTS)
     with database.write() as session:
         version = Version(detector_id=detector_id, name="v1", created_at=START)
         session.add(version)
