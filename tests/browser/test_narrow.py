@@ -51,6 +51,16 @@ _CUT = """([selects, texts]) => [...document.querySelectorAll(selects)].filter(
     return [...one[texts]].some(({ text }) => pen.measureText(text).width > room + 0.5);
   }).map((one) => one.id)"""
 
+# What is left of the place of each date, for its calendar.
+_ROOM_FOR_DATES = """() => [...document.querySelectorAll("input[type=date]")].map(
+  (one) => {
+    const style = getComputedStyle(one);
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    pen.font = style.font;
+    return one.clientWidth - parseFloat(style.paddingLeft)
+      - parseFloat(style.paddingRight) - pen.measureText("mm/dd/yyyy").width;
+  })"""
+
 
 def test_no_page_scrolls_sideways(chromium: Browser, site: Site) -> None:
     context = chromium.new_context()
@@ -135,6 +145,18 @@ def test_what_a_filter_of_queries_is_set_to_is_seen_in_full(
         " = 'v'.repeat(300); }"
     )
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [320, 390, 640, 1440])
+def test_a_date_is_seen_in_full_beside_its_calendar(
+    open_page: Open, width: int
+) -> None:
+    page = open_page("/detectors/det_1/queries").page
+    page.set_viewport_size({"width": width, "height": 844})
+    page.get_by_text("More filters").click()
+    assert page.locator("input[type=date]").count() == 2
+    room = page.evaluate(_ROOM_FOR_DATES)
+    assert min(room) > 24, room
 
 
 def test_the_answers_to_a_query_stand_in_columns(open_page: Open, site: Site) -> None:
