@@ -39,27 +39,19 @@ PHONE = {"width": 390, "height": 844}
 _LOW = """() => [...document.querySelectorAll("button, .btn, select, summary")].filter(
   (one) => one.checkVisibility() && one.getBoundingClientRect().height < 43.5
 ).map((one) => one.textContent.trim())"""
-# Selects with a text, of all or of those that are chosen, wider than its place.
-_CUT = """([selects, texts]) => [...document.querySelectorAll(selects)].filter(
-  (one) => {
-    const style = getComputedStyle(one);
-    const pen = new OffscreenCanvas(1, 1).getContext("2d");
-    pen.font = style.font;
-    const room = one.clientWidth - parseFloat(style.paddingLeft)
-      - parseFloat(style.paddingRight);
-    // The width of an element is given in whole pixels.
-    return [...one[texts]].some(({ text }) => pen.measureText(text).width > room + 0.5);
-  }).map((one) => one.id)"""
-
-# What is left of the place of each date, for its calendar.
-_ROOM_FOR_DATES = """() => [...document.querySelectorAll("input[type=date]")].map(
-  (one) => {
+# How many pixels are left beside a text in the place of an element.
+_LEFT = """(one, text) => {
     const style = getComputedStyle(one);
     const pen = new OffscreenCanvas(1, 1).getContext("2d");
     pen.font = style.font;
     return one.clientWidth - parseFloat(style.paddingLeft)
-      - parseFloat(style.paddingRight) - pen.measureText("mm/dd/yyyy").width;
-  })"""
+      - parseFloat(style.paddingRight) - pen.measureText(text).width;
+  }"""
+# Selects with a text, of all or of those that are chosen, wider than its place.
+_CUT = f"""([selects, texts]) => [...document.querySelectorAll(selects)].filter(
+  // The width of an element is given in whole pixels.
+  (one) => [...one[texts]].some(({{ text }}) => ({_LEFT})(one, text) < -0.5)
+).map((one) => one.id)"""
 
 
 def test_no_page_scrolls_sideways(chromium: Browser, site: Site) -> None:
@@ -151,12 +143,16 @@ def test_what_a_filter_of_queries_is_set_to_is_seen_in_full(
 def test_a_date_is_seen_in_full_beside_its_calendar(
     open_page: Open, width: int
 ) -> None:
-    page = open_page("/detectors/det_1/queries").page
-    page.set_viewport_size({"width": width, "height": 844})
+    size = {"width": width, "height": 900}
+    page = open_page("/detectors/det_1/queries", viewport=size).page
     page.get_by_text("More filters").click()
-    assert page.locator("input[type=date]").count() == 2
-    room = page.evaluate(_ROOM_FOR_DATES)
-    assert min(room) > 24, room
+    tops = []
+    for name in ("first", "last"):
+        date = page.locator(f"input[type=date][name={name}]")
+        assert date.evaluate(f"(one) => ({_LEFT})(one, 'mm/dd/yyyy')") > 24
+        tops.append(date.evaluate("(one) => one.getBoundingClientRect().top"))
+    # From and to stand in one row, where both have room.
+    assert (tops[0] == tops[1]) is (width > 380)
 
 
 def test_the_answers_to_a_query_stand_in_columns(open_page: Open, site: Site) -> None:

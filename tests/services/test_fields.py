@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
@@ -17,7 +18,12 @@ from tracker.services.fields import Input, parse_input
 from tracker.services.labelling.labels import NewLabel
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery
-from tracker.services.wording import describe_errors, show, show_name
+from tracker.services.wording import (
+    describe_errors,
+    dump_instant,
+    show,
+    show_name,
+)
 
 RIGHT: dict[str, Any] = {"name": "door", "question": "Is it closed?"}
 WRONG = (
@@ -239,3 +245,11 @@ def test_a_value_is_shown_as_it_was_typed(value: object, shown: str) -> None:
 def test_a_name_is_shown_without_quotes_and_counted_as_it_is() -> None:
     assert show_name("größe\u202e") == "größe\\u202e"
     assert show_name("ä" * 101) == f"{'ä' * 60}… (101 characters)"
+
+
+def test_both_passes_of_an_hour_are_dumped_as_they_are():
+    berlin = ZoneInfo("Europe/Berlin")
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
+    assert first == first.replace(fold=1)
+    assert dump_instant(first) == "2026-10-25T00:30:00Z"
+    assert dump_instant(first.replace(fold=1)) == "2026-10-25T01:30:00Z"

@@ -1,6 +1,6 @@
 """Rows of chosen snapshots are looked up, also before the database knows the tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,26 +71,23 @@ def snapshot_ids(database: Database, detector_id: int) -> list[int]:
     return ids[:: SNAPSHOTS // CHOSEN]
 
 
+LISTED: list[Callable[[Session, list[int]], Sequence[Any]]] = [
+    partial(list_intervals_of, method="joint", positions=[0, 1, 2]),
+    partial(list_intervals_of, method="exact"),
+    partial(list_measures_of, measure="precision"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "listed",
-    [
-        partial(list_intervals_of, method="joint", positions=[0, 1, 2]),
-        partial(list_intervals_of, method="exact"),
-        partial(list_measures_of, measure="precision"),
-    ],
-    ids=["chart", "slice", "precision"],
-)
 def test_rows_of_a_chart_are_looked_up_without_statistics(
-    database: Database,
-    snapshot_ids: list[int],
-    listed: Callable[[Session, list[int]], list[Any]],
+    database: Database, snapshot_ids: list[int]
 ) -> None:
     with database.write() as session:
-        with noting(session) as statements:
-            rows = listed(session, snapshot_ids)
-        assert len(rows) == 3 * CHOSEN
-        for sql, values in statements:
+        for listed in LISTED:
+            with noting(session) as statements:
+                rows = listed(session, snapshot_ids)
+            assert len(rows) == 3 * CHOSEN
+            [(sql, values)] = statements
             read = dict(reversed(one) for one in explain(session, sql, values))
             # There are few snapshots beside their rows.
             read.pop("snapshots")

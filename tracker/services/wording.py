@@ -135,12 +135,16 @@ def _shorten(text: str, write: Callable[[str], str] = str) -> str:
     return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
 
 
-# The rows of a snapshot have one instant, and those of a page few.
-@lru_cache(maxsize=64)
 def dump_instant(instant: datetime) -> str:
     """Return *instant* as RFC 3339 in UTC, ending in Z."""
-    in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
-    return f"{in_utc.isoformat()[:-6]}Z"
+    return _dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
+
+
+# The rows of a snapshot have one instant.  In UTC alone equal ones are the same: where
+# clocks are set back, both passes of an hour are equal to Python.
+@lru_cache(maxsize=64)
+def _dump_utc(instant: datetime) -> str:
+    return f"{instant.isoformat()[:-6]}Z"
 
 
 def missing(noun: str, reference: str) -> NotFoundError:

@@ -124,7 +124,7 @@ def _send_page(rows: Iterator[PlacedRow], limit: int) -> Response:
         items.append(row)
         last = place
     page = shapes.HistoryPage(items=items, next=following)
-    # Written at once: as a dict of dicts a page takes half as long again.
+    # Written at once, which takes a fifth less time than by way of dicts.
     return Response(page.model_dump_json(), mimetype="application/json")
 
 

@@ -175,8 +175,6 @@ def _milliseconds(method: str, labelled: Sequence[int]) -> float:
     if method == "joint":
         if stats.joint_is_costly(labelled):
             return math.inf
-        if classes == 3:
-            return 10.0
         return 0.5 if classes > 3 and len(set(labelled)) == 1 else 4.0
     if method == "bootstrap":
         return 0.5 + 0.12 * sum(math.sqrt(n) for n in labelled)

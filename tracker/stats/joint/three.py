@@ -51,7 +51,7 @@ _USUAL_EXCESS = 1.5e-3
 _ROWS_OF_A_BAND = 16
 
 MOST_WORK = 10**8
-"""Terms up to which three classes are summed: mostly under 10 milliseconds."""
+"""Terms up to which three classes are summed: mostly under 10 ms a limit."""
 
 # More nodes than most limits take, for each unit of the logarithm of the error.
 _NODES = 1_000
