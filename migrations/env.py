@@ -8,27 +8,15 @@ from tracker.storage.operations.schema import metadata
 
 # Any number: it only keeps two migrating processes apart.
 _ADVISORY_LOCK = 7_261_001
-_OF_PARTITIONS = (
-    "SELECT relname FROM pg_class WHERE relispartition"
-    " UNION SELECT conname FROM pg_constraint WHERE conparentid <> 0"
-)
-# Each partition of labels has it for itself, because that is faster.
-_DIVIDED_KEY = "fk_labels_query_id_detector_id_queries"
 
 
 def _migrate(connection: Connection) -> None:
-    # The program knows nothing of partitions, so they are not compared with it.
-    passed_by: set[str | None] = set()
-    if connection.dialect.name == "postgresql":
-        passed_by = {_DIVIDED_KEY, *connection.scalars(text(_OF_PARTITIONS))}
     context.configure(
         connection=connection,
         target_metadata=metadata,
         render_as_batch=connection.dialect.name == "sqlite",
         compare_type=True,
         compare_server_default=True,
-        include_name=lambda name, _kind, _parents: name not in passed_by,
-        include_object=lambda _item, name, *_more: name not in passed_by,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -295,16 +295,16 @@ def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> Non
         assert "tracker accounts create NAME" in without_account.stderr
 
 
-def test_a_database_of_another_revision_is_refused(shell: Shell) -> None:
+def test_an_empty_database_is_refused(shell: Shell) -> None:
     from tracker.storage.database import open_database
     from tracker.storage.operations import schema
 
     database = open_database(shell.environ["TRACKER_DATABASE_URL"])
-    schema.downgrade(database, "0001")
+    schema.downgrade(database, "base")
     database.close()
 
     assert "tracker db upgrade" in shell("detectors", "list", status=1).stderr
-    assert "from revision 0001 to" in shell("db", "upgrade").stdout
+    assert "from revision nothing to 0001" in shell("db", "upgrade").stdout
     shell("detectors", "list")
 
 

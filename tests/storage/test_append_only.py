@@ -44,29 +44,6 @@ def test_a_table_of_the_history_cannot_be_emptied_or_written_over(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE labels_p0{} SET label = 'x'",
-        "DELETE FROM labels_p0{}",
-        "TRUNCATE labels_p0{}",
-        "TRUNCATE queries_p0{} CASCADE",
-    ],
-)
-def test_a_part_of_the_labels_cannot_be_changed_or_emptied_by_itself(
-    labelled: Database, statement: str
-) -> None:
-    if labelled.is_sqlite:
-        pytest.skip("SQLite has no partitions")
-    for number in range(8):
-        with (
-            pytest.raises(DBAPIError, match=f"labels_p0{number} is append-only"),
-            labelled.write() as session,
-        ):
-            session.execute(text(statement.format(number)))
-
-
-@pytest.mark.thorough
 def test_a_note_can_be_taken_away_and_no_other_be_put_in_its_place(
     database: Database, clock: Clock
 ) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Select, select, text
 
 from tests.conftest import START, Clock
 from tests.services.conftest import Bench
-from tests.storage.test_partitions import explain, noting, query_row
+from tests.storage.test_query_plans import explain, noting, query_row
 from tracker.storage.database import Database
 from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.pending import add_batch, first_id

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import START
 from tests.storage.conftest import job_run
-from tests.storage.test_partitions import explain, noting
+from tests.storage.test_query_plans import explain, noting
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.snapshots import (

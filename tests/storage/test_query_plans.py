@@ -1,7 +1,6 @@
-"""PostgreSQL looks into the partition of the detector, and both use their indexes."""
+"""Both databases answer what is asked of a detector by an index."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -38,11 +37,8 @@ from tracker.storage.labelling.reservations import (
     list_reserved,
     reserve_query,
 )
-from tracker.storage.operations import schema
 from tracker.storage.operations.retention import (
     Place,
-    delete_disposable,
-    lock_disposable,
 )
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import (
@@ -57,7 +53,6 @@ pytestmark = pytest.mark.slow
 
 DETECTORS = 20
 QUERIES = 2_000
-PARTITION = re.compile(r"(queries|labels)_p\d\d")
 Ask = Callable[[Session, int, int], object]
 
 
@@ -249,7 +244,7 @@ def batches(database: Database) -> dict[int, int]:
     return fill(database)
 
 
-def test_what_is_asked_of_a_detector_is_looked_for_in_its_partition(
+def test_what_is_asked_of_a_detector_is_found_by_an_index(
     database: Database, batches: dict[int, int]
 ) -> None:
     for detector_id, batch in list(batches.items())[3::8]:
@@ -263,14 +258,12 @@ def test_what_is_asked_of_a_detector_is_looked_for_in_its_partition(
                 reads = {read for one in asked for read in explain(session, *one)}
                 # Whether an index serves for much is a matter of how much there is.
                 assert name in READS_MUCH or not is_whole(reads), (name, reads)
-                if not database.is_sqlite:
-                    assert_one_partition(session, detector_id, reads, name)
-                elif name in BY_BATCH:
+                if database.is_sqlite and name in BY_BATCH:
                     assert is_by_id(reads), (name, reads)
 
 
 def is_whole(reads: set[tuple[str, str]]) -> bool:
-    """Whether a table of queries or labels, or a partition, is read from end to end."""
+    """Whether a table of queries or labels is read from end to end."""
     return any(
         how in {"SCAN", "Seq Scan"} and name.startswith(("queries", "labels"))
         for how, name in reads
@@ -281,44 +274,6 @@ def is_by_id(reads: set[tuple[str, str]]) -> bool:
     """Whether SQLite goes by ids, which are few, not by all queries of a detector."""
     of_tables = {read for read in reads if read[1].startswith(("queries", "labels"))}
     return {how for how, _ in of_tables} == {"INTEGER PRIMARY KEY"}
-
-
-def assert_one_partition(
-    session: Session, detector_id: int, reads: set[tuple[str, str]], name: str
-) -> None:
-    mine = text("SELECT tableoid::regclass::text FROM queries WHERE detector_id = :id")
-    number = session.scalars(mine.bindparams(id=detector_id)).first()[-3:]
-    seen = {table for _, table in reads if PARTITION.fullmatch(table)}
-    assert seen, (name, reads)
-    assert {table[-3:] for table in seen} == {number}, (name, reads)
-
-
-def test_the_detectors_are_spread_over_the_partitions(
-    database: Database, batches: dict[int, int]
-) -> None:
-    found = "tableoid::regclass" if not database.is_sqlite else "'all'"
-    for table, rows in (("queries", QUERIES), ("labels", QUERIES // 2)):
-        statement = text(f"SELECT {found}, count(*) FROM {table} GROUP BY 1")
-        with database.read() as session:
-            parts = [row[1] for row in session.execute(statement)]
-        assert len(parts) > 4 or database.is_sqlite
-        assert sum(parts) == len(batches) * rows
-
-
-def test_old_queries_are_deleted_by_their_partitions(
-    database: Database, batches: dict[int, int]
-) -> None:
-    detector_id, batch = next(iter(batches.items()))
-    with database.write() as session, noting(session) as statements:
-        locked = lock_disposable(
-            session, places(detector_id, batch), reserved_until=START
-        )
-        delete_disposable(session, locked, reserved_until=START)
-        asked = [one for one in statements if "queries" in one[0]]
-        reads = {read for one in asked for read in explain(session, *one)}
-    # A label may lie beside any of them, where the plan cannot say it ahead.
-    seen = {name for _, name in reads if PARTITION.fullmatch(name)}
-    assert database.is_sqlite or len(seen & {f"queries_p0{n}" for n in range(8)}) == 1
 
 
 def test_a_label_of_another_detector_than_its_query_is_refused(
@@ -333,14 +288,3 @@ def test_a_label_of_another_detector_than_its_query_is_refused(
         add_labels(session, [row])
     with database.write() as session:
         add_labels(session, [row | {"detector_id": one.detector.id}])
-
-
-def test_rows_come_through_the_migration_as_they_were(
-    database: Database, tables: Callable[[], dict[str, list[Any]]]
-) -> None:
-    fill(database, queries=20)
-    before = tables()
-    schema.downgrade(database, "0010")
-    schema.upgrade(database)
-    assert tables() == before
-    assert len(before["labels"]) == DETECTORS * 10
