@@ -243,13 +243,13 @@ def _create_tables() -> None:
         sa.Column("target", sa.Double(), nullable=True),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("archived_at", INSTANT, nullable=True),
-        sa.Column("audit_rate", sa.Double(), server_default="1", nullable=False),
+        sa.Column("queue_rate", sa.Double(), server_default="1", nullable=False),
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
         sa.Column(
-            "audit_seed", sa.Text(), server_default=sa.text("('')"), nullable=False
+            "queue_seed", sa.Text(), server_default=sa.text("('')"), nullable=False
         ),
         sa.Column("revision", BIG, nullable=False),
         sa.Column("stalled_after_hours", sa.Integer(), nullable=True),
@@ -304,7 +304,7 @@ def _create_tables() -> None:
         sa.Column("label_id", BIG, nullable=True),
         sa.Column("label", NAME, nullable=True),
         sa.Column("sampling", sa.Text(), nullable=False),
-        sa.Column("audit_rank", sa.Double(), nullable=True),
+        sa.Column("queue_rank", sa.Double(), nullable=True),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("query_id", name="pk_staged_changes"),
@@ -868,7 +868,7 @@ def _create_tables() -> None:
         sa.Column("label_id", BIG, nullable=True),
         sa.Column("label", NAME, nullable=True),
         sa.Column("sampling", sa.Text(), nullable=False),
-        sa.Column("audit_rank", sa.Double(), nullable=True),
+        sa.Column("queue_rank", sa.Double(), nullable=True),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("tags", sa.Text(), nullable=True),
@@ -902,10 +902,10 @@ def _create_tables() -> None:
         "ix_queries_detector_id_asked_at", "queries", ["detector_id", "asked_at"]
     )
     op.create_index(
-        "ix_queries_detector_id_audit_rank_waiting",
+        "ix_queries_detector_id_queue_rank_waiting",
         "queries",
-        ["detector_id", "audit_rank"],
-        **where("audit_rank IS NOT NULL"),
+        ["detector_id", "queue_rank"],
+        **where("queue_rank IS NOT NULL"),
     )
     op.create_index(
         "ix_queries_detector_id_confidence_unlabelled",

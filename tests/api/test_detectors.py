@@ -13,7 +13,7 @@ def test_a_detector_is_made_with_what_was_sent(api):
         "classes": ["tom", "Tom", "félix"],
         "confidence_level": 0.9,
         "target": 0.8,
-        "audit_rate": 0.25,
+        "queue_rate": 0.25,
     }
     made = api.post("/detectors", body)
     assert made.status_code == 201
@@ -30,7 +30,7 @@ def test_what_is_left_out_has_the_published_defaults(api, door):
     assert door["classes"] == ["YES", "NO"]
     assert door["confidence_level"] == 0.95
     assert door["target"] is None
-    assert door["audit_rate"] == 1
+    assert door["queue_rate"] == 1
 
 
 def test_versions_stand_in_the_order_they_arrived(api, door):
@@ -52,14 +52,14 @@ def test_a_change_changes_only_what_it_names(api, door):
     cleared = api.patch("/detectors/gate", {"target": None})
     assert cleared.json["target"] is None
     assert api.patch("/detectors/gate", {}).json == cleared.json
-    rated = api.patch("/detectors/gate", {"audit_rate": 0.125})
-    assert rated.json == {**cleared.json, "audit_rate": 0.125}
+    rated = api.patch("/detectors/gate", {"queue_rate": 0.125})
+    assert rated.json == {**cleared.json, "queue_rate": 0.125}
 
 
 @pytest.mark.parametrize("rate", [0, -1, 1.5, "1", None, True])
-def test_an_audit_rate_is_a_share(api, door, rate):
-    wrong = api.patch("/detectors/door", {"audit_rate": rate})
-    assert_problem(wrong, 422, field="audit_rate")
+def test_an_queue_rate_is_a_share(api, door, rate):
+    wrong = api.patch("/detectors/door", {"queue_rate": rate})
+    assert_problem(wrong, 422, field="queue_rate")
     assert api.get("/detectors/door").json == door
 
 

@@ -354,9 +354,9 @@ def test_brackets_in_a_name_are_printed_as_they_are(shell: Shell) -> None:
     assert "[/b]" in shell("estimate", name).output
 
 
-def test_an_audit_rate_is_a_share(shell: Shell) -> None:
-    named = ("detectors", "create", "gate", "--question", "?", "--audit-rate")
-    assert "audit_rate" in shell(*named, "1.5", status=1).stderr
+def test_an_queue_rate_is_a_share(shell: Shell) -> None:
+    named = ("detectors", "create", "gate", "--question", "?", "--queue-rate")
+    assert "queue_rate" in shell(*named, "1.5", status=1).stderr
     assert shell(*named, "0.25").stdout.startswith("det_")
 
 

@@ -117,7 +117,7 @@ def test_the_order_depends_on_no_prediction(bench: Bench) -> None:
     log_unlabelled(bench, [("NO", "YES"), ("YES", "NO")] * 6)
     ranks = []
     while (query := take(bench)) is not None:
-        ranks.append(rank_query(bench.detector.audit_seed, str(query.input)))
+        ranks.append(rank_query(bench.detector.queue_seed, str(query.input)))
         bench.label(query, "YES", sampling="targeted")
     assert len(ranks) == 12
     assert ranks == sorted(ranks)

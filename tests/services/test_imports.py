@@ -53,7 +53,7 @@ def add_detector(database: Database, name: str) -> Detector:
     new = NewDetector(name=name, question="?", classes=["YES", "NO"])
     with database.write() as session:
         detector = create_detector(session, new, by(at=START))
-        detector.audit_seed = "seed"
+        detector.queue_seed = "seed"
     return detector
 
 
@@ -76,7 +76,7 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
             .where(Label.query_id.between(first, first + len(rows) - 1))
             .order_by(Label.id)
         ).all()
-    dropped = {"detector_id", "version_id", "audit_rank"}
+    dropped = {"detector_id", "version_id", "queue_rank"}
     moved = {"id", "query_id", "label_id"}
     found = [
         {
@@ -86,7 +86,7 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
         }
         for row in (*query_rows, *labels)
     ]
-    waiting = [row.audit_rank is not None for row in query_rows]
+    waiting = [row.queue_rank is not None for row in query_rows]
     return found, waiting, report
 
 

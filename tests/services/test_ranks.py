@@ -1,4 +1,4 @@
-"""The random audit queue: drawn by chance, each query once and for all."""
+"""The random queue: drawn by chance, each query once and for all."""
 
 import itertools
 from collections import Counter
@@ -23,12 +23,12 @@ IDS = (2**24, 2**24 + 1, 2**24 + 2, 900 * 2**24)
 
 def set_seed(bench: Bench, seed: str) -> None:
     with bench.database.write() as session:
-        bench.attached(session).audit_seed = seed
+        bench.attached(session).queue_seed = seed
 
 
 def set_rate(bench: Bench, rate: float) -> None:
     with bench.database.write() as session:
-        change = parse_input(DetectorChange, {"audit_rate": rate})
+        change = parse_input(DetectorChange, {"queue_rate": rate})
         change_detector(session, bench.attached(session), change, by())
 
 
@@ -36,7 +36,7 @@ def find_rank(bench: Bench, query: Query) -> float | None:
     with bench.database.read() as session:
         found = find_query(session, query.id)
         assert found is not None
-        return found.audit_rank
+        return found.queue_rank
 
 
 def work_off(bench: Bench, queries: dict[int, Query]) -> list[int]:
@@ -100,8 +100,8 @@ def test_a_rate_of_an_import_is_kept(bench: Bench) -> None:
             digest="rows",
         )
     with bench.database.write() as session:
-        seed = bench.attached(session).audit_seed
-        found = session.query(Query.id, Query.audit_rank).all()
+        seed = bench.attached(session).queue_seed
+        found = session.query(Query.id, Query.queue_rank).all()
     assert all(rank == rank_query(seed, number) for number, rank in found)
     chosen = sum(rank < 0.1 for _, rank in found)
     assert binomtest(chosen, 3000, 0.1).pvalue > 1e-9
@@ -154,7 +154,7 @@ def test_an_import_of_labels_ends_the_waiting_unless_they_are_targeted(
             digest="rows",
         )
     with bench.database.read() as session:
-        ranks = session.query(Query.audit_rank).all()
+        ranks = session.query(Query.queue_rank).all()
     assert len(ranks) == 2
     assert {rank is None for (rank,) in ranks} == {sampling == "random"}
     assert (find_rank(bench, query) is None) == (sampling == "random")

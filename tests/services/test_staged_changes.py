@@ -36,7 +36,7 @@ def database(new_database: Callable[[str], Database]) -> Database:
 
 
 CHANGED = (
-    "SELECT key, input, label, label_id, sampling, audit_rank, agreement, is_repeat"
+    "SELECT key, input, label, label_id, sampling, queue_rank, agreement, is_repeat"
     " FROM queries ORDER BY id"
 )
 

@@ -221,7 +221,7 @@ def test_opinions_that_are_staged_are_those_that_are_written_at_once(
                 reports.append(import_file(session, detector, file, by()))
         with database.read() as session:
             statement = text(
-                "SELECT q.key, q.label, q.agreement, q.audit_rank IS NULL,"
+                "SELECT q.key, q.label, q.agreement, q.queue_rank IS NULL,"
                 " (SELECT group_concat(labeler || ' ' || label) FROM"
                 "  (SELECT * FROM labels l WHERE l.query_id = q.id ORDER BY l.id))"
                 " FROM queries q ORDER BY q.key"

@@ -117,7 +117,7 @@ def test_an_input_is_scored_once_in_a_version(
     first = bench.log("YES", "YES", input="a", sampling="random")
     again = bench.log("NO", input="a")
     more = bench.log("NO", "YES", input="a")
-    assert (again.is_repeat, again.label, again.audit_rank) == (True, "YES", None)
+    assert (again.is_repeat, again.label, again.queue_rank) == (True, "YES", None)
     for _ in range(2):
         found = bench.estimate()
         assert numbers(found) == [(1, 1), (0, 0)]
@@ -138,8 +138,8 @@ def test_an_input_is_scored_once_in_a_version(
 def test_a_queue_gives_out_the_first_query_alone(bench: Bench) -> None:
     first, again = (bench.log("YES", input="a") for _ in range(2))
     twin = bench.log("YES", input="a", version="v2")
-    assert again.audit_rank is None
-    assert first.audit_rank == twin.audit_rank is not None
+    assert again.queue_rank is None
+    assert first.queue_rank == twin.queue_rank is not None
 
 
 def test_rows_of_a_file_share_the_truth_of_their_input(

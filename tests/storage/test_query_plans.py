@@ -98,7 +98,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "label_id": number if is_labelled else None,
         "label": "YES" if is_labelled else None,
         "sampling": "random",
-        "audit_rank": None if is_labelled else number % 1_009 / 1_009,
+        "queue_rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
         "tags": None,
@@ -167,7 +167,7 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
         s, find_query_of(s, d, first_id(b) + 1)
     ),
     "its current label": lambda s, d, b: set_current_labels(s, d, [new_label(b)]),
-    "the next of the audit queue": lambda s, d, _: find_free_query(
+    "the next of the random queue": lambda s, d, _: find_free_query(
         s, RandomQueue(d, 1.0), "bob", at=START
     ),
     "the next of several labelers": lambda s, d, _: find_free_query(

@@ -175,7 +175,7 @@ def test_one_labeler_is_enough_unless_more_are_wanted(
     assert "agree who labelled" not in page.text
     wanted = {"name": "one", "question": "Is it?", "confidence_level": "95"}
     for typed, status in (("0", 422), ("", 422), ("10", 422), ("two", 422), ("3", 303)):
-        fields = wanted | {"labels_wanted": typed, "audit_rate": "100"}
+        fields = wanted | {"labels_wanted": typed, "queue_rate": "100"}
         sent = people["eve"].send(f"/detectors/{detector_id}/settings", fields)
         assert sent.status_code == status, typed
 

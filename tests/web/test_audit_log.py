@@ -19,7 +19,7 @@ CHANGE = {
     "name": "door",
     "question": "Is the door closed?",
     "confidence_level": "95",
-    "audit_rate": "100",
+    "queue_rate": "100",
 }
 Read = Callable[[str], list[dict[str, Any]]]
 

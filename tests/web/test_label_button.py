@@ -189,7 +189,7 @@ def test_a_version_that_was_chosen_is_the_one_that_is_labelled(
     [
         pytest.param({"sampling": "targeted"}, id="declared as targeted"),
         pytest.param({"input": "same"}, id="a repeated input"),
-        pytest.param({"audit_rate": 0.5}, id="one in two is to be labelled"),
+        pytest.param({"queue_rate": 0.5}, id="one in two is to be labelled"),
         pytest.param({}, id="at random"),
     ],
 )
@@ -198,8 +198,8 @@ def test_what_waits_is_what_the_queue_holds(
 ) -> None:
     # A random sample of the queries is to be labelled, and the others wait nowhere.
     kind = dict(kind)
-    rate = kind.pop("audit_rate", 1.0)
-    detector_id = shelf.add_detector(target=TARGET, audit_rate=rate)
+    rate = kind.pop("queue_rate", 1.0)
+    detector_id = shelf.add_detector(target=TARGET, queue_rate=rate)
     shelf.add_queries(detector_id, rows_of(KNOWN, labelled=True, version="v1"))
     few = {"YES": (22, 22), "NO": (21, 21)}
     rows = [row | kind for row in rows_of(few, labelled=False, version="v1")]

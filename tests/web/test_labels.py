@@ -123,7 +123,7 @@ def test_a_query_of_another_detector_is_not_labelled(
 def test_a_sample_that_is_done_is_not_called_everything(
     visitor: Visitor, shelf: Shelf
 ) -> None:
-    detector_id = shelf.add_detector(audit_rate=1e-9)
+    detector_id = shelf.add_detector(queue_rate=1e-9)
     shelf.add_queries(detector_id, [{"predicted": "YES"}] * 3)
     page = visitor.get(f"/detectors/{detector_id}/label")
     assert "0 left in the random sample" in page.by_id("progress").text

@@ -15,7 +15,7 @@ FIELDS = {
     "question": "Is it shut?",
     "confidence_level": "99",
     "target": "97.5",
-    "audit_rate": "12.5",
+    "queue_rate": "12.5",
 }
 
 
@@ -70,8 +70,8 @@ def test_a_text_field_is_set_and_taken_away(visitor: Visitor, published: str) ->
         ("question", ""),
         ("confidence_level", "0"),
         ("target", "x"),
-        ("audit_rate", ""),
-        ("audit_rate", "101"),
+        ("queue_rate", ""),
+        ("queue_rate", "101"),
         ("text_field", "x" * 101),
     ],
 )

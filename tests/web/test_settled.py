@@ -124,7 +124,7 @@ def test_nobody_is_asked_and_it_counts_though_somebody_picked_it_out(
     people["cleo"].send(PATH, {"label": "NO", "sampling": "targeted"})
     assert (get().sampling, get().agreement) == ("targeted", "disputed")
     settle(people)
-    assert (get().sampling, get().audit_rank) == ("random", None)
+    assert (get().sampling, get().queue_rank) == ("random", None)
     with database.read() as session:
         assert list_labels(session, get())[0].sampling == "random"
     page = read(people["cleo"].client.get(f"/detectors/{disputed}/label"))

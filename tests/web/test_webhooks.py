@@ -69,7 +69,7 @@ def test_the_hours_without_a_label_are_set_and_cleared(
         "question": "?",
         "confidence_level": "95",
         "target": "",
-        "audit_rate": "100",
+        "queue_rate": "100",
         "labels_wanted": "1",
     }
     for typed in ("48", ""):

@@ -18,7 +18,7 @@ _DETECTOR = {
     "confidence_level": 0.95,
     "target": 0.9,
     "guideline": "YES if you see no gap.\nUNCLEAR if the door is out of sight.",
-    "audit_rate": 1.0,
+    "queue_rate": 1.0,
     "gold_rate": 0.05,
     "labels_wanted": 1,
     "method": "joint",

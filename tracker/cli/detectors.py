@@ -37,7 +37,7 @@ def detectors() -> None:
 @click.option("--target", type=float, help="Balanced accuracy aimed at, such as 0.9.")
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
 @click.option(
-    "--audit-rate",
+    "--queue-rate",
     type=float,
     default=1.0,
     show_default=True,
@@ -66,7 +66,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     classes: str,
     target: float | None,
     confidence_level: float,
-    audit_rate: float,
+    queue_rate: float,
     labels_wanted: int,
     method: str,
     slices: str,
@@ -82,7 +82,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "classes": classes.split(","),
             "target": target,
             "confidence_level": confidence_level,
-            "audit_rate": audit_rate,
+            "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
             "method": method,
             "slices": _split(slices),

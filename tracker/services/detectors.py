@@ -74,7 +74,7 @@ class NewDetector(Input):
     target: Level | None = Field(
         default=None, description="The balanced accuracy that is aimed at."
     )
-    audit_rate: Rate = Field(
+    queue_rate: Rate = Field(
         default=1.0,
         description="The share of queries in the random queue.",
     )
@@ -113,7 +113,7 @@ class DetectorChange(Input):
     guideline: Guideline | None = None
     confidence_level: Level | None = None
     target: Level | None = None
-    audit_rate: Rate | None = None
+    queue_rate: Rate | None = None
     gold_rate: GoldRate | None = None
     labels_wanted: LabelsWanted | None = None
     stalled_after_hours: Hours | None = None
@@ -156,7 +156,7 @@ class Detector(Shape):
     )
     confidence_level: float
     target: float | None = Field(description="The balanced accuracy that is aimed at.")
-    audit_rate: float = Field(description="The share of queries in the random queue.")
+    queue_rate: float = Field(description="The share of queries in the random queue.")
     gold_rate: float = Field(description="The share of gold queries mixed into it.")
     labels_wanted: int = Field(
         description="How many different people are to label each query."
@@ -211,7 +211,7 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
         **new.model_dump(),
         # There is nothing yet that would have to be counted.
         counted_slices=list(new.slices),
-        audit_seed=draw_seed(),
+        queue_seed=draw_seed(),
         created_at=by.at,
         revision=0,
     )

@@ -56,9 +56,9 @@ class Detector(Base):
     target: Mapped[float | None]
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
-    # Which share of the queries the audit queue holds, and what decides which.
-    audit_rate: Mapped[float] = mapped_column(server_default="1")
-    # How many different people the audit queue asks about each query.
+    # Which share of the queries the random queue holds, and what decides which.
+    queue_rate: Mapped[float] = mapped_column(server_default="1")
+    # How many different people the random queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
     # How many of the queries that the random queue gives are gold ones.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
@@ -67,7 +67,7 @@ class Detector(Base):
     # The name of the version that is shown unless another is asked for; None for the
     # newest with a scored label.
     production_version: Mapped[str | None] = mapped_column(Name)
-    audit_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    queue_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
     # After so long without a label somebody is told; None: nobody.

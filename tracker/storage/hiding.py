@@ -46,7 +46,7 @@ _HIDES, _RESTORES, _NOTES = "hides", "restores", "notes"
 BATCH_BITS = 24
 CHANGED = (
     *("input", "label_id", "label", "sampling"),
-    *("audit_rank", "agreement", "is_repeat"),
+    *("queue_rank", "agreement", "is_repeat"),
 )
 _STAGED = "SELECT id FROM main.staged_batches"
 _OF_BATCH = f"(id >> 24) NOT IN ({_STAGED})"

@@ -52,7 +52,7 @@ MOST_WAITING = 100_000
 _NEW = {
     "classes": "YES\nNO",
     "confidence_level": "95",
-    "audit_rate": "100",
+    "queue_rate": "100",
     "labels_wanted": "1",
     "method": "joint",
 }

@@ -14,7 +14,7 @@ _PERCENT = "is not a percentage above 0 and below 100, such as 95"
 _PERCENT_FIELDS = {
     "confidence_level": _PERCENT,
     "target": _PERCENT,
-    "audit_rate": "is not a percentage above 0 and up to 100, such as 20",
+    "queue_rate": "is not a percentage above 0 and up to 100, such as 20",
     "gold_rate": "is not a percentage from 0 to 50, such as 5",
 }
 
@@ -67,8 +67,8 @@ def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
         "target": _parse_percent(values.get("target", "")),
     }
-    if "audit_rate" in values:
-        given["audit_rate"] = _parse_percent(values["audit_rate"])
+    if "queue_rate" in values:
+        given["queue_rate"] = _parse_percent(values["queue_rate"])
     given |= _parse_labels_wanted(values) | filled_in(values, "method")
     given |= _parse_guideline(values)
     return parse_input(NewDetector, given)
@@ -87,8 +87,8 @@ def parse_detector_change(
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
         "target": _parse_percent(values.get("target", "")),
     }
-    if "audit_rate" in values:
-        given["audit_rate"] = _parse_percent(values["audit_rate"])
+    if "queue_rate" in values:
+        given["queue_rate"] = _parse_percent(values["queue_rate"])
     if "gold_rate" in values:
         given["gold_rate"] = _parse_percent(values["gold_rate"])
     given |= _parse_stalled(values) | _parse_guideline(values)

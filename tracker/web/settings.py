@@ -47,7 +47,7 @@ def _stored(detector: Detector) -> Form:
             "guideline": detector.guideline,
             "confidence_level": dump_percent(detector.confidence_level),
             "target": dump_percent(detector.target),
-            "audit_rate": dump_percent(detector.audit_rate),
+            "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),
             "labels_wanted": str(detector.labels_wanted),
             "stalled_after_hours": str(detector.stalled_after_hours or ""),

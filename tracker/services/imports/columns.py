@@ -62,7 +62,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         ],
         "label": labels,
         "sampling": samplings,
-        "audit_rank": _rank(
+        "queue_rank": _rank(
             detector, zip(ids, labels, samplings, inputs, repeats, strict=True)
         )
         if waits

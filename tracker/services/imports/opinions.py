@@ -87,7 +87,7 @@ class Opinions:
                 changed[query_id]["agreement"] = standing.agreement
                 changed[query_id]["is_open"] = standing.is_open
             elif standing.is_open and not query["is_repeat"]:
-                query["audit_rank"] = rank_new_query(
+                query["queue_rank"] = rank_new_query(
                     self._detector,
                     query_id,
                     label=None,

@@ -268,7 +268,7 @@ class RowWriter:
             "label": None,
             "sampling": sampling,
             "is_repeat": is_repeat,
-            "audit_rank": None
+            "queue_rank": None
             if is_repeat
             else rank_new_query(
                 self._detector, query_id, label=label, sampling=sampling, name=name
@@ -286,7 +286,7 @@ class RowWriter:
         query["label"] = given
         query["sampling"] = item.get("sampling", query["sampling"])
         if query["sampling"] != TARGETED:
-            query["audit_rank"] = None
+            query["queue_rank"] = None
         label = label_row(
             query["label_id"],
             query["id"],

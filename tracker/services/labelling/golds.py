@@ -197,7 +197,7 @@ def choose_gold(
     names = {by.name, by.person, by.actor.name}
     used = storage.count_used(session, detector.id, names)
     used += sum(query.is_gold for query in own)
-    seed = f"gold:{detector.audit_seed}"
+    seed = f"gold:{detector.queue_seed}"
     chance = rank_query(seed, f"{by.person} {instead.id} {used}")
     if chance >= detector.gold_rate:
         return None

@@ -91,7 +91,7 @@ def build_queue(
     not two versions to disagree.
     """
     if choice.audit is not None:
-        return _build_audit_queue(session, detector, choice.audit, by)
+        return _build_random_queue(session, detector, choice.audit, by)
     given = choice.model_dump(exclude={"queue"}, exclude_none=True)
     queue = choice.queue
     if queue is None:
@@ -108,7 +108,7 @@ def build_queue(
         is_shared = detector.labels_wanted > 1
         return RandomQueue(
             detector.id,
-            detector.audit_rate,
+            detector.queue_rate,
             by.actor.name if is_shared else None,
             _choose_version(session, detector, choice.version),
         )
@@ -156,7 +156,7 @@ def _build_rechecks(
     return RecheckQueue(detector.id, version_id, by.person)
 
 
-def _build_audit_queue(
+def _build_random_queue(
     session: Session, detector: Detector, reference: str, by: By
 ) -> AuditQueue:
     audit = get_audit(session, reference)

@@ -1,4 +1,4 @@
-"""The random audit queue: which queries are labelled, and in which order.
+"""The random queue: which queries are labelled, and in which order.
 
 Each query gets a rank from 0 up to 1 when it arrives, a hash of its id, or of its
 input, and of the detector's seed.  The queue holds those below the detector's rate
@@ -46,4 +46,4 @@ def rank_new_query(
     """
     if label is not None or sampling == TARGETED:
         return None
-    return rank_query(detector.audit_seed, query_id if name is None else name)
+    return rank_query(detector.queue_seed, query_id if name is None else name)

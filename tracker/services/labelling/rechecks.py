@@ -113,7 +113,7 @@ def choose_rechecks(
     the detector's seed: nothing that is known of a query decides.  All its labels are
     gone through, so this belongs in a read.
     """
-    seed = f"recheck:{detector.audit_seed}"
+    seed = f"recheck:{detector.queue_seed}"
     ranked = (
         (rank_query(seed, row.id if row.input is None else row.input), row.id)
         for row in storage.iter_candidates(session, version)

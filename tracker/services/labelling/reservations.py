@@ -122,7 +122,7 @@ def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Q
 
 def skip(session: Session, query: Query, by: By) -> None:
     """Set *query* aside: ``by.name`` gets it again only when nothing else is left."""
-    is_open = query.label is None or query.audit_rank is not None
+    is_open = query.label is None or query.queue_rank is not None
     if is_open or is_waiting(session, query.id):
         storage.set_aside(session, query, by.name, skipped_at=by.at)
         # Others may be given at once what an audit has drawn.
@@ -144,5 +144,5 @@ def count_for_others(session: Session, queue: Queue) -> int:
 
 
 def has_unlabelled(session: Session, detector: Detector) -> bool:
-    """Return whether any query has no label, be it in the audit queue or not."""
+    """Return whether any query has no label, be it in the random queue or not."""
     return bool(list_queries(session, detector.id, labelled=False, limit=1))

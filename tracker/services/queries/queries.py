@@ -186,7 +186,7 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         label_id=None if new.label is None else number,
         label=new.label,
         sampling=sampling,
-        audit_rank=None
+        queue_rank=None
         if is_repeat
         else rank_new_query(
             detector, number, label=new.label, sampling=sampling, name=new.input

@@ -82,7 +82,7 @@ class StagedChange(Base):
     label_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str | None] = mapped_column(Name)
     sampling: Mapped[str] = mapped_column(Text)
-    audit_rank: Mapped[float | None]
+    queue_rank: Mapped[float | None]
     agreement: Mapped[str | None] = mapped_column(Text)
     is_repeat: Mapped[bool]
 

@@ -41,7 +41,7 @@ _IS_HELD = or_(
         for rows_of in (Reservation, Skip)
     )
 )
-_IS_GOLD = func.coalesce(Query.audit_rank < 0, False)
+_IS_GOLD = func.coalesce(Query.queue_rank < 0, False)
 _OF_QUERY = [
     _IS_GOLD if name == "is_gold" else Query.__table__.c[name]
     for name in LabelledQuery._fields
@@ -96,7 +96,7 @@ def _find(
 
 def _build_update() -> Any:
     table = Query.__table__
-    rank = table.c.audit_rank
+    rank = table.c.queue_rank
     agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
     return (
         update(table)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def _build_update() -> Any:
             sampling=bindparam("sampling"),
             # What was labelled because of what it is would be missing in the random
             # sample, so the audit asks for it all the same.
-            audit_rank=case(
+            queue_rank=case(
                 (agreement == SETTLED, None),
                 (
                     or_(
@@ -135,7 +135,7 @@ def set_current_labels(
     """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
 
     And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
-    audit queue unless ``is_open`` says that others are to be asked too; once settled
+    random queue unless ``is_open`` says that others are to be asked too; once settled
     it leaves in any case.  A gold query is gold no longer.
     """
     usual = {"of_detector": detector_id, "is_open": False, "agreement": None}

@@ -194,7 +194,7 @@ def set_inputs(
 ) -> None:
     """Set ``input`` and ``is_repeat`` of the queries ``id``.
 
-    A repeat leaves the audit queue, where the first query with its input stands.
+    A repeat leaves the random queue, where the first query with its input stands.
     """
     table = Query.__table__
     is_repeat = bindparam("of_repeat", type_=Boolean)
@@ -207,7 +207,7 @@ def set_inputs(
         .values(
             input=bindparam("of_input"),
             is_repeat=is_repeat,
-            audit_rank=case((~is_repeat, table.c.audit_rank)),
+            queue_rank=case((~is_repeat, table.c.queue_rank)),
         )
     )
     values = [

@@ -36,8 +36,8 @@ class RandomQueue:
         found = [
             Query.detector_id == self.detector_id,
             # Below 0 are gold queries, which wait in no queue.
-            Query.audit_rank >= 0,
-            Query.audit_rank < self.rate,
+            Query.queue_rank >= 0,
+            Query.queue_rank < self.rate,
         ]
         if self.version_id is not None:
             found.append(Query.version_id == self.version_id)
@@ -47,11 +47,11 @@ class RandomQueue:
 
     def order(self) -> list[Any]:
         """Return what they are sorted by."""
-        return [Query.audit_rank]
+        return [Query.queue_rank]
 
     def holds(self, query: Query) -> bool:
         """Return whether *query* waits here, or is gold and was mixed in."""
-        rank = query.audit_rank
+        rank = query.queue_rank
         is_drawn = rank is not None and rank < self.rate
         is_ours = self.version_id in {None, query.version_id}
         return is_drawn and is_ours and query.detector_id == self.detector_id
@@ -97,7 +97,7 @@ class TargetedQueue:
             Query.label.is_(None),
             ~Query.is_repeat,
             Query.erased_at.is_(None),
-            or_(Query.audit_rank.is_(None), Query.audit_rank >= 0),
+            or_(Query.queue_rank.is_(None), Query.queue_rank >= 0),
         ]
         if self.predicted is not None:
             found.append(Query.predicted == self.predicted)
@@ -156,7 +156,7 @@ class DisagreementQueue:
             Query.version_id == self.new_id,
             Query.label.is_(None),
             ~Query.is_repeat,
-            Query.audit_rank >= 0,
+            Query.queue_rank >= 0,
             Query.input.is_not(None),
             # With OFFSET PostgreSQL asks for each query in the order of the ranks.
             differs.offset(0).exists(),
@@ -165,7 +165,7 @@ class DisagreementQueue:
 
     def order(self) -> list[Any]:
         """Return what they are sorted by."""
-        return [Query.audit_rank]
+        return [Query.queue_rank]
 
     def holds(self, query: Query) -> bool:
         """Return whether *query*, which was found here, still waits."""

@@ -13,7 +13,7 @@ from tracker.words import DISPUTED
 def erase_content(session: Session, query: Query, *, erased_at: datetime) -> None:
     """Take away what *query* holds beyond what was counted of it."""
     query.input = query.details = query.image = query.image_url = None
-    query.audit_rank = query.tags = None
+    query.queue_rank = query.tags = None
     query.erased_at = erased_at
     if query.agreement == DISPUTED:
         # Nobody can settle it any more.

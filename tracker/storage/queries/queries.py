@@ -51,13 +51,13 @@ class Query(Base):
             sqlite_where=text("label IS NULL"),
             postgresql_where=text("label IS NULL"),
         ),
-        # The audit queue in its order.
+        # The random queue in its order.
         Index(
-            "ix_queries_detector_id_audit_rank_waiting",
+            "ix_queries_detector_id_queue_rank_waiting",
             "detector_id",
-            "audit_rank",
-            sqlite_where=text("audit_rank IS NOT NULL"),
-            postgresql_where=text("audit_rank IS NOT NULL"),
+            "queue_rank",
+            sqlite_where=text("queue_rank IS NOT NULL"),
+            postgresql_where=text("queue_rank IS NOT NULL"),
         ),
         # Of those without a label the ones that the detector was least sure of.
         Index(
@@ -140,9 +140,9 @@ class Query(Base):
     label: Mapped[str | None] = mapped_column(Name)
     # Of the current label, or as declared when the query arrived.
     sampling: Mapped[str] = mapped_column(Text)
-    # The place in the audit queue while it waits there; see
+    # The place in the random queue while it waits there; see
     # services/labelling/ranks.py.
-    audit_rank: Mapped[float | None]
+    queue_rank: Mapped[float | None]
     # Where several people labelled it: agreed, disputed or settled.
     agreement: Mapped[str | None] = mapped_column(Text)
     # Whether its version was put to the input before; such a query is never scored.
@@ -157,7 +157,7 @@ class Query(Base):
     @property
     def is_gold(self) -> bool:
         """Whether its answer is known to editors; see storage/labelling/golds.py."""
-        return self.audit_rank is not None and self.audit_rank < 0
+        return self.queue_rank is not None and self.queue_rank < 0
 
 
 class LabelledQuery(NamedTuple):
