@@ -1,6 +1,6 @@
 """How long an audit of a large set takes, from the database, in one process.
 
-    python benchmarks/random_queue.py --database both [--queries N] [--labels N]
+    python benchmarks/audit_queue.py --database both [--queries N] [--labels N]
 
 The set is made of copies of one query, in SQL.  Draws are handed out one by one, and
 every answer is a label through the service.  Commits, which wait for the disk, are

@@ -49,10 +49,11 @@ IMPORT = f"/api/v1/detectors/{DETECTOR}/import"
 # What the bare statements fill; the other columns have no value.
 OF_QUERY = (
     "id detector_id version_id key predicted confidence asked_at created_at label_id "
-    "label sampling is_repeat"
+    "label sampling standing is_replayed is_gold is_repeat"
 )
 OF_LABEL = (
-    "id query_id detector_id label sampling labeler labelled_at created_at is_repeat"
+    "id query_id detector_id label standing sampling labeler labelled_at created_at "
+    "is_repeat"
 )
 
 

@@ -25,9 +25,9 @@ ROWS = (
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
-    "INSERT INTO labels (id, query_id, detector_id, label, sampling, labeler,"
+    "INSERT INTO labels (id, query_id, detector_id, label, standing, sampling, labeler,"
     " labelled_at, created_at)"
-    f" VALUES (1, 1, 1, 'YES', 'random', 'alice', '{NOW}', '{NOW}')",
+    f" VALUES (1, 1, 1, 'YES', 'random', 'random', 'alice', '{NOW}', '{NOW}')",
     "INSERT INTO job_runs (id, detector_id, worker, started_at, seconds,"
     " outcome, batches, labels, snapshots)"
     f" VALUES (1, 1, 'w', '{NOW}', 0.1, 'done', 1, 1, 1)",

@@ -15,8 +15,22 @@ NO_VALUE = "(none)"
 
 # Why a query was chosen for labelling.
 SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
+# What a label counts for; see services/evidence/decision.py.  The first three are the
+# samplings of a query's own labels.  A replayed label was taken over from another
+# version by its input.  The rest are shown and counted nowhere.
+REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")
+REPEAT, OPEN = ("repeat", "open")
 # What came of a query that several people labelled.
-AGREEMENTS = AGREED, DISPUTED, SETTLED = ("agreed", "disputed", "settled")
+AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
+    "agreed",
+    "majority",
+    "disputed",
+    "settled",
+)
+STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, OPEN, DISPUTED)
+# Which of several people's labels is scored: what most of them say, or the newest.
+NEWEST = "newest"
+CONSENSUS = (MAJORITY, NEWEST)
 # What happens to the bad rows of an import.
 ON_ERROR = REJECT, SKIP = ("reject", "skip")
 

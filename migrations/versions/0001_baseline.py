@@ -28,8 +28,8 @@ APPEND_ONLY = (
 )
 # A note can be erased, and nothing else of a label.
 LABEL_COLUMNS = (
-    "id, query_id, detector_id, replaces_id, label, sampling, labeler, labelled_at,"
-    " created_at, source_label_id, is_repeat"
+    "id, query_id, detector_id, replaces_id, label, truth, standing, sampling, labeler,"
+    " labelled_at, created_at, source_label_id, is_repeat"
 )
 
 
@@ -245,6 +245,8 @@ def _create_tables() -> None:
         sa.Column("archived_at", INSTANT, nullable=True),
         sa.Column("queue_rate", sa.Double(), server_default="1", nullable=False),
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("consensus", sa.Text(), server_default="majority", nullable=False),
+        sa.Column("label_sampling", sa.Text(), nullable=True),
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
@@ -868,7 +870,12 @@ def _create_tables() -> None:
         sa.Column("label_id", BIG, nullable=True),
         sa.Column("label", NAME, nullable=True),
         sa.Column("sampling", sa.Text(), nullable=False),
+        sa.Column("standing", sa.Text(), nullable=True),
+        sa.Column(
+            "is_replayed", sa.Boolean(), server_default=sa.false(), nullable=False
+        ),
         sa.Column("queue_rank", sa.Double(), nullable=True),
+        sa.Column("is_gold", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("tags", sa.Text(), nullable=True),
@@ -918,6 +925,9 @@ def _create_tables() -> None:
         "queries",
         ["detector_id"],
         **where("erased_at IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_queries_detector_id_gold", "queries", ["detector_id"], **where("is_gold")
     )
     op.create_index(
         "ix_queries_detector_id_id", "queries", ["detector_id", "id"], unique=True
@@ -1227,6 +1237,8 @@ def _create_tables() -> None:
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("replaces_id", BIG, nullable=True),
         sa.Column("label", NAME, nullable=False),
+        sa.Column("truth", NAME, nullable=True),
+        sa.Column("standing", sa.Text(), nullable=False),
         sa.Column("sampling", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=True),
         sa.Column("labeler", sa.Text(), nullable=False),

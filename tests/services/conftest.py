@@ -31,7 +31,12 @@ class Bench:
     ) -> None:
         self.database = database
         self.clock = clock
-        new = NewDetector(name=name, question="Is it closed?", classes=classes)
+        new = NewDetector(
+            name=name,
+            question="Is it closed?",
+            classes=classes,
+            label_sampling="random",
+        )
         with database.write() as session:
             self.detector = create_detector(session, new, by(at=START))
 

@@ -11,10 +11,10 @@ from tests.services.conftest import Bench
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.evidence.ranks import rank_query
 from tracker.services.fields import parse_input
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
-from tracker.services.labelling.ranks import rank_query
 from tracker.storage.queries.queries import Query, find_query
 
 # As ids are: some side by side, then a wide gap, then one alone.

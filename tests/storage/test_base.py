@@ -92,6 +92,8 @@ class Table:
             "asked_at": START,
             "created_at": START,
             "sampling": "unstated",
+            "is_replayed": False,
+            "is_gold": False,
             "is_repeat": False,
         }
         return dict.fromkeys(Query.__table__.c.keys()) | needed | values
@@ -204,6 +206,8 @@ def test_labels_come_back_with_what_they_replace(table: Table) -> None:
             "detector_id": table.detector_id,
             "replaces_id": number - 1 if number > 1 else None,
             "label": label,
+            "truth": None,
+            "standing": "random",
             "sampling": "random",
             "note": note,
             "labeler": "alice",

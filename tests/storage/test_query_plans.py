@@ -98,6 +98,9 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "label_id": number if is_labelled else None,
         "label": "YES" if is_labelled else None,
         "sampling": "random",
+        "standing": "random" if is_labelled else None,
+        "is_replayed": False,
+        "is_gold": False,
         "queue_rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
@@ -114,6 +117,8 @@ def label_row(detector_id: int, number: int, **more: object) -> dict[str, Any]:
         "detector_id": detector_id,
         "replaces_id": None,
         "label": "YES",
+        "truth": None,
+        "standing": "random",
         "sampling": "random",
         "note": None,
         "labeler": "alice",
@@ -129,7 +134,10 @@ def keys(batch: int) -> list[str]:
 
 
 def new_label(batch: int) -> dict[str, Any]:
-    values = {"label": "NO", "sampling": "random"}
+    values = {
+        **{"label": "NO", "sampling": "random", "standing": "random"},
+        **{"is_replayed": False, "agreement": None, "keeps_rank": False},
+    }
     return {"query_id": first_id(batch), "label_id": first_id(batch) + 9, **values}
 
 

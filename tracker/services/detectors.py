@@ -9,14 +9,17 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
+from tracker.services.evidence.ranks import draw_seed
 from tracker.services.fields import (
     Classes,
+    Consensus,
     DetectorName,
     GoldRate,
     Guideline,
     Hours,
     Input,
     Instant,
+    LabelSampling,
     LabelsWanted,
     Level,
     MetadataKey,
@@ -28,7 +31,6 @@ from tracker.services.fields import (
     is_storable,
     parse_instant,
 )
-from tracker.services.labelling.ranks import draw_seed
 from tracker.services.telling.posting import check_predictor
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
@@ -49,6 +51,7 @@ _MAY_BE_NULL = (
     "production_version",
     "predictor",
     "text_field",
+    "label_sampling",
 )
 
 
@@ -84,6 +87,17 @@ class NewDetector(Input):
     labels_wanted: LabelsWanted = Field(
         default=1, description="How many different people are to label each query."
     )
+    consensus: Consensus = Field(
+        default="majority",
+        description="Which label is scored where several people are wanted: what most "
+        "of them say once all have answered, or the newest.",
+    )
+    label_sampling: LabelSampling | None = Field(
+        default=None,
+        description="How queries are chosen whose labels do not say it: at `random`, "
+        "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
+        "labels decide nothing.",
+    )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
@@ -116,6 +130,10 @@ class DetectorChange(Input):
     queue_rate: Rate | None = None
     gold_rate: GoldRate | None = None
     labels_wanted: LabelsWanted | None = None
+    consensus: Consensus | None = None
+    label_sampling: LabelSampling | None = Field(
+        default=None, description="null: nobody has said how labels come."
+    )
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
     production_version: VersionName | None = Field(
@@ -160,6 +178,10 @@ class Detector(Shape):
     gold_rate: float = Field(description="The share of gold queries mixed into it.")
     labels_wanted: int = Field(
         description="How many different people are to label each query."
+    )
+    consensus: Consensus = Field(description="Which label of several people is scored.")
+    label_sampling: LabelSampling | None = Field(
+        description="How queries are chosen whose labels do not say it."
     )
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."

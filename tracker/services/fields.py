@@ -261,6 +261,8 @@ StudyName = Annotated[
     str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
 ]
 ShownMethod = Literal["joint", "exact", "anytime"]
+LabelSampling = Literal["random", "all", "targeted"]
+Consensus = Literal["majority", "newest"]
 LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 # Up to ten years.
 Hours = Annotated[int, Field(ge=1, le=87_600)]

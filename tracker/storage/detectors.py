@@ -60,6 +60,10 @@ class Detector(Base):
     queue_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the random queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
+    # Which label of several people's is scored: one of CONSENSUS.
+    consensus: Mapped[str] = mapped_column(Text, server_default="majority")
+    # How queries were chosen whose labels do not say it; None: nobody has said.
+    label_sampling: Mapped[str | None] = mapped_column(Text)
     # How many of the queries that the random queue gives are gold ones.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
     # By which method pages show its intervals.
@@ -92,6 +96,8 @@ class LabelledDetector(NamedTuple):
     name: str
     classes: list[str]
     labels_wanted: int
+    consensus: str
+    label_sampling: str | None
     archived_at: datetime | None
 
 

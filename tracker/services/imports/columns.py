@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
+from tracker.services.evidence.decision import stand
+from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
-from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
@@ -33,13 +34,13 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
 ) -> dict[str, Sequence[Any]]:
     """Return *rows* as the columns of queries that are new."""
     blank: list[None] = [None] * len(ids)
+    no = [False] * len(ids)
     labels, inputs = rows.get("label"), rows.get("input")
     samplings = rows.get("sampling", UNSTATED)
     waits = None in labels
-    repeats = [False] * len(ids)
+    repeats = no
     if "input" in rows.values:
         repeats = list(map(truths.repeats, version_ids, inputs))
-        samplings = _choose_samplings(rows, truths)
     return {
         "id": ids,
         "detector_id": [detector.id] * len(ids),
@@ -62,6 +63,14 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         ],
         "label": labels,
         "sampling": samplings,
+        "standing": [
+            None if label is None else stand(sampling, is_repeat=is_repeat)
+            for label, sampling, is_repeat in zip(
+                labels, samplings, repeats, strict=True
+            )
+        ],
+        "is_replayed": no,
+        "is_gold": no,
         "queue_rank": _rank(
             detector, zip(ids, labels, samplings, inputs, repeats, strict=True)
         )
@@ -73,16 +82,6 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "erased_at": blank,
         "image_erased_at": blank,
     }
-
-
-def _choose_samplings(rows: Columns, truths: Truths) -> list[str]:
-    columns = zip(
-        rows.get("sampling"), rows.get("input"), rows.get("label"), strict=True
-    )
-    return [
-        given or truths.choose_sampling(name if label else None, default=UNSTATED)
-        for given, name, label in columns
-    ]
 
 
 def _rank(
@@ -133,6 +132,7 @@ def label_columns(
         "query_id": queries["id"],
         "detector_id": queries["detector_id"],
         "label": queries["label"],
+        "standing": queries["standing"],
         "sampling": queries["sampling"],
         "note": rows.get("note"),
         "labeler": rows.get("labeler", labeler),
@@ -143,7 +143,7 @@ def label_columns(
     for name, values in columns.items():
         columns[name] = list(compress(values, is_given))
     none: list[None] = [None] * number
-    return columns | {"replaces_id": none, "source_label_id": none}
+    return columns | dict.fromkeys(("replaces_id", "truth", "source_label_id"), none)
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -7,8 +7,6 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.rows import Row
-from tracker.services.labelling.agreement import weigh_words
-from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.wording import show
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
@@ -25,7 +23,6 @@ class Opinions:
         self._session = session
         self._detector = detector
         self._words: dict[int, dict[str, Mapping[str, Any]]] = {}
-        self._named: dict[int, dict[str, Any]] = {}
         self._seconds: dict[int, Recheck] = {}
 
     def go_on(self, session: Session) -> None:
@@ -34,8 +31,13 @@ class Opinions:
 
     def meet(self, rows: Iterable[Row], known: Iterable[Mapping[str, Any]]) -> None:
         """Read what was said of the *known* queries of *rows*, and forget others."""
-        self._words, self._named, self._seconds = {}, {}, {}
-        if not any("labeler" in row.values for row in rows):
+        self._words, self._seconds = {}, {}
+        known = list(known)
+        if (
+            self._detector.labels_wanted == 1
+            and not any("labeler" in row.values for row in rows)
+            and not any(query["agreement"] for query in known)
+        ):
             return
         query_ids = [query["id"] for query in known]
         for word in iter_words(self._session, self._detector.id, query_ids):
@@ -66,31 +68,25 @@ class Opinions:
             )
         return True
 
-    def note(self, query: dict[str, Any], label: Mapping[str, Any]) -> None:
-        """Note a *label* whose row named its labeler, and the *query* it is of."""
-        self._words.setdefault(query["id"], {})[label["labeler"]] = label
-        self._named[query["id"]] = query
+    def note(self, label: Mapping[str, Any]) -> None:
+        """Note a new *label*."""
+        self._words.setdefault(label["query_id"], {})[label["labeler"]] = label
 
-    def settle(self, stored: Iterable[dict[str, Any]]) -> None:
-        """Say where each noted query stands: in its own row, or in that of *stored*."""
-        changed = {row["query_id"]: row for row in stored}
-        for query_id, query in self._named.items():
-            words = {
-                labeler: word["label"]
-                for labeler, word in self._words[query_id].items()
-                if word["sampling"] != TARGETED
-            }
-            second = self._seconds.get(query_id)
-            standing = weigh_words(self._detector, query["agreement"], words, second)
-            query["agreement"] = standing.agreement
-            if query_id in changed:
-                changed[query_id]["agreement"] = standing.agreement
-                changed[query_id]["is_open"] = standing.is_open
-            elif standing.is_open and not query["is_repeat"]:
-                query["queue_rank"] = rank_new_query(
-                    self._detector,
-                    query_id,
-                    label=None,
-                    sampling=query["sampling"],
-                    name=query["input"],
-                )
+    def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
+        """Return what people say of *query*, where several of them are compared.
+
+        That is where rows name the labeler, or where it was so before.
+        """
+        if (
+            not is_named
+            and self._detector.labels_wanted == 1
+            and query["agreement"] is None
+        ):
+            return {"words": {}}
+        words = {
+            labeler: word["label"]
+            for labeler, word in self._words.get(query["id"], {}).items()
+            if word["sampling"] != TARGETED
+        }
+        second = self._seconds.get(query["id"])
+        return {"words": words, "second": None if second is None else second.answer}

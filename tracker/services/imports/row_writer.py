@@ -8,6 +8,13 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
+from tracker.services.evidence.decision import (
+    Decision,
+    choose_sampling,
+    decide,
+    dump_decision,
+)
+from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.columns import add_new, query_columns, rows_of
@@ -17,7 +24,6 @@ from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import key_prefix
 from tracker.services.imports.staging import Stage, add_batch_of
-from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.services.wording import show
@@ -27,9 +33,7 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import add_queries
-from tracker.words import TARGETED, UNSTATED
-
-_CURRENT = ("label_id", "label", "sampling")
+from tracker.words import UNSTATED
 
 
 class RowWriter:
@@ -73,6 +77,9 @@ class RowWriter:
             "image_url": None,
             "label_id": None,
             "sampling": UNSTATED,
+            "standing": None,
+            "is_replayed": False,
+            "is_gold": False,
             "agreement": None,
             "is_repeat": False,
             "tags": None,
@@ -80,6 +87,7 @@ class RowWriter:
             "image_erased_at": None,
         }
         self._first_id: int | None = None
+        self._decided: dict[int, Decision] = {}
 
     def write(self, good: Columns | list[Row]) -> None:
         """Add what is new in rows that are right in themselves."""
@@ -139,7 +147,7 @@ class RowWriter:
             len(set(keys)) < len(keys)
             or not self._versions.keys() >= set(versions)
             or None in rows.get("predicted")
-            or ("labeler" in rows.values and self._detector.labels_wanted > 1)
+            or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
         if "input" in rows.values:
@@ -168,6 +176,7 @@ class RowWriter:
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
     ) -> None:
         known = {key: dict(row._mapping) for key, row in found.items()}
+        self._decided = {}
         stored = set(known)
         self._add_versions(rows)
         new: list[dict[str, Any]] = []
@@ -194,15 +203,16 @@ class RowWriter:
             if label is not None:
                 labels.append(label)
                 if key in stored:
-                    current = {name: query[name] for name in _CURRENT}
-                    changed[query["id"]] = {"query_id": query["id"], **current}
+                    changed[query["id"]] = {
+                        "query_id": query["id"],
+                        "label_id": query["label_id"],
+                    } | dump_decision(self._decided[query["id"]], self._detector)
             elif not (is_new or brings):
                 self.report.unchanged += 1
             if brings:
                 joining[key] = query, item["input"]
         self.report.queries_added += len(new)
         self.report.labels_added += len(labels)
-        self._opinions.settle(changed.values())
         add_queries(self._session, new)
         add_labels(self._session, labels)
         if changed:
@@ -255,9 +265,7 @@ class RowWriter:
         query_id = self._id(number)
         version_id = self._versions[item.get("version", DEFAULT_VERSION)]
         name, label = item.get("input"), item.get("label")
-        sampling = item.get("sampling") or self._truths.choose_sampling(
-            name if label else None, default=UNSTATED
-        )
+        sampling = item.get("sampling") or UNSTATED
         is_repeat = self._truths.repeats(version_id, name)
         return {
             **self._blank,
@@ -281,27 +289,54 @@ class RowWriter:
         given, labeler = item.get("label"), item.get("labeler")
         if given is None or not self._is_new(query, given, labeler):
             return None
-        replaced = query["label_id"]
-        query["label_id"] = self._id(number)
-        query["label"] = given
-        query["sampling"] = item.get("sampling", query["sampling"])
-        if query["sampling"] != TARGETED:
-            query["queue_rank"] = None
+        said, by = item.get("sampling"), self._by.credit(labeler)
+        sampling = choose_sampling(query, said)
         label = label_row(
-            query["label_id"],
+            self._id(number),
             query["id"],
             self._detector.id,
             given,
-            query["sampling"],
-            self._by.credit(labeler),
-            replaces_id=replaced,
+            sampling,
+            by,
+            replaces_id=query["label_id"],
             note=item.get("note"),
             labelled_at=item.get("labelled_at"),
             is_repeat=query["is_repeat"],
         )
-        if labeler is not None:
-            self._opinions.note(query, label)
+        self._opinions.note(label)
+        decision = decide(
+            query,
+            self._detector,
+            given,
+            said=said,
+            **self._opinions.of(query, is_named=labeler is not None),
+        )
+        self._decided[query["id"]] = decision
+        label["standing"] = decision.standing
+        if decision.label != given:
+            label["truth"] = decision.label
+        query |= decision._asdict()
+        query["label_id"] = label["id"]
+        for name in ("is_open", "is_scored"):
+            del query[name]
+        if "queue_rank" in query:
+            query["queue_rank"] = self._rank(query, decision)
         return label
+
+    def _rank(self, query: dict[str, Any], decision: Decision) -> float | None:
+        """Return the rank of a new query, which waits if more people are wanted."""
+        rank: float | None = query["queue_rank"]
+        if not dump_decision(decision, self._detector)["keeps_rank"]:
+            return None
+        if rank is not None or not decision.is_open or query["is_repeat"]:
+            return rank
+        return rank_new_query(
+            self._detector,
+            query["id"],
+            label=None,
+            sampling=decision.sampling,
+            name=query["input"],
+        )
 
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
         """Return whether a label changes what is known, or is another's opinion."""

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.evidence.ranks import rank_query
 from tracker.services.fields import Input, Instant, LabelText
-from tracker.services.labelling.ranks import rank_query
 from tracker.services.labelling.rechecks import MAY_CHANGE
 from tracker.services.queries.queries import check_is_there, get_query
 from tracker.services.wording import missing
@@ -72,7 +72,7 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
     check_class(detector, new.label, field="label", may_be_unclear=True)
     if not query.is_gold:
         _check_may_be_gold(session, query)
-        storage.set_gold(session, query, is_gold=True)
+        query.is_gold = True
         delete_of_query(session, query.id)
     found = storage.find_gold(session, query.id)
     old = None if found is None else found.label
@@ -119,7 +119,7 @@ def unmark_gold(session: Session, query_id: str, by: By) -> None:
     query = _lock(session, query_id)
     if not query.is_gold:
         raise missing("gold query", query_id)
-    storage.set_gold(session, query, is_gold=False)
+    query.is_gold = False
     delete_of_query(session, query.id)
     detector = session.get_one(Detector, query.detector_id)
     by.record(session, "gold query ended", query_id, detector=detector.name)

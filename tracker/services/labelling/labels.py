@@ -12,13 +12,9 @@ from sqlalchemy.orm import Session
 from tracker.errors import ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
+from tracker.services.evidence.consensus import SettledError, is_closed
+from tracker.services.evidence.decision import choose_sampling, decide, dump_decision
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
-from tracker.services.labelling.agreement import (
-    SettledError,
-    choose_sampling,
-    is_closed,
-    weigh,
-)
 from tracker.services.labelling.golds import (
     add_answer,
     last_sampling,
@@ -42,9 +38,10 @@ from tracker.storage.labelling.current import (
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
+from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.queries.queries import LabelledQuery, Query
-from tracker.words import EDITOR, SamplingWord
+from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord
 
 
 class NewLabel(Input):
@@ -119,34 +116,59 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     check_class(detector, new.label, field="label", may_be_unclear=True)
     if is_closed(current, by.actor):
         raise SettledError
-    row = _build_row(session, detector, current, new, by)
+    said = RANDOM if labelled.is_drawn else new.sampling
     if takes_answer(session, current):
+        said = said or last_sampling(session, current, by.name) or current.sampling
+        row = _build_row(session, current, new, by, said)
         add_answer(session, current, row, by)
         return _describe_row(row)
+    decision = decide(
+        current._asdict(),
+        detector,
+        new.label,
+        said=said,
+        settles=new.settles,
+        **_find_words(session, detector, current, new, by, said),
+    )
+    row = _build_row(session, current, new, by, decision.sampling)
+    row |= {"standing": decision.standing, "truth": None}
+    if decision.label != new.label:
+        row["truth"] = decision.label
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_label(session, row)
-    standing = weigh(session, detector, current, settles=new.settles)
+    current_label = {"query_id": current.id, "label_id": row["id"]}
     set_current_labels(
-        session,
-        detector.id,
-        [
-            {
-                "query_id": current.id,
-                "label_id": row["id"],
-                "label": new.label,
-                "sampling": row["sampling"],
-                "is_open": standing.is_open,
-                "agreement": standing.agreement,
-            }
-        ],
+        session, detector.id, [current_label | dump_decision(decision, detector)]
     )
     if labelled.is_held:
         delete_of_query(session, current.id)
     if current.input is not None:
-        truth = Truth.of(row, agreement=standing.agreement, is_open=standing.is_open)
-        truths.pass_on({current.input: truth}, says_more=True)
+        truths.pass_on({current.input: Truth.of(row, decision)}, says_more=True)
     return _describe_row(row)
+
+
+def _find_words(  # noqa: PLR0913, PLR0917 - what is said, by whom and of what.
+    session: Session,
+    detector: LabelledDetector,
+    query: LabelledQuery,
+    new: NewLabel,
+    by: By,
+    said: str | None,
+) -> dict[str, Any]:
+    """Return what people say of *query*, where several of them are compared."""
+    if detector.labels_wanted == 1 and query.agreement is None:
+        return {"words": {}}
+    words = (
+        {}
+        if choose_sampling(query._asdict(), said) == TARGETED
+        else {by.name: new.label}
+    )
+    for label in storage.list_labels(session, query):
+        if label.sampling != TARGETED:
+            words.setdefault(label.labeler, label.label)
+    second = find_recheck(session, query.id)
+    return {"words": words, "second": None if second is None else second.answer}
 
 
 def _describe_row(row: Mapping[str, Any]) -> Label:
@@ -154,23 +176,14 @@ def _describe_row(row: Mapping[str, Any]) -> Label:
 
 
 def _build_row(
-    session: Session,
-    detector: LabelledDetector,
-    query: LabelledQuery,
-    new: NewLabel,
-    by: By,
+    session: Session, query: LabelledQuery, new: NewLabel, by: By, sampling: str
 ) -> dict[str, Any]:
     """Return the label as the mapping of columns that storage takes."""
-    batch = add_batch(session, detector.id, created_at=by.at)
-    sampling = (
-        new.sampling
-        or last_sampling(session, query, by.name)
-        or choose_sampling(session, query, settles=new.settles)
-    )
+    batch = add_batch(session, query.detector_id, created_at=by.at)
     return label_row(
         first_id(batch),
         query.id,
-        detector.id,
+        query.detector_id,
         new.label,
         sampling,
         by,

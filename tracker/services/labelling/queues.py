@@ -9,6 +9,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.deciding.comparison import choose_two_versions
 from tracker.services.detectors import check_class
+from tracker.services.evidence.decision import RANDOM_ENOUGH
 from tracker.services.fields import (
     Input,
     Key,
@@ -91,7 +92,7 @@ def build_queue(
     not two versions to disagree.
     """
     if choice.audit is not None:
-        return _build_random_queue(session, detector, choice.audit, by)
+        return _build_audit_queue(session, detector, choice.audit, by)
     given = choice.model_dump(exclude={"queue"}, exclude_none=True)
     queue = choice.queue
     if queue is None:
@@ -111,6 +112,7 @@ def build_queue(
             detector.queue_rate,
             by.actor.name if is_shared else None,
             _choose_version(session, detector, choice.version),
+            skips_unstated=detector.label_sampling in RANDOM_ENOUGH,
         )
     if queue == RECHECK:
         return _build_rechecks(session, detector, choice.version, by)
@@ -156,7 +158,7 @@ def _build_rechecks(
     return RecheckQueue(detector.id, version_id, by.person)
 
 
-def _build_random_queue(
+def _build_audit_queue(
     session: Session, detector: Detector, reference: str, by: By
 ) -> AuditQueue:
     audit = get_audit(session, reference)

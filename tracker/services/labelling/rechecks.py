@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class
+from tracker.services.evidence.ranks import rank_query
 from tracker.services.fields import (
     Input,
     Instant,
@@ -22,7 +23,6 @@ from tracker.services.fields import (
     Note,
     VersionName,
 )
-from tracker.services.labelling.ranks import rank_query
 from tracker.services.queries.queries import check_is_there
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing

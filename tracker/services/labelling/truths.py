@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
+from tracker.services.evidence.decision import Decision, dump_decision, take_over
 from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
@@ -18,6 +19,7 @@ from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels, find_labels
 from tracker.storage.queries.queries import Query, lock_query
+from tracker.words import DISPUTED, OPEN, REPLAYED, REPLAYED_UNSTATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,43 +28,54 @@ class Truth:
 
     label_id: int
     query_id: int
-    label: str
-    sampling: str
+    decision: Decision
     labeler: str
     labelled_at: datetime
     created_at: datetime
     # The label that it was taken over from itself.
     source_label_id: int | None = None
-    agreement: str | None = None
-    # Whether others are to be asked about the input too.
-    is_open: bool = False
 
     @classmethod
     def of(
         cls,
         label: Mapping[str, Any],
+        decision: Decision | None = None,
         *,
         agreement: str | None = None,
-        is_open: bool = False,
     ) -> "Truth":
         """Return the truth that a label's row states."""
         return cls(
             label["id"],
             label["query_id"],
-            label["label"],
-            label["sampling"],
+            decision or _read_decision(label, agreement),
             label["labeler"],
             label["labelled_at"],
             label["created_at"],
             source_label_id=label["source_label_id"],
-            agreement=agreement,
-            is_open=is_open,
         )
+
+    @property
+    def label(self) -> str:
+        """The class that the queries of the input have."""
+        return self.decision.label
 
     @property
     def age(self) -> tuple[datetime, int]:
         """What truths are told apart by: the newest label counts."""
         return self.created_at, self.label_id
+
+
+def _read_decision(label: Mapping[str, Any], agreement: str | None) -> Decision:
+    standing = label["standing"]
+    return Decision(
+        label.get("truth") or label["label"],
+        label["sampling"],
+        standing,
+        is_replayed=standing in {REPLAYED, REPLAYED_UNSTATED},
+        agreement=agreement,
+        is_open=standing == OPEN,
+        is_scored=standing not in {OPEN, DISPUTED},
+    )
 
 
 class Truths:
@@ -78,6 +91,7 @@ class Truths:
         """Work for *detector*, hidden where there is a *stage*; nothing is read yet."""
         self._stage = stage
         self._session = session
+        self._detector = detector
         self._detector_id = detector.id
         self._at = by.at
         self._ids = self._draw_ids()
@@ -118,11 +132,6 @@ class Truths:
     def get(self, name: str | None) -> Truth | None:
         """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
-
-    def choose_sampling(self, name: str | None, *, default: str) -> str:
-        """Return how a label of an input was come by that does not say so itself."""
-        truth = self.get(name)
-        return default if truth is None else truth.sampling
 
     def repeats(self, version_id: int, name: str | None) -> bool:
         """Return whether a version was put to an input before; from now on it was."""
@@ -205,7 +214,9 @@ class Truths:
 
     def _write(self, copies: Iterable[tuple[Truth, Mapping[str, Any]]]) -> None:
         labels, current = [], []
-        for truth, query in copies:
+        # In one order on both databases, or their histories would differ.
+        for truth, query in sorted(copies, key=lambda copy: copy[1]["id"]):
+            decision = take_over(query, truth.decision)
             label_id = next(self._ids)
             labels.append(
                 {
@@ -213,8 +224,10 @@ class Truths:
                     "query_id": query["id"],
                     "detector_id": self._detector_id,
                     "replaces_id": query["label_id"],
-                    "label": truth.label,
-                    "sampling": truth.sampling,
+                    "label": decision.label,
+                    "truth": None,
+                    "standing": decision.standing,
+                    "sampling": decision.sampling,
                     "note": None,
                     "labeler": truth.labeler,
                     "labelled_at": truth.labelled_at,
@@ -224,14 +237,8 @@ class Truths:
                 }
             )
             current.append(
-                {
-                    "query_id": query["id"],
-                    "label_id": label_id,
-                    "label": truth.label,
-                    "sampling": truth.sampling,
-                    "agreement": truth.agreement,
-                    "is_open": truth.is_open,
-                }
+                {"query_id": query["id"], "label_id": label_id}
+                | dump_decision(decision, self._detector)
             )
         if labels:
             add_labels(self._session, labels)
@@ -257,6 +264,9 @@ def join_input(
         "input": name,
         "version_id": current.version_id,
         "label_id": current.label_id,
+        "sampling": current.sampling,
+        "standing": current.standing,
+        "is_replayed": current.is_replayed,
         "agreement": current.agreement,
     }
     truths.join([row])

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class
+from tracker.services.evidence.decision import stand
+from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import (
     Address,
     ImageUrl,
@@ -23,7 +25,6 @@ from tracker.services.fields import (
     VersionName,
     dump_metadata,
 )
-from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
@@ -167,8 +168,6 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     truths.hold([new.input])
     versions = add_versions(session, detector.id, [new.version], created_at=by.at)
     sampling = new.sampling or UNSTATED
-    if new.label is not None and new.sampling is None:
-        sampling = truths.choose_sampling(new.input, default=UNSTATED)
     is_repeat = truths.repeats(versions[new.version], new.input)
     query = storage.Query(
         id=number,
@@ -186,6 +185,9 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         label_id=None if new.label is None else number,
         label=new.label,
         sampling=sampling,
+        standing=None if new.label is None else stand(sampling, is_repeat=is_repeat),
+        is_replayed=False,
+        is_gold=False,
         queue_rank=None
         if is_repeat
         else rank_new_query(
@@ -199,7 +201,10 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     labels = _label_new(session, query, by)
     if query.input is None:
         return query
-    names = ("id", "input", "label_id", "is_repeat")
+    names = (
+        *("id", "input", "label_id", "sampling", "standing"),
+        *("is_replayed", "is_repeat"),
+    )
     truths.arrive([{name: getattr(query, name) for name in names}], labels)
     # With the label that it took over.
     return get_query_by_number(session, detector.id, number)
@@ -242,6 +247,8 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
         "detector_id": detector_id,
         "replaces_id": replaces_id,
         "label": label,
+        "truth": None,
+        "standing": stand(sampling, is_repeat=is_repeat),
         "sampling": sampling,
         "note": note,
         "labeler": by.name,

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Text, bindparam, case, func, or_, select, update
+from sqlalchemy import (
+    Boolean,
+    Text,
+    bindparam,
+    case,
+    false,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector, LabelledDetector
@@ -12,7 +22,7 @@ from tracker.storage.labelling.assignments import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.prepared import Prepared
 from tracker.storage.queries.queries import LabelledQuery, Query
-from tracker.words import SETTLED, TARGETED
+from tracker.words import RANDOM
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class Labelled:
     is_assigned: bool
     # Whether it is reserved for somebody, or was set aside.
     is_held: bool
+    # Whether the random queue gave it to the labeler.
+    is_drawn: bool
 
 
 _IS_ASSIGNED = (
@@ -41,14 +53,20 @@ _IS_HELD = or_(
         for rows_of in (Reservation, Skip)
     )
 )
-_IS_GOLD = func.coalesce(Query.queue_rank < 0, False)
-_OF_QUERY = [
-    _IS_GOLD if name == "is_gold" else Query.__table__.c[name]
-    for name in LabelledQuery._fields
-]
+# Drawn by the random queue for this labeler, whatever the label says of it.
+_IS_DRAWN = (
+    select(Reservation.query_id)
+    .where(
+        Reservation.query_id == Query.id,
+        Reservation.labeler == bindparam("labeler"),
+        Reservation.queue == RANDOM,
+    )
+    .exists()
+)
+_OF_QUERY = [Query.__table__.c[name] for name in LabelledQuery._fields]
 _OF_DETECTOR = [Detector.__table__.c[name] for name in LabelledDetector._fields]
 _SELECT = (
-    select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD)
+    select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD, _IS_DRAWN)
     .join(Detector.__table__, Detector.id == Query.detector_id)
     .where(Query.id == bindparam("query_id"))
 )
@@ -84,19 +102,19 @@ def _find(
     row = statement.first(session, {"query_id": query_id, "labeler": labeler})
     if row is None:
         return None
-    *of_query, is_assigned, is_held = row
+    *of_query, is_assigned, is_held, is_drawn = row
     of_detector = of_query[len(_OF_QUERY) :]
     return Labelled(
         LabelledQuery(*of_query[: len(_OF_QUERY)]),
         LabelledDetector(*of_detector),
         is_assigned,
         is_held,
+        is_drawn,
     )
 
 
 def _build_update() -> Any:
     table = Query.__table__
-    rank = table.c.queue_rank
     agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
     return (
         update(table)  # type: ignore[arg-type]
@@ -108,19 +126,12 @@ def _build_update() -> Any:
             label=bindparam("label"),
             label_id=bindparam("label_id"),
             sampling=bindparam("sampling"),
-            # What was labelled because of what it is would be missing in the random
-            # sample, so the audit asks for it all the same.
+            standing=bindparam("standing"),
+            is_replayed=bindparam("is_replayed"),
             queue_rank=case(
-                (agreement == SETTLED, None),
-                (
-                    or_(
-                        bindparam("sampling", type_=Text) == TARGETED,
-                        bindparam("is_open", type_=Boolean),
-                    ),
-                    # As storage/labelling/golds.py puts it back.
-                    case((rank < -1, None), (rank < 0, rank + 1), else_=rank),
-                ),
+                (bindparam("keeps_rank", type_=Boolean), table.c.queue_rank)
             ),
+            is_gold=false(),
             agreement=agreement,
         )
     )
@@ -132,11 +143,9 @@ _SET = Prepared(_build_update())
 def set_current_labels(
     session: Session, detector_id: int, rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Set ``label``, ``label_id`` and ``sampling`` of the queries ``query_id``.
+    """Set the current label of the queries ``query_id`` and what it counts for.
 
-    And ``agreement``, unless it is None, which leaves it as it is.  A query leaves the
-    random queue unless ``is_open`` says that others are to be asked too; once settled
-    it leaves in any case.  A gold query is gold no longer.
+    ``agreement`` None leaves it as it is.  A query leaves the random queue unless it
+    ``keeps_rank``, and is gold no longer.
     """
-    usual = {"of_detector": detector_id, "is_open": False, "agreement": None}
-    _SET.run(session, *(usual | row for row in rows))
+    _SET.run(session, *({"of_detector": detector_id} | row for row in rows))

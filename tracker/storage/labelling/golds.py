@@ -1,8 +1,7 @@
 """Gold queries, whose answer is known, and what people answered to them.
 
 A gold query has no label: what people answer stands here, and nothing scores it.
-While a query is gold its rank in the random queue is below 0, so that it waits in no
-queue; it is mixed in.
+While a query is gold it waits in no queue; it is mixed into the random one.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,8 +25,6 @@ from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries.queries import Query
 
 _IN_PLACE = {"synchronize_session": False}
-# So far below those that wait stands what had no place in the random queue.
-_UNRANKED = -2.0
 
 
 class Gold(Base):
@@ -57,7 +54,8 @@ class GoldAnswer(Base):
         Index(None, "detector_id", "answered_at"),
     )
 
-    # An id that no label has, which the labeler is told as that of their label.
+    # Shown to the labeler as the label's id, so that gold queries cannot be told apart.
+    # No row in labels has it.
     label_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     query_id: Mapped[int] = mapped_column(ForeignKey(Gold.query_id))
     detector_id: Mapped[int] = mapped_column(BigId)
@@ -74,20 +72,10 @@ def find_gold(session: Session, query_id: int) -> Gold | None:
     return session.get(Gold, query_id)
 
 
-def set_gold(session: Session, query: Query, *, is_gold: bool) -> None:
-    """Take a query out of the random queue, or put it back where it was."""
-    rank = query.queue_rank
-    if is_gold and not query.is_gold:
-        query.queue_rank = _UNRANKED if rank is None else rank - 1.0
-    elif rank is not None and query.is_gold and not is_gold:
-        query.queue_rank = None if rank == _UNRANKED else rank + 1.0
-    session.flush()
-
-
 def count_golds(session: Session, detector_id: int) -> int:
     """Count the gold queries of a detector."""
     statement = select(func.count()).where(
-        Query.detector_id == detector_id, Query.queue_rank < 0
+        Query.detector_id == detector_id, Query.is_gold
     )
     return session.scalars(statement).one()
 
@@ -105,7 +93,7 @@ def list_golds(
             Gold,
             Query.id.label("id"),
             Query.key,
-            func.coalesce(Query.queue_rank < 0, False).label("is_gold"),
+            Query.is_gold,
         )
         .join(Query, (Query.id == Gold.query_id) & near)
         .where(Gold.detector_id == detector_id)
@@ -131,7 +119,7 @@ def list_open(
     """
     statement = select(Query.id).where(
         Query.detector_id == detector_id,
-        Query.queue_rank < 0,
+        Query.is_gold,
         *([] if version_id is None else [Query.version_id == version_id]),
         select(Gold.query_id)
         .where(Gold.query_id == Query.id, Gold.marked_by.not_in(names))

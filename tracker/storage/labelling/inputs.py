@@ -118,7 +118,8 @@ def find_truths(
 ) -> dict[str, Any]:
     """Return the current label of each of *inputs* that has one, as a row.
 
-    It has ``input``, ``query_id``, ``label``, ``sampling`` and ``agreement``, and of
+    It has ``input``, ``query_id``, ``label``, ``sampling``, ``standing`` and
+    ``agreement``, and of
     the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
     """
     statement = (
@@ -127,6 +128,7 @@ def find_truths(
             Query.id.label("query_id"),
             Query.label,
             Query.sampling,
+            Query.standing,
             Query.agreement,
             Label.id,
             Label.source_label_id,
@@ -181,6 +183,8 @@ def iter_queries_of(
         Query.label_id,
         Query.label,
         Query.sampling,
+        Query.standing,
+        Query.is_replayed,
         Query.is_repeat,
     )
     for start in range(0, len(inputs), _AT_ONCE):

@@ -58,11 +58,15 @@ class Label(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     query_id: Mapped[int] = mapped_column(BigId)
-    # That of the query: it says in which partition the label lies on PostgreSQL.
     detector_id: Mapped[int] = mapped_column(BigId)
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
+    # The class of the query from then on, where several people's labels make another
+    # one of it; None for *label*.
+    truth: Mapped[str | None] = mapped_column(Name)
+    # What it counts for from then on, one of STANDINGS.
+    standing: Mapped[str] = mapped_column(Text)
     sampling: Mapped[str] = mapped_column(Text)
     note: Mapped[str | None] = mapped_column(Text)
     labeler: Mapped[str] = mapped_column(Text)
@@ -86,9 +90,22 @@ def adding_labels_of(
 
     They are there when the block ends, which leaves the session alone.
     """
-    kept = (Query.detector_id, Query.label, Query.sampling, Query.is_repeat)
+    kept = (
+        Query.detector_id,
+        Query.label,
+        Query.standing,
+        Query.sampling,
+        Query.is_repeat,
+    )
     moment = literal(at, Label.created_at.type)
-    found = select(Query.label_id, Query.id, *kept, literal(labeler), moment, moment)
+    found = select(
+        Query.label_id,
+        Query.id,
+        *kept,
+        literal(labeler),
+        moment,
+        moment,
+    )
     are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]

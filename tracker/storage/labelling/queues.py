@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import aliased
 
 from tracker.storage.base import on_postgresql
@@ -11,7 +11,7 @@ from tracker.storage.labelling.auditing.audit_draws import AuditDraw
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.queries.queries import Query
-from tracker.words import RANDOM, TARGETED
+from tracker.words import RANDOM, REPLAYED_UNSTATED, TARGETED, UNSTATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class RandomQueue:
     labeler: str | None = None
     # None for all versions.
     version_id: int | None = None
+    # Whether the detector says that labels without a sampling are of random queries;
+    # those are not asked for once more.
+    skips_unstated: bool = False
     sampling: str = RANDOM
 
     @property
@@ -35,14 +38,16 @@ class RandomQueue:
         """Return what is true of the queries that wait here."""
         found = [
             Query.detector_id == self.detector_id,
-            # Below 0 are gold queries, which wait in no queue.
-            Query.queue_rank >= 0,
             Query.queue_rank < self.rate,
+            ~Query.is_gold,
         ]
         if self.version_id is not None:
             found.append(Query.version_id == self.version_id)
         if self.labeler is not None:
             found.append(~_has_label_by(self.detector_id, self.labeler))
+        if self.skips_unstated:
+            is_unstated = Query.standing.in_((UNSTATED, REPLAYED_UNSTATED))
+            found.append(Query.standing.is_(None) | ~is_unstated)
         return found
 
     def order(self) -> list[Any]:
@@ -52,7 +57,7 @@ class RandomQueue:
     def holds(self, query: Query) -> bool:
         """Return whether *query* waits here, or is gold and was mixed in."""
         rank = query.queue_rank
-        is_drawn = rank is not None and rank < self.rate
+        is_drawn = query.is_gold or (rank is not None and rank < self.rate)
         is_ours = self.version_id in {None, query.version_id}
         return is_drawn and is_ours and query.detector_id == self.detector_id
 
@@ -97,7 +102,7 @@ class TargetedQueue:
             Query.label.is_(None),
             ~Query.is_repeat,
             Query.erased_at.is_(None),
-            or_(Query.queue_rank.is_(None), Query.queue_rank >= 0),
+            ~Query.is_gold,
         ]
         if self.predicted is not None:
             found.append(Query.predicted == self.predicted)
@@ -156,7 +161,8 @@ class DisagreementQueue:
             Query.version_id == self.new_id,
             Query.label.is_(None),
             ~Query.is_repeat,
-            Query.queue_rank >= 0,
+            Query.queue_rank.is_not(None),
+            ~Query.is_gold,
             Query.input.is_not(None),
             # With OFFSET PostgreSQL asks for each query in the order of the ranks.
             differs.offset(0).exists(),

@@ -30,11 +30,7 @@ from tracker.words import DISPUTED, UNCLEAR, is_scored
 
 
 class Query(Base):
-    """One input put to a detector.
-
-    On PostgreSQL the table is partitioned by detector, and so is that of labels.  A
-    statement that does not say which detector would look into every partition.
-    """
+    """One input put to a detector."""
 
     __tablename__ = "queries"
     __table_args__ = (
@@ -58,6 +54,13 @@ class Query(Base):
             "queue_rank",
             sqlite_where=text("queue_rank IS NOT NULL"),
             postgresql_where=text("queue_rank IS NOT NULL"),
+        ),
+        # The few that are gold.
+        Index(
+            "ix_queries_detector_id_gold",
+            "detector_id",
+            sqlite_where=text("is_gold"),
+            postgresql_where=text("is_gold"),
         ),
         # Of those without a label the ones that the detector was least sure of.
         Index(
@@ -140,9 +143,14 @@ class Query(Base):
     label: Mapped[str | None] = mapped_column(Name)
     # Of the current label, or as declared when the query arrived.
     sampling: Mapped[str] = mapped_column(Text)
-    # The place in the random queue while it waits there; see
-    # services/labelling/ranks.py.
+    # What the current label counts for, one of STANDINGS; None without a label.
+    standing: Mapped[str | None] = mapped_column(Text)
+    # Whether its label was taken over from another version's query by the input.
+    is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
+    # The rank in the random queue while it waits there; see services/evidence/ranks.py.
     queue_rank: Mapped[float | None]
+    # Whether its answer is known to editors; see storage/labelling/golds.py.
+    is_gold: Mapped[bool] = mapped_column(default=False, server_default=false())
     # Where several people labelled it: agreed, disputed or settled.
     agreement: Mapped[str | None] = mapped_column(Text)
     # Whether its version was put to the input before; such a query is never scored.
@@ -154,11 +162,6 @@ class Query(Base):
     # When its image alone was taken away.
     image_erased_at: Mapped[datetime | None]
 
-    @property
-    def is_gold(self) -> bool:
-        """Whether its answer is known to editors; see storage/labelling/golds.py."""
-        return self.queue_rank is not None and self.queue_rank < 0
-
 
 class LabelledQuery(NamedTuple):
     """What has to be known of a query that is given a label."""
@@ -168,6 +171,8 @@ class LabelledQuery(NamedTuple):
     input: str | None
     label_id: int | None
     sampling: str
+    standing: str | None
+    is_replayed: bool
     agreement: str | None
     is_repeat: bool
     erased_at: datetime | None

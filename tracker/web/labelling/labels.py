@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.fields import parse_input
-from tracker.services.labelling.agreement import SettledError, is_closed
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck

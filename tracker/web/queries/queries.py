@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.consensus import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
-from tracker.services.labelling.agreement import is_closed
 from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history

@@ -1,0 +1,163 @@
+"""One decision for every label: what it counts for, and why.
+
+The *standing* of a query says what its current label counts for.  It is stored with
+each label, so that the counts, a recount and a replay follow from the labels alone.
+
+===================  ===============================================================
+standing             how the label came
+===================  ===============================================================
+random               drawn by the random queue, or sent as ``random``
+unstated             sent without a word on how the query was chosen; the detector's
+                     ``label_sampling`` says what such labels count for
+targeted             the query was picked because of what it is
+replayed             taken over by ``input`` from a random label of another version
+replayed_unstated    the same, from an unstated label
+repeat               the version was put to the same input before
+open                 fewer people have answered than the detector wants
+disputed             as many have answered, without a majority
+===================  ===============================================================
+
+The first label of a query decides its standing.  Later ones correct its class.  If a
+later label could move a query out of the random sample, mistakes could be moved out of
+it.  A draw of the random queue, or the word ``random``, does move a query in: its rank
+depends on nothing that is known of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tracker.services.evidence.consensus import Consensus, find_consensus
+from tracker.words import (
+    DISPUTED,
+    OPEN,
+    RANDOM,
+    REPEAT,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    SETTLED,
+    TARGETED,
+    UNSTATED,
+)
+
+# A detector's word that labels without a sampling are of queries chosen without regard
+# to the answer, or of all queries.
+RANDOM_ENOUGH = (RANDOM, "all")
+
+
+class Decision(NamedTuple):
+    """What a query is labelled with, and what that counts for."""
+
+    label: str
+    sampling: str
+    standing: str
+    is_replayed: bool
+    agreement: str | None
+    # Whether more people are to be asked.
+    is_open: bool
+    # Whether those who have answered came to a class that can be scored.
+    is_scored: bool = True
+
+
+def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
+    query: Mapping[str, Any],
+    detector: Any,
+    label: str,
+    *,
+    said: str | None,
+    words: Mapping[str, str],
+    second: str | None = None,
+    settles: bool = False,
+) -> Decision:
+    """Decide what *query* counts for once *label* is given to it.
+
+    *query* has ``sampling``, ``standing``, ``is_replayed``, ``is_repeat`` and
+    ``agreement`` as they were before.
+    *said* is the sampling that came with the label, or ``random`` for a query drawn
+    by the random queue.  *words* has the newest label of each labeler that is not
+    targeted, the new one included, where several people may answer; *second* is the
+    answer of a re-check, which is compared and never scored.
+    """
+    sampling = choose_sampling(query, said)
+    is_replayed = query["is_replayed"] and said != RANDOM
+    found = find_consensus(
+        detector, query["agreement"], label, words, second=second, settles=settles
+    )
+    standing = stand(
+        sampling, found, is_replayed=is_replayed, is_repeat=query["is_repeat"]
+    )
+    return Decision(
+        found.label,
+        sampling,
+        standing,
+        is_replayed,
+        found.agreement,
+        found.is_open,
+        found.is_scored,
+    )
+
+
+def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
+    """Choose why *query* counts as chosen, for a label that came with *said*."""
+    if query["standing"] is None:
+        return said or str(query["sampling"])
+    return RANDOM if said == RANDOM else str(query["sampling"])
+
+
+def take_over(query: Mapping[str, Any], given: Decision) -> Decision:
+    """Decide what *query* counts for once it takes over the label of its input.
+
+    A label is live for the version that drew it and replayed for others.  A query that
+    has a label of its own keeps its standing, and its class is corrected.
+    """
+    has_own = query["standing"] is not None and not query["is_replayed"]
+    sampling = query["sampling"] if has_own else given.sampling
+    standing = stand(
+        sampling, given, is_replayed=not has_own, is_repeat=query["is_repeat"]
+    )
+    return given._replace(sampling=sampling, standing=standing, is_replayed=not has_own)
+
+
+def stand(
+    sampling: str,
+    found: Consensus | Decision | None = None,
+    *,
+    is_replayed: bool = False,
+    is_repeat: bool = False,
+) -> str:
+    """Return the standing of a labelled query by what its labelers came to."""
+    if is_repeat:
+        return REPEAT
+    if sampling == TARGETED:
+        return TARGETED
+    if found is not None and not found.is_scored:
+        return OPEN if found.is_open else DISPUTED
+    if is_replayed:
+        return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
+    return sampling
+
+
+def keeps_rank(standing: str, label_sampling: str | None, *, is_open: bool) -> bool:
+    """Return whether the random queue asks for a labelled query all the same.
+
+    A query that somebody picked would be missing in the random sample, and so would
+    one of which nobody has said whether it was picked.
+    """
+    if is_open or standing == TARGETED:
+        return True
+    is_unstated = standing in {UNSTATED, REPLAYED_UNSTATED}
+    return is_unstated and label_sampling not in RANDOM_ENOUGH
+
+
+def dump_decision(decision: Decision, detector: Any) -> dict[str, Any]:
+    """Return what a query is set to by *decision*, as storage takes it."""
+    return {
+        "label": decision.label,
+        "sampling": decision.sampling,
+        "standing": decision.standing,
+        "is_replayed": decision.is_replayed,
+        "agreement": decision.agreement,
+        "keeps_rank": decision.agreement != SETTLED
+        and keeps_rank(
+            decision.standing, detector.label_sampling, is_open=decision.is_open
+        ),
+    }
