@@ -29,6 +29,7 @@ from tracker.errors import (
     GoneError,
     InvalidInputError,
     NotFoundError,
+    TooLargeError,
     TooManyError,
     TrackerError,
     UnavailableError,
@@ -175,7 +176,10 @@ def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
         # A mistake in the address is a 400, a mistake in the body a 422.
         is_read = request.method in {"GET", "HEAD"}
         status = 400 if is_read or isinstance(error, BadParametersError) else 422
-        return _answer(status, "Invalid input", str(error), dump_errors(error.errors))
+        title = "Invalid input"
+        if isinstance(error, TooLargeError):
+            status, title = 413, "Content too large"
+        return _answer(status, title, str(error), dump_errors(error.errors))
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
             return _answer(status, title, f"{error}{_unknown_path(error)}")

@@ -56,3 +56,7 @@ class InvalidInputError(TrackerError):
     def of(cls, field: str, message: str) -> "InvalidInputError":
         """Return the error of a single *field*."""
         return cls([FieldError(field, message)])
+
+
+class TooLargeError(InvalidInputError):
+    """A file unpacks to more bytes than a request may have."""

@@ -123,7 +123,8 @@ def import_file(
     settings = load_settings()
     try:
         with connected(settings) as database, _opened(file) as stream:
-            rows = open_named(stream, name, largest_document=None).read_by(how.choices)
+            rows = open_named(stream, name, most_unpacked=settings.max_body_bytes)
+            rows = rows.read_by(how.choices)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)
             report = _import(database, detector, rows, stream, how)

@@ -32,6 +32,7 @@ from tracker.services.imports.attempts import (
 )
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.staging import (
     LARGE_BYTES,
     GivenUpError,
@@ -86,6 +87,8 @@ class Importer:
     clock: Clock = utc_now
     # Where the images go that were sent beside a file.
     images: ImageStore | None = None
+    # How many bytes a file may unpack to.
+    most_unpacked: int = MOST_UNPACKED
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
 
     def stop(self) -> None:
@@ -170,7 +173,11 @@ class Importer:
         carry_out = self._stage if self.database.is_sqlite else self._write_at_once
         try:
             choices = take_images(
-                claim, self.database.read, self.images, on_progress=note
+                claim,
+                self.database.read,
+                self.images,
+                on_progress=note,
+                most_unpacked=self.most_unpacked,
             )
             ending = carry_out(claim, choices, course, note)
             if course.progress.bytes >= LARGE_BYTES:
@@ -195,7 +202,12 @@ class Importer:
             # Not in this transaction, which is at work while more of the file is read.
             reads = self.database.read
             attempt = begin_attempt(
-                session, claim, reads, at=self.clock(), choices=choices
+                session,
+                claim,
+                reads,
+                at=self.clock(),
+                choices=choices,
+                most_unpacked=self.most_unpacked,
             )
             ending = done(attempt.carry_out(session, note))
             end_import(session, claim, ending, course.progress, at=self.clock())
@@ -213,7 +225,12 @@ class Importer:
         """Write in pieces that let others in between, and show all at the end."""
         with self.database.read() as session:
             attempt = begin_attempt(
-                session, claim, self.database.read, at=self.clock(), choices=choices
+                session,
+                claim,
+                self.database.read,
+                at=self.clock(),
+                choices=choices,
+                most_unpacked=self.most_unpacked,
             )
         with self.database.staging() as writes:
             clear_ended(writes, at=self.clock(), import_id=claim.import_id)

@@ -131,7 +131,7 @@ def receive_rows() -> Iterator[tuple[RowFile, ImageFiles | None]]:
 
     Beside the rows come the images that were sent with them.
     """
-    request.max_content_length = context().settings.max_body_bytes
+    request.max_content_length = most = context().settings.max_body_bytes
     if request.mimetype == "multipart/form-data":
         yield _receive_parts()
     elif request.mimetype == "application/json":
@@ -142,7 +142,7 @@ def receive_rows() -> Iterator[tuple[RowFile, ImageFiles | None]]:
             stream = cast("BinaryIO", spool)
             # What the media type does not say, the bytes do.
             kind = BY_MEDIA_TYPE[request.mimetype] or guess_format(stream)
-            yield RowFile(kind, digest, stream), None
+            yield RowFile(kind, digest, stream, most_unpacked=most), None
     else:
         raise UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send "
@@ -160,7 +160,11 @@ def _receive_parts() -> tuple[RowFile, ImageFiles | None]:
     rows = _only_part("file")
     if isinstance(rows, str) or not rows.filename:
         raise InvalidInputError.of("file", "must come as a file, with a file name")
-    file = open_named(cast("BinaryIO", rows.stream), rows.filename)
+    file = open_named(
+        cast("BinaryIO", rows.stream),
+        rows.filename,
+        most_unpacked=context().settings.max_body_bytes,
+    )
     return file, read_images("images")
 
 

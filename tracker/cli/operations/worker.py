@@ -60,7 +60,10 @@ def worker(parent: int | None, *, check: bool) -> None:
             every_seconds=settings.recompute_seconds,
             beside=Recomputer(database, f"{recomputer.worker}.2"),
             importer=Importer(
-                database, recomputer.worker, images=open_image_store(settings)
+                database,
+                recomputer.worker,
+                images=open_image_store(settings),
+                most_unpacked=settings.max_body_bytes,
             ),
             retention=Retention(database, days) if days else None,
             courier=Courier(database, recomputer.worker, settings.webhook_hosts),

@@ -15,6 +15,7 @@ from tracker.services.imports.background import pack_report
 from tracker.services.imports.images import open_zip, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.staging import Stage, Writes
 from tracker.services.imports.writing import Staged, import_file, stage_file
@@ -120,13 +121,14 @@ class Attempt:
         )
 
 
-def begin_attempt(
+def begin_attempt(  # noqa: PLR0913 - as the worker says it.
     session: Session,
     claim: Claim,
     reads: Reads,
     *,
     at: datetime,
     choices: Choices,
+    most_unpacked: int = MOST_UNPACKED,
 ) -> Attempt:
     """Open the file of an import, which is read in transactions that *reads* opens.
 
@@ -156,6 +158,7 @@ def begin_attempt(
             file_import.sha256,
             io.BufferedReader(pieces),
             choices=choices,
+            most_unpacked=most_unpacked,
         ),
         pieces,
         size,
@@ -169,6 +172,7 @@ def take_images(
     store: ImageStore | None,
     *,
     on_progress: Callable[[Progress], None],
+    most_unpacked: int = MOST_UNPACKED,
 ) -> Choices:
     """Store the images that came with the file, and return how to read it then.
 
@@ -195,7 +199,13 @@ def take_images(
     def note(done: int, total: int) -> None:
         on_progress(Progress(0, images_bytes * done // total))
 
-    file = RowFile(file_import.format, file_import.sha256, rows, choices=choices)
+    file = RowFile(
+        file_import.format,
+        file_import.sha256,
+        rows,
+        choices=choices,
+        most_unpacked=most_unpacked,
+    )
     # An archive is read from its end, whatever stands before it.
     images = open_zip(whole)
     return store_images(file, detector, images, store, on_progress=note).choices

@@ -12,9 +12,13 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.rows import (
     FIELDS,
     LONGEST_ROW,
+    MOST_COLUMNS,
+    PIECE_BYTES,
     PIECE_ROWS,
     Row,
+    check_empty_lines,
     refuse_columns,
+    refuse_many_columns,
     unknown_columns,
 )
 from tracker.services.wording import show
@@ -92,13 +96,20 @@ class CsvRows:
             header, delimiter = _read_header(text, self._fields)
             has_comma = delimiter == ";"
             yield CsvPiece(first, header, [], has_comma)
-            for cells in csv.reader(text, delimiter=delimiter, strict=True):
+            source = _Lines(text)
+            size = empty = 0
+            for cells in csv.reader(source, delimiter=delimiter, strict=True):
                 if not cells or cells == [""]:
+                    source.size = 0
+                    empty += 1
+                    check_empty_lines(empty)
                     continue
                 lines.append(cells)
-                if len(lines) == PIECE_ROWS:
+                size += source.size
+                source.size = 0
+                if len(lines) == PIECE_ROWS or size >= PIECE_BYTES:
                     yield CsvPiece(first, header, lines, has_comma)
-                    first, lines = first + PIECE_ROWS, []
+                    first, lines, size = first + len(lines), [], 0
             if lines:
                 yield CsvPiece(first, header, lines, has_comma)
             if _seen.latin:
@@ -109,13 +120,46 @@ class CsvRows:
                 f"it is not {_NAMES[text.encoding]} text; save it as UTF-8",
             ) from error
         except csv.Error as error:
+            # The rest is advice to programmers.
+            what = str(error).partition(" - ")[0]
             raise InvalidInputError.of(
-                "body", f"row {first + len(lines)} is not CSV: {error}"
+                "body", f"row {first + len(lines)} is not CSV: {what}"
+            ) from error
+        except _LongRowError as error:
+            raise InvalidInputError.of(
+                "body",
+                f"row {first + len(lines)} is longer than {LONGEST_ROW:,} characters",
             ) from error
         finally:
             # The caller opened the stream and closes it, now and then before this.
             if not stream.closed:
                 text.detach()
+
+
+class _LongRowError(Exception):
+    """A row has more characters than are read at once."""
+
+
+class _Lines:
+    """The lines of a text, which also counts the characters of a row over many."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        # Characters since the row began; who takes a row sets it to 0.
+        self.size = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        # Not the iteration of the text: it takes a line of any length.
+        line = self._text.readline(LONGEST_ROW + 1)
+        if not line:
+            raise StopIteration
+        self.size += len(line)
+        if self.size > LONGEST_ROW:
+            raise _LongRowError
+        return line
 
 
 def _encoding(stream: BinaryIO) -> str:
@@ -153,6 +197,8 @@ def _read_header(
         )
     delimiter = max(_DELIMITERS, key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+    if len(first) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
+        refuse_many_columns()
     if fields is None:
         return header, delimiter
     header = [name.casefold() for name in header]

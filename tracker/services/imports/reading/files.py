@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -16,14 +17,15 @@ from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.csv_rows import CsvRows
 from tracker.services.imports.reading.documents import document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
+from tracker.services.imports.reading.limits import MOST_UNPACKED, Unpacked
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import (
     RawPiece,
-    iter_jsonl,
-    iter_pieces,
+    jsonl_pieces,
     parquet_pieces,
 )
 from tracker.services.strict_json import load_json
+from tracker.services.wording import show_reason
 from tracker.storage.detectors import Detector
 
 BY_SUFFIX = {
@@ -53,8 +55,7 @@ BY_MEDIA_TYPE = {
 # A document is parsed as a whole, which takes many times its size in memory; the
 # other kinds are read row by row.
 LARGEST_DOCUMENT = 32 * 2**20
-# What a packed file may hold; a few bytes can say very many.
-_LARGEST_UNPACKED = 4 * 2**30
+_LARGE_DOCUMENT = "too large for JSON; send JSON Lines instead"
 _MAGIC = b"\x1f\x8b"
 _BEGINNINGS = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
 
@@ -69,6 +70,8 @@ class RowFile:
     # A JSON document that was parsed when it was checked, and is not parsed again.
     document: Any = None
     choices: Choices = DEFAULT
+    # How many bytes it may unpack to.
+    most_unpacked: int = MOST_UNPACKED
 
     @property
     def size(self) -> int:
@@ -88,33 +91,38 @@ class RowFile:
         if self.document is not None:
             yield from document_pieces(self.document)
             return
+        unpacked = Unpacked(self.most_unpacked)
         self.stream.seek(0)
         if self.stream.read(2) != _MAGIC:
             self.stream.seek(0)
-            yield from _read(self.format, self.stream, notes)
+            yield from _read(self.format, self.stream, notes, unpacked)
             return
         self.stream.seek(0)
         packed = gzip.GzipFile(fileobj=self.stream)
         try:
-            with io.BufferedReader(_Unpacked(packed)) as unpacked:
+            with io.BufferedReader(_Counted(packed, unpacked)) as content:
                 if self.format in {"parquet", "xlsx"}:
                     with tempfile.TemporaryFile() as spool:
-                        while content := unpacked.read(2**20):
-                            spool.write(content)
+                        shutil.copyfileobj(content, spool)
                         spool.seek(0)
-                        yield from _read(self.format, cast("BinaryIO", spool), notes)
+                        stream = cast("BinaryIO", spool)
+                        yield from _read(self.format, stream, notes, unpacked)
                 else:
-                    yield from _read(self.format, unpacked, notes)
+                    yield from _read(self.format, content, notes, unpacked)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InvalidInputError.of("file", f"it is not gzip: {error}") from error
+            raise InvalidInputError.of(
+                "file", f"it is not gzip: {show_reason(error)}"
+            ) from error
 
 
-class _Unpacked(io.RawIOBase):
+class _Counted(io.RawIOBase):
     """What a packed file holds, up to as much as is allowed."""
 
-    def __init__(self, packed: gzip.GzipFile) -> None:
+    def __init__(self, packed: gzip.GzipFile, unpacked: Unpacked) -> None:
         super().__init__()
         self._packed = packed
+        self._unpacked = unpacked
+        self._furthest = 0
 
     def readable(self) -> bool:
         return True
@@ -130,40 +138,49 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         content = self._packed.read(len(buffer))
-        if self._packed.tell() > _LARGEST_UNPACKED:
-            raise InvalidInputError.of("file", "it holds more than 4 GiB")
+        # A text is read from its start again once its encoding is known.
+        further = self._packed.tell() - self._furthest
+        if further > 0:
+            self._furthest += further
+            self._unpacked.add(further)
         buffer[: len(content)] = content
         return len(content)
 
 
-def _read(kind: str, stream: BinaryIO, notes: list[str]) -> Iterator[RawPiece]:
+def _read(
+    kind: str, stream: BinaryIO, notes: list[str], unpacked: Unpacked
+) -> Iterator[RawPiece]:
     match kind:
         case "csv":
             return CsvRows(stream, notes=notes).pieces()
         case "jsonl":
-            return iter_pieces(iter_jsonl(stream))
+            return jsonl_pieces(stream)
         case "parquet":
-            return parquet_pieces(stream)
+            return parquet_pieces(stream, unpacked)
         case "xlsx":
-            return excel_pieces(stream, notes)
+            return excel_pieces(stream, notes, unpacked)
         case _:
             return _read_json(stream)
 
 
 def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
     """Read a document, or what is one in each line."""
-    text = stream.read()
+    text = stream.read(LARGEST_DOCUMENT + 1)
+    if len(text) > LARGEST_DOCUMENT:
+        raise InvalidInputError.of("file", _LARGE_DOCUMENT)
     try:
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         if "Extra data" in str(error):
-            return iter_pieces(iter_jsonl(io.BytesIO(text)))
-        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
+            return jsonl_pieces(io.BytesIO(text))
+        raise InvalidInputError.of(
+            "body", f"it is not JSON: {show_reason(error)}"
+        ) from error
     return document_pieces(body)
 
 
 def open_named(
-    stream: BinaryIO, name: str, *, largest_document: int | None = LARGEST_DOCUMENT
+    stream: BinaryIO, name: str, *, most_unpacked: int = MOST_UNPACKED
 ) -> RowFile:
     """Return the file of that *name*, whose end says in which format it is.
 
@@ -182,11 +199,9 @@ def open_named(
         )
     stream.seek(0)
     digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    file = RowFile(kind, digest, stream)
-    if kind == "json" and largest_document is not None and file.size > largest_document:
-        raise InvalidInputError.of(
-            "file", "too large for JSON; send JSON Lines instead"
-        )
+    file = RowFile(kind, digest, stream, most_unpacked=most_unpacked)
+    if kind == "json" and file.size > LARGEST_DOCUMENT:
+        raise InvalidInputError.of("file", _LARGE_DOCUMENT)
     return file
 
 

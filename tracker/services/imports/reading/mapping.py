@@ -4,19 +4,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tracker.errors import FieldError
+from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
     plan_columns,
 )
-from tracker.services.imports.reading.rows import RawPiece, Row, read_given
+from tracker.services.imports.reading.rows import (
+    MOST_COLUMNS,
+    RawPiece,
+    Row,
+    read_given,
+    refuse_many_columns,
+)
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
 from tracker.services.imports.saved import load_mapping
 from tracker.services.wording import show, show_name
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import BATCH_LIMIT
 
 
 class MappedPiece:
@@ -27,6 +34,7 @@ class MappedPiece:
         self._piece = piece
         self._plan = plan
         self._readers = readers
+        self._places = {name: place for place, name in enumerate(plan.extras)}
         # What was read as what, by whichever way the piece was looked at last.
         self.noted: Noted = Counter()
 
@@ -105,7 +113,13 @@ class MappedPiece:
             for name in row.values
             if name in self._plan.unknown
         ]
-        extras = [(name, row.values.get(name)) for name in self._plan.extras]
+        # Of the row, not of the plan: a file may have thousands of other columns.
+        extras = [
+            (name, row.values[name])
+            for name in sorted(
+                row.values.keys() & self._places.keys(), key=self._places.__getitem__
+            )
+        ]
         found = _with_extras(values.get("metadata"), extras)
         if found is not None:
             values["metadata"] = found
@@ -160,6 +174,10 @@ class MappedRows:
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
         for piece in self._pieces:
+            if piece.first >= BATCH_LIMIT:
+                raise InvalidInputError.of(
+                    "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
+                )
             if not is_planned or any(name not in seen for name in piece.names):
                 names = (
                     piece.names
@@ -167,6 +185,8 @@ class MappedRows:
                     else list(seen | dict.fromkeys(piece.names))
                 )
                 seen |= dict.fromkeys(names)
+                if len(seen) > MOST_COLUMNS:
+                    refuse_many_columns()
                 self.plan = plan_columns(
                     names, self._choices, has_header=piece.has_header
                 )

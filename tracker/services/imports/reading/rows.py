@@ -6,8 +6,9 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import METADATA_BYTES
+from tracker.services.imports.reading.limits import Unpacked
 from tracker.services.strict_json import load_json
-from tracker.services.wording import show, show_name
+from tracker.services.wording import show, show_name, show_reason
 
 FIELDS = (
     "key",
@@ -28,7 +29,14 @@ FIELDS = (
 IMAGE = "image"
 # How many rows are read and written together.
 PIECE_ROWS = 2_000
-LONGEST_ROW = 2**24
+# Fewer rows where they are long, and fewer where there are many columns.
+PIECE_BYTES = 2**22
+_PIECE_CELLS = 2**17
+LONGEST_ROW = 2**22
+# As many as a sheet of Excel has.
+MOST_COLUMNS = 16_384
+_MOST_EMPTY_LINES = 1_000_000
+_MOST_CELLS = 100_000_000
 _LONGEST_METADATA = 4 * METADATA_BYTES
 # How many wrong columns are named.
 _MOST_NAMED = 100
@@ -118,6 +126,8 @@ class RowPiece(NamedTuple):
         """Return them by column; ValueError where one could not be read."""
         if any(row.errors for row in self.given):
             raise ValueError("a row could not be read")
+        if len(self.names) * len(self.given) > 8 * _PIECE_CELLS:
+            raise ValueError("most of the cells would be empty")
         items = [row.values for row in self.given]
         names = set().union(*items)
         return {name: [item.get(name) for item in items] for name in names}
@@ -154,6 +164,24 @@ def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> lis
     return [None if value is None else next(right) for value in values]
 
 
+def piece_rows(columns: int) -> int:
+    """Return how many rows with so many columns are read together."""
+    return max(1, min(PIECE_ROWS, _PIECE_CELLS // max(1, columns)))
+
+
+def check_empty_lines(number: int) -> None:
+    """Raise InvalidInputError for more empty lines than any file of rows has."""
+    if number > _MOST_EMPTY_LINES:
+        raise InvalidInputError.of(
+            "file", f"it has more than {_MOST_EMPTY_LINES:,} empty lines"
+        )
+
+
+def refuse_many_columns() -> NoReturn:
+    """Raise InvalidInputError for more columns than a sheet of Excel has."""
+    raise InvalidInputError.of("file", f"it has more than {MOST_COLUMNS:,} columns")
+
+
 def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[RowPiece]:
     """Read the next few thousand *rows*, again and again."""
     iterator = iter(rows)
@@ -166,7 +194,8 @@ def iter_tables(
 ) -> Iterator[TablePiece]:
     """Cut *lines*, each as long as *names*, into pieces; the first may be empty."""
     iterator, first = iter(lines), 1
-    while (given := list(islice(iterator, PIECE_ROWS))) or first == 1:
+    most = piece_rows(len(names))
+    while (given := list(islice(iterator, most))) or first == 1:
         columns = [list(one) for one in zip(*given, strict=True)] or [[] for _ in names]
         yield TablePiece(first, list(names), columns)
         first += len(given)
@@ -199,15 +228,31 @@ def with_metadata(row: Row) -> Row:
 
 def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
     """Read one JSON object a line; blank lines do not count."""
-    number = 0
+    for piece in jsonl_pieces(stream):
+        yield from piece.given
+
+
+def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
+    """Read one JSON object a line, piece by piece; blank lines do not count."""
+    number = size = empty = 0
+    rows: list[Row] = []
     while line := stream.readline(LONGEST_ROW + 1):
         if len(line) > LONGEST_ROW:
             raise InvalidInputError.of(
                 "body", f"row {number + 1} is longer than {LONGEST_ROW:,} bytes"
             )
-        if line.strip():
-            number += 1
-            yield _json_row(number, line)
+        if not line.strip():
+            empty += 1
+            check_empty_lines(empty)
+            continue
+        number += 1
+        size += len(line)
+        rows.append(_json_row(number, line))
+        if len(rows) == PIECE_ROWS or size >= PIECE_BYTES:
+            yield RowPiece(rows)
+            rows, size = [], 0
+    if rows:
+        yield RowPiece(rows)
 
 
 def _json_row(number: int, line: bytes) -> Row:
@@ -288,23 +333,46 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
         yield from map(with_metadata, piece.rows())
 
 
-def parquet_pieces(stream: BinaryIO) -> Iterator[TablePiece]:
-    """Read a Parquet file piece by piece, an empty one as a piece without rows."""
+def parquet_pieces(
+    stream: BinaryIO, unpacked: Unpacked | None = None
+) -> Iterator[TablePiece]:
+    """Read a Parquet file piece by piece, an empty one as a piece without rows.
+
+    What it says of itself is looked at first: a few bytes can say a billion rows.
+    """
     # Heavy: it is loaded for those who import Parquet.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
         file = pq.ParquetFile(stream)
+        _check_parquet(file.metadata, unpacked or Unpacked())
         names = file.schema_arrow.names
         first = 1
         yield TablePiece(first, names, [[] for _ in names])
-        for batch in file.iter_batches(batch_size=PIECE_ROWS):
+        most = piece_rows(len(names))
+        for batch in file.iter_batches(batch_size=most, use_threads=False):
             columns = [_arrow_values(column) for column in batch.columns]
             yield TablePiece(first, names, columns)
             first += batch.num_rows
     except pa.ArrowException as error:
-        raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
+        raise InvalidInputError.of(
+            "file", f"it is not Parquet: {show_reason(error)}"
+        ) from error
+
+
+def _check_parquet(metadata: Any, unpacked: Unpacked) -> None:
+    if metadata.num_columns > MOST_COLUMNS:
+        refuse_many_columns()
+    cells = metadata.num_rows * metadata.num_columns
+    if cells > _MOST_CELLS:
+        raise InvalidInputError.of(
+            "file",
+            f"it has {metadata.num_rows:,} rows of {metadata.num_columns:,} columns; "
+            f"an import may have {_MOST_CELLS:,} cells",
+        )
+    for number in range(metadata.num_row_groups):
+        unpacked.add(metadata.row_group(number).total_byte_size)
 
 
 def _arrow_values(column: Any) -> list[Any]:
