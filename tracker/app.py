@@ -1,9 +1,9 @@
 """Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from werkzeug.exceptions import (
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from tracker import api, groundlight, web
+from tracker.clock import Clock, utc_now
 from tracker.errors import (
     ConflictError,
     ForbiddenError,
@@ -52,7 +53,7 @@ from tracker.http import (
     limit_open_requests,
     problem,
 )
-from tracker.jobs.recompute import recompute_detector, utc_now
+from tracker.jobs.recompute import recompute_detector
 from tracker.services.people.sign_ins import LONGEST
 from tracker.services.wording import show
 from tracker.settings import Settings
@@ -91,7 +92,7 @@ def create_app(
     settings: Settings,
     database: Database,
     *,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     worker: str = "web",
 ) -> Flask:
     """Return the web application over *database*, whose schema must be up to date."""

@@ -8,6 +8,7 @@ from typing import Any
 # This module and authentication keep things for the length of a request.
 from flask import current_app, g, request  # noqa: TID251
 
+from tracker.clock import Clock
 from tracker.services.by import NOBODY, Actor, By
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -22,7 +23,7 @@ class Context:
     database: Database
     images: ImageStore
     recompute: Callable[[int], Any]
-    clock: Callable[[], datetime]
+    clock: Clock
 
 
 def context() -> Context:
