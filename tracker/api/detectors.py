@@ -10,8 +10,15 @@ from tracker.api import shapes
 from tracker.api.pages import dump_page
 from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, by, context, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import (
+    account,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    requires,
+)
 from tracker.services import archive
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector
@@ -41,7 +48,7 @@ def create_detector(body: NewDetector) -> Response:
         detector = services.create_detector(session, body, by())
         return services.describe_detector(session, detector), 201
 
-    return answer_once(create, content=body.model_dump_json())
+    return answer_idempotently(create, content=body.model_dump_json())
 
 
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))

@@ -23,14 +23,17 @@ from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
-from tracker.headers import compress
-from tracker.http import PUBLIC, requires
-from tracker.once import PARAMETER
+from tracker.http import (
+    IDEMPOTENCY_PARAMETER,
+    PUBLIC,
+    authenticate_if_signed_in,
+    compress,
+    requires,
+)
 from tracker.services.estimates.slices.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery
-from tracker.visitors import see_who_asks
 
 OPTIONS: dict[str, Any] = {
     "info": Info(
@@ -92,7 +95,7 @@ def get_document() -> Response:
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
     # It has the frame of all pages, which shows who is signed in.
-    see_who_asks()
+    authenticate_if_signed_in()
     return Response(render_template("documentation.html"))
 
 
@@ -129,7 +132,9 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     for path, calls in document["paths"].items():
         for method, call in calls.items():
             if method == "post" and path != _WITHOUT_KEY:
-                call.setdefault("parameters", []).append(deepcopy(PARAMETER))
+                call.setdefault("parameters", []).append(
+                    deepcopy(IDEMPOTENCY_PARAMETER)
+                )
             if "202" in call["responses"]:
                 call["parameters"].append(deepcopy(PREFER))
             _finish_call(call)

@@ -11,8 +11,12 @@ from pydantic import ConfigDict
 from sqlalchemy.orm import Session
 
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
-from tracker.http import DEVICE_API, is_device_request, read_json_body
-from tracker.once import answer_once
+from tracker.http import (
+    DEVICE_API,
+    answer_idempotently,
+    is_device_request,
+    read_json_body,
+)
 from tracker.services.fields import Input, parse_input
 from tracker.services.idempotency import HEADER
 from tracker.shapes import Shape
@@ -79,7 +83,7 @@ def once(
         return Answer(**body), status
 
     with naming(**{HEADER: REQUEST_ID}):
-        return answer_once(answer, content=content, header=REQUEST_ID)
+        return answer_idempotently(answer, content=content, header=REQUEST_ID)
 
 
 class Answer(Shape):

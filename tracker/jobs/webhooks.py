@@ -8,8 +8,8 @@ from threading import Event as Flag
 import structlog
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
-from tracker.jobs.recompute import Clock, utc_now
 from tracker.services.telling.deliveries import (
     MOST_WEBHOOKS,
     name_message,

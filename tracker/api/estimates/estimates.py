@@ -18,8 +18,7 @@ from tracker.api.parameters import (
     Window,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import context, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
@@ -101,4 +100,4 @@ def recompute(path: DetectorPath) -> Response:
         found = services.get_estimate(session, detector, computed_at=now())
         return found, 200
 
-    return answer_once(estimate, content="")
+    return answer_idempotently(estimate, content="")

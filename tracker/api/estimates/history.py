@@ -21,8 +21,7 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers_file, build_routes
-from tracker.http import database, requires
-from tracker.sending import name_file, send_rows
+from tracker.http import database, name_file, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     HistoryRow,

@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api.parameters import DetectorPath, LevelText, Parameters, Text
 from tracker.api.routes import answers_file, build_routes
-from tracker.http import database, now, requires
-from tracker.sending import name_file, send_rows
+from tracker.http import database, name_file, now, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.slices import slices as services
 from tracker.services.exports import FILE_TYPES

@@ -22,8 +22,14 @@ from tracker.api.parameters import (
 )
 from tracker.api.routes import answers, answers_later, build_routes
 from tracker.errors import InvalidInputError
-from tracker.http import BadParametersError, by, context, database, requires
-from tracker.once import answer_once
+from tracker.http import (
+    BadParametersError,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    requires,
+)
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports import background as services
 from tracker.services.imports.images import ImageFiles, store_images
@@ -165,7 +171,9 @@ def import_file(path: DetectorPath, query: ImportChoice) -> Response:
                 carry_out.append(found)
                 yield
 
-        return _finish(answer_once(add, content=_content_of(file), before=before))
+        return _finish(
+            answer_idempotently(add, content=_content_of(file), before=before)
+        )
 
 
 def _with_images(path: DetectorPath, file: RowFile, images: ImageFiles) -> RowFile:
@@ -222,7 +230,7 @@ def _import_later(
             yield
 
     content = file.sha256 if images is None else f"{file.sha256} {images.sha256}"
-    return _finish(answer_once(add, content=content, before=before))
+    return _finish(answer_idempotently(add, content=content, before=before))
 
 
 @routes.get(

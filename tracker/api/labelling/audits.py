@@ -18,8 +18,7 @@ from tracker.api.parameters import (
 )
 from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, now, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
@@ -153,7 +152,7 @@ def add_audit(path: DetectorPath, body: NewAudit) -> Response:
         audit = services.create_audit(session, detector, body, by())
         return services.describe_audit(session, audit), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, content=body.model_dump_json())
 
 
 @routes.get("/detectors/<detector:id>/audits", responses=answers({200: AuditPage}, 404))
@@ -312,4 +311,4 @@ def _change_once(
         audit = change(session, services.get_audit(session, path.id), by())
         return services.describe_audit(session, audit), 200
 
-    return answer_once(work, content="")
+    return answer_idempotently(work, content="")

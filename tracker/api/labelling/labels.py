@@ -18,9 +18,15 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers, answers_file, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
-from tracker.sending import name_file, send_rows
+from tracker.http import (
+    answer_idempotently,
+    by,
+    database,
+    name_file,
+    now,
+    requires,
+    send_rows,
+)
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import FILE_TYPES
@@ -65,7 +71,7 @@ def add_label(path: QueryPath, body: NewLabel) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         return services.add_label(session, parse_query_id(path.id), body, by()), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, content=body.model_dump_json())
 
 
 @routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))

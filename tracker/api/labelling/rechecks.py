@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api.parameters import DetectorPath, Parameters, QueryPath, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.labelling import rechecks as services
@@ -55,7 +54,7 @@ def draw_rechecks(path: DetectorPath, body: NewRechecks) -> Response:
         services.draw_rechecks(session, found, chosen, by())
         return _report(session, detector, found), 201
 
-    return answer_once(draw, content=body.model_dump_json())
+    return answer_idempotently(draw, content=body.model_dump_json())
 
 
 @routes.get(
@@ -92,7 +91,7 @@ def add_recheck(path: QueryPath, body: NewRecheck) -> Response:
         found = services.add_recheck(session, detector, query, body, by())
         return services.describe_recheck(found), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, content=body.model_dump_json())
 
 
 @routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))

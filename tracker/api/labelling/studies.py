@@ -28,12 +28,12 @@ from tracker.api.routes import (
 from tracker.http import (
     BadParametersError,
     UnsupportedMediaTypeError,
+    answer_idempotently,
     by,
     database,
     requires,
+    send_rows,
 )
-from tracker.once import answer_once
-from tracker.sending import send_rows
 from tracker.services.detectors import get_open_detector
 from tracker.services.exports import FILE_TYPES
 from tracker.services.fields import Note, StudyName, VersionName
@@ -122,7 +122,7 @@ def add_study(path: DetectorPath, query: StudyDescription) -> Response:
         report = build_study_report(session, study)
         return describe_study_report(report), 201 if is_new else 200
 
-    return answer_once(add, content=new.model_dump_json())
+    return answer_idempotently(add, content=new.model_dump_json())
 
 
 def _read_new_study(query: StudyDescription) -> NewStudy:

@@ -23,8 +23,15 @@ from tracker.api.parameters import (
 )
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
-from tracker.http import by, context, database, no_content, now, requires
-from tracker.once import answer_once
+from tracker.http import (
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    now,
+    requires,
+)
 from tracker.services.by import By
 from tracker.services.detectors import (
     get_detector,
@@ -150,7 +157,7 @@ def log_query(path: DetectorPath) -> Response:
         )
         return _describe(session, query), 201 if is_new else 200
 
-    return answer_once(log, content=f"{name}\n{new.model_dump_json()}")
+    return answer_idempotently(log, content=f"{name}\n{new.model_dump_json()}")
 
 
 def _store_image(

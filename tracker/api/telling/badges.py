@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 from tracker.api.pages import dump_newest
 from tracker.api.parameters import BadgeCursor, BadgePath, DetectorPath, Page
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, no_content, requires
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Address
 from tracker.services.telling import badges as services
@@ -48,7 +47,7 @@ def add_badge(path: DetectorPath) -> Response:
         server = request.url_root.rstrip("/")
         return services.describe_made(badge, token, server), 201
 
-    return answer_once(add, content="")
+    return answer_idempotently(add, content="")
 
 
 @routes.get("/detectors/<detector:id>/badges", responses=answers({200: BadgePage}, 404))

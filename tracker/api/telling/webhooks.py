@@ -17,8 +17,15 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, by, context, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import (
+    account,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    requires,
+)
 from tracker.services.detectors import get_detector
 from tracker.services.fields import Address
 from tracker.services.telling import webhooks as services
@@ -113,7 +120,7 @@ def add_webhook(body: NewWebhook) -> Response:
         webhook = services.create_webhook(session, body, by(), allowed_hosts=hosts)
         return services.describe_made(session, webhook), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, content=body.model_dump_json())
 
 
 @routes.get("/webhooks", responses=answers({200: WebhookPage}))
@@ -169,7 +176,7 @@ def try_webhook(path: WebhookPath) -> Response:
         delivery = services.try_webhook(session, _find(session, path), by())
         return describe_delivery(delivery), 202
 
-    return answer_once(send, content="")
+    return answer_idempotently(send, content="")
 
 
 @routes.post(
@@ -182,7 +189,7 @@ def rotate_secret(path: WebhookPath) -> Response:
     def rotate(session: Session) -> tuple[Shape, int]:
         return services.rotate_secret(session, _find(session, path), by()), 200
 
-    return answer_once(rotate, content="")
+    return answer_idempotently(rotate, content="")
 
 
 @routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))
