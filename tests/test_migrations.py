@@ -134,12 +134,10 @@ ROWS = (
     "INSERT INTO drift_watches (version_id, state) VALUES (1, '{}')",
     "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
     "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
-    "INSERT INTO digests (account_id, detector_id, last_notice_id, attempts, since,"
-    " until)"
-    f" VALUES (1, 1, 1, 0, '{NOW}', '{NOW}')",
-    "INSERT INTO address_checks (account_id, email, asked_at, is_waiting, attempts,"
-    " since, until)"
-    f" VALUES (1, 'a@example.org', '{NOW}', TRUE, 0, '{NOW}', '{NOW}')",
+    "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts)"
+    f" VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0)",
+    "INSERT INTO address_checks (account_id, email, asked_at)"
+    f" VALUES (1, 'a@example.org', '{NOW}')",
     "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
     "INSERT INTO rechecks (query_id, detector_id, version_id, place, drawn_at,"
     " label_id, label)"

@@ -75,6 +75,7 @@ def downgrade() -> None:
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
     op.drop_table("waiting_queries")
+    op.drop_table("tasks")
     op.drop_table("versions")
     op.drop_table("totps")
     op.drop_table("studies")
@@ -89,7 +90,6 @@ def downgrade() -> None:
     op.drop_table("leases")
     op.drop_table("job_runs")
     op.drop_table("imports")
-    op.drop_table("digests")
     op.drop_table("device_settings")
     op.drop_table("badges")
     op.drop_table("assignments")
@@ -366,13 +366,8 @@ def _create_tables() -> None:
         sa.Column("account_id", BIG, autoincrement=False, nullable=False),
         sa.Column("email", sa.Text(), nullable=False),
         sa.Column("asked_at", INSTANT, nullable=False),
-        sa.Column("is_waiting", sa.Boolean(), nullable=False),
         sa.Column("sent_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"],
             ["accounts.id"],
@@ -445,25 +440,6 @@ def _create_tables() -> None:
             name="fk_device_settings_detector_id_detectors",
         ),
         sa.PrimaryKeyConstraint("detector_id", name="pk_device_settings"),
-    )
-    op.create_table(
-        "digests",
-        sa.Column("account_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("last_notice_id", BIG, nullable=True),
-        sa.Column("sent_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["account_id"], ["accounts.id"], name="fk_digests_account_id_accounts"
-        ),
-        sa.ForeignKeyConstraint(
-            ["detector_id"], ["detectors.id"], name="fk_digests_detector_id_detectors"
-        ),
-        sa.PrimaryKeyConstraint("account_id", "detector_id", name="pk_digests"),
     )
     op.create_table(
         "imports",
@@ -705,6 +681,40 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_versions"),
         sa.UniqueConstraint("detector_id", "name", name="uq_versions_detector_id_name"),
         sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "tasks",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("detector_id", BIG, nullable=True),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("lane", sa.Text(), nullable=False),
+        sa.Column("payload", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("due_at", INSTANT, nullable=False),
+        sa.Column("worker", sa.Text(), nullable=True),
+        sa.Column("held_until", INSTANT, nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("begun_at", INSTANT, nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("ended_at", INSTANT, nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id"], ["detectors.id"], name="fk_tasks_detector_id_detectors"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_tasks"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "ix_tasks_kind_key_open",
+        "tasks",
+        ["kind", "key"],
+        unique=True,
+        **where("ended_at IS NULL"),
+    )
+    op.create_index(
+        "ix_tasks_kind_lane_due_at_open",
+        "tasks",
+        ["kind", "lane", "due_at"],
+        **where("ended_at IS NULL"),
     )
     op.create_table(
         "waiting_queries",

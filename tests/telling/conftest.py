@@ -12,11 +12,13 @@ from tests.conftest import START, Clock, by
 from tests.processes import free_port
 from tests.telling.mailbox import HEAD, Mailbox
 from tests.telling.receiver import Receiver, receiving
-from tracker.jobs.mail import MailServer, Postman
+from tracker.jobs.loop import Loop
+from tracker.jobs.mail import AddressMail, DigestMail, MailServer
 from tracker.jobs.webhooks import Courier
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell
+from tracker.services.telling.letters import Letterhead
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -105,6 +107,18 @@ def server(mailbox: Mailbox) -> Iterator[MailServer]:
     controller.stop()
 
 
+def mail_loop(
+    database: Database,
+    clock: Clock,
+    server: MailServer,
+    worker: str,
+    head: Letterhead = HEAD,
+) -> Loop:
+    """A worker that sends mail."""
+    parts = (server, head, database, clock)
+    return Loop(database, worker, [AddressMail(*parts), DigestMail(*parts)], clock)
+
+
 @pytest.fixture
-def postman(database: Database, clock: Clock, server: MailServer) -> Postman:
-    return Postman(database, "w", server, HEAD, clock)
+def postman(database: Database, clock: Clock, server: MailServer) -> Loop:
+    return mail_loop(database, clock, server, "w")

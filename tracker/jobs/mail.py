@@ -2,28 +2,22 @@
 
 import smtplib
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from threading import Event as Flag
+from typing import Any
 
 import structlog
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock, utc_now
-from tracker.services.telling.addresses import (
-    compose_check,
-    note_check_failure,
-    note_check_sent,
-)
-from tracker.services.telling.letters import Letterhead
-from tracker.services.telling.mail import compose, note_failure, note_sent
+from tracker.jobs.loop import Handler, Watch
+from tracker.services.tasks import ADDRESS, DIGEST
+from tracker.services.telling.addresses import compose_check, note_check
+from tracker.services.telling.letters import Failure, Letterhead
+from tracker.services.telling.mail import begin_digest, end_digest
 from tracker.storage.database import Database
-from tracker.storage.telling.addresses import (
-    AddressCheck,
-    is_check_due,
-    take_address_check,
-)
-from tracker.storage.telling.mail import Digest, is_due, take_digest
+from tracker.storage.tasks import Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 
@@ -40,8 +34,19 @@ class MailServer:
     password: str = field(default="", repr=False)
     timeout_seconds: float = 15.0
 
-    def send(self, message: EmailMessage) -> None:
-        """Hand *message* over; raises OSError or smtplib.SMTPException."""
+    def hand_over(self, message: EmailMessage) -> Failure | None:
+        """Hand *message* over, and return why it was not taken."""
+        try:
+            self._send(message)
+        except (OSError, smtplib.SMTPException) as error:
+            # A 5xx for the recipient is permanent; anything else may pass.
+            is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
+                code >= 500 for code, _ in error.recipients.values()
+            )
+            return Failure(f"{type(error).__name__}: {error}", is_final)
+        return None
+
+    def _send(self, message: EmailMessage) -> None:
         with self._connect() as server:
             if self.security == "starttls":
                 # It raises where the server has none: nothing goes in the clear.
@@ -59,141 +64,73 @@ class MailServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Postman:
-    """Sends each person one mail an hour at most about each detector.
+class AddressMail(Handler):
+    """Asks the owners of addresses to confirm them."""
 
-    Several workers share the outbox by leases.  A mail whose worker was killed is sent
-    again under the same Message-ID.
-    """
-
-    database: Database
-    worker: str
     server: MailServer
     head: Letterhead
+    database: Database
     clock: Clock = utc_now
-    _stop: Flag = field(default_factory=Flag, init=False)
+    kind = ADDRESS
 
-    def stop(self) -> None:
-        """Begin no further mail."""
-        self._stop.set()
-
-    def run(self) -> int:
-        """Send what is due, and count it: first what asks to confirm an address."""
-        sent = 0
-        while not self._stop.is_set() and (check := self._take_check()) is not None:
-            sent += self._ask(check)
-        while not self._stop.is_set() and (digest := self._take()) is not None:
-            sent += self._send(digest)
-        return sent
-
-    def _take_check(self) -> AddressCheck | None:
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one mail."""
+        [task] = tasks
         with self.database.read() as session:
-            if not is_check_due(session, at=self.clock()):
-                return None
-
-        def take(session: Session) -> AddressCheck | None:
-            return take_address_check(session, self.worker, at=self.clock())
-
-        return self.database.run(take)
-
-    def _ask(self, check: AddressCheck) -> bool:
-        with self.database.read() as session:
-            message = compose_check(session, check, self.head, self.clock())
-        failure = self._hand_over(message)
-
-        def note(session: Session) -> bool:
-            at = self.clock()
-            if failure is None:
-                note_check_sent(session, check, worker=self.worker, at=at)
-                return False
-            return note_check_failure(
-                session,
-                check,
-                failure.reason,
-                worker=self.worker,
-                is_final=failure.is_final,
-                at=at,
-            )
-
-        is_over = self.database.run(note)
-        names = {"account": check.account_id, "message": message["Message-ID"]}
-        if failure is not None:
-            log.warning(
-                "mail was not taken", error=failure.reason, given_up=is_over, **names
-            )
-            return False
-        log.info("asked to confirm an address", **names)
-        return True
-
-    def _hand_over(self, message: EmailMessage) -> "_Failure | None":
-        try:
-            self.server.send(message)
-        except (OSError, smtplib.SMTPException) as error:
-            # 5xx for the recipient is its last word; anything else may pass.
-            refused = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
-                code >= 500 for code, _ in error.recipients.values()
-            )
-            return _Failure(f"{type(error).__name__}: {error}", refused)
-        return None
-
-    def _take(self) -> Digest | None:
-        # SQLite has one writer at a time, who is not disturbed to find nothing.
-        with self.database.read() as session:
-            if not is_due(session, at=self.clock()):
-                return None
-
-        def take(session: Session) -> Digest | None:
-            return take_digest(session, self.worker, at=self.clock())
-
-        return self.database.run(take)
-
-    def _send(self, digest: Digest) -> bool:
-        with self.database.read() as session:
-            message, told = compose(session, digest, self.head, self.clock())
+            message = compose_check(session, task, self.head, self.clock())
         if message is None:
-            self._note_sent(digest, told)
-            return False
-        names = {
-            "account": digest.account_id,
-            "detector": f"det_{digest.detector_id}",
-            "message": message["Message-ID"],
-        }
-        failure = self._hand_over(message)
-        if failure is not None:
-            is_over = self._note_failure(digest, told, failure)
-            log.warning(
-                "mail was not taken", error=failure.reason, given_up=is_over, **names
-            )
-            return False
-        self._note_sent(digest, told)
-        log.info("sent mail", events=len(told), **names)
-        return True
+            self.database.run(lambda session: finish(session, hold(session, task)))
+            return 0
+        failure = self.server.hand_over(message)
 
-    def _note_sent(self, digest: Digest, told: list[int]) -> None:
         def note(session: Session) -> bool:
-            at = self.clock()
-            return note_sent(session, digest, worker=self.worker, told=told, at=at)
+            return note_check(session, task, failure, self.clock())
 
-        self.database.run(note)
+        _log(message, failure, is_over=self.database.run(note), account=task.key)
+        return failure is None
 
-    def _note_failure(
-        self, digest: Digest, told: list[int], failure: "_Failure"
-    ) -> bool:
-        def note(session: Session) -> bool:
-            return note_failure(
-                session,
-                digest,
-                failure.reason,
-                worker=self.worker,
-                told=told,
-                is_final=failure.is_final,
-                at=self.clock(),
-            )
 
-        return self.database.run(note)
+def _log(
+    message: EmailMessage, failure: Failure | None, *, is_over: bool, **names: Any
+) -> None:
+    names["message"] = message["Message-ID"]
+    if failure is None:
+        log.info("sent mail", **names)
+    else:
+        log.warning(
+            "mail was not taken", error=failure.reason, given_up=is_over, **names
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
-    reason: str
-    is_final: bool
+class DigestMail(Handler):
+    """Sends each person one mail an hour at most about each detector.
+
+    A mail whose worker was killed is sent again under the same Message-ID.
+    """
+
+    server: MailServer
+    head: Letterhead
+    database: Database
+    clock: Clock = utc_now
+    kind = DIGEST
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one mail."""
+        [task] = tasks
+
+        def begin(session: Session) -> tuple[EmailMessage | None, list[int]]:
+            return begin_digest(session, task, self.head, self.clock())
+
+        message, told = self.database.run(begin)
+        failure = None if message is None else self.server.hand_over(message)
+
+        def end(session: Session) -> bool:
+            at, is_sent = self.clock(), message is not None
+            return end_digest(session, task, told, failure, at, is_sent=is_sent)
+
+        is_over = self.database.run(end)
+        if message is None:
+            return 0
+        _log(message, failure, is_over=is_over, account=task.key, events=len(told))
+        return failure is None

@@ -14,7 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from tracker.clock import utc_now
 from tracker.errors import UnavailableError
 from tracker.jobs.imports import Importer
-from tracker.jobs.mail import Postman
+from tracker.jobs.loop import Loop
 from tracker.jobs.predictors import Asker
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
@@ -29,7 +29,7 @@ _IMPORT_SECONDS = 1.0
 _COURIER_SECONDS = 1.0
 _LOOK_AROUND_SECONDS = 60.0
 _ASKER_SECONDS = 1.0
-_POSTMAN_SECONDS = 5.0
+_LOOP_SECONDS = 1.0
 _EXPORTER_SECONDS = 10.0
 
 
@@ -42,7 +42,7 @@ def run_worker(  # noqa: PLR0913 - one for each job.
     retention: Retention | None = None,
     courier: Courier | None = None,
     asker: Asker | None = None,
-    postman: Postman | None = None,
+    loop: Loop | None = None,
     exporter: Exporter | None = None,
     stop: threading.Event | None = None,
 ) -> None:
@@ -65,14 +65,14 @@ def run_worker(  # noqa: PLR0913 - one for each job.
         works.append((courier.run, _COURIER_SECONDS))
         works.append((courier.look_around, _LOOK_AROUND_SECONDS))
     works += [(asker.run, _ASKER_SECONDS)] if asker else []
-    works += [(postman.run, _POSTMAN_SECONDS)] if postman else []
+    works += [(loop.run, _LOOP_SECONDS)] if loop else []
     works += [(exporter.run, _EXPORTER_SECONDS)] if exporter else []
     for work, seconds in works:
         _add(scheduler, runner.run, work, seconds)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
     _watch_clock(scheduler, stop)
-    for lasting in (importer, courier, asker, postman):
+    for lasting in (importer, courier, asker):
         if lasting is not None:
             lasting.stop()
     scheduler.shutdown(wait=True)

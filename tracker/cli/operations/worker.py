@@ -11,7 +11,8 @@ from tracker.cli.setup import connected, is_alive, load_settings, process_name
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.jobs.imports import Importer
-from tracker.jobs.mail import MailServer, Postman
+from tracker.jobs.loop import Handler, Loop
+from tracker.jobs.mail import AddressMail, DigestMail, MailServer
 from tracker.jobs.predictors import Asker
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
@@ -63,36 +64,34 @@ def worker(parent: int | None, *, check: bool) -> None:
             retention=Retention(database, days) if days else None,
             courier=Courier(database, recomputer.worker, settings.webhook_hosts),
             asker=Asker(database, open_image_store(settings), settings.predictor_hosts),
-            postman=_hire_postman(settings, database, recomputer.worker),
+            loop=Loop(
+                database, recomputer.worker, _send_mail(settings, database), stop=stop
+            ),
             exporter=_build_exporter(settings, database),
             stop=stop,
         )
 
 
-def _hire_postman(
-    settings: Settings, database: Database, worker: str
-) -> Postman | None:
-    """Return who sends mail, None without a server; raises ConfigurationError."""
+def _send_mail(settings: Settings, database: Database) -> list[Handler]:
+    """Return what sends mail, nothing without a server; raises ConfigurationError."""
     if not settings.smtp_host:
-        return None
+        return []
     for name in ("mail_from", "public_url"):
         if not getattr(settings, name):
             raise ConfigurationError(
                 f"TRACKER_{name.upper()} is needed with TRACKER_SMTP_HOST: mail has a "
                 "sender and links"
             )
-    return Postman(
-        database,
-        worker,
-        MailServer(
-            settings.smtp_host,
-            settings.smtp_port,
-            settings.smtp_security,
-            settings.smtp_user,
-            settings.smtp_password,
-        ),
-        Letterhead(settings.mail_from, settings.public_url, settings.load_secret_key()),
+    server = MailServer(
+        settings.smtp_host,
+        settings.smtp_port,
+        settings.smtp_security,
+        settings.smtp_user,
+        settings.smtp_password,
     )
+    secret_key = settings.load_secret_key()
+    head = Letterhead(settings.mail_from, settings.public_url, secret_key)
+    return [AddressMail(server, head, database), DigestMail(server, head, database)]
 
 
 def _build_exporter(settings: Settings, database: Database) -> Exporter | None:

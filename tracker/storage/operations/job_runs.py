@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -12,6 +13,8 @@ from tracker.storage.dialect import upsert
 
 # Each start of a worker is a worker with a name of its own.
 _REMEMBERED = timedelta(days=1)
+# The clocks of two machines differ by less.
+_SKEW = timedelta(seconds=5)
 _LONGEST_SILENCE_SECONDS = 30.0
 
 
@@ -66,11 +69,18 @@ def list_job_runs(
     return session.scalars(statement).all()
 
 
-def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
-    """Say that *worker* is alive, and forget those that are long gone."""
-    gone = Heartbeat.seen_at < seen_at - _REMEMBERED
-    session.execute(delete(Heartbeat).where(gone))
+def beat(session: Session, worker: str, *, seen_at: datetime) -> bool:
+    """Say that *worker* is alive; returns whether the clock was set back.
+
+    So it was where a worker has been seen at an instant that is yet to come.  What was
+    seen then, or is long gone, is forgotten.
+    """
+    gone = delete(Heartbeat).where(Heartbeat.seen_at < seen_at - _REMEMBERED)
+    session.execute(gone)
+    late = delete(Heartbeat).where(Heartbeat.seen_at > seen_at + _SKEW)
+    result: Any = session.execute(late)
     upsert(session, Heartbeat, [{"worker": worker, "seen_at": seen_at}])
+    return bool(result.rowcount)
 
 
 def find_last_heartbeat(

@@ -12,7 +12,7 @@ from tracker.errors import ConfigurationError
 
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
-from tracker.storage import detectors, device, idempotency  # noqa: F401
+from tracker.storage import detectors, device, idempotency, tasks  # noqa: F401
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
