@@ -31,14 +31,15 @@ ROWS = (
     "INSERT INTO job_runs (id, detector_id, worker, started_at, seconds,"
     " outcome, batches, labels, snapshots)"
     f" VALUES (1, 1, 'w', '{NOW}', 0.1, 'done', 1, 1, 1)",
-    "INSERT INTO snapshots (id, version_id, sequence, kind, computed_at,"
+    "INSERT INTO snapshots (detector_id, version_id, sequence, kind, computed_at,"
     " job_run_id, confidence_level, labels, unclear, targeted_left_out)"
     f" VALUES (1, 1, 1, 'checkpoint', '{NOW}', 1, 0.95, 1, 0, 0)",
-    "INSERT INTO snapshot_intervals (snapshot_id, method, position, correct,"
-    " labelled, accuracy, low, high)"
-    " VALUES (1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
-    "INSERT INTO snapshot_measures (snapshot_id, measure, position, correct,"
-    " labelled, accuracy, low, high) VALUES (1, 'overall', 0, 1, 1, 1.0, 0.1, 1.0)",
+    "INSERT INTO snapshot_intervals (detector_id, version_id, sequence, method,"
+    " position, correct, labelled, accuracy, low, high)"
+    " VALUES (1, 1, 1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
+    "INSERT INTO snapshot_measures (detector_id, version_id, sequence, measure,"
+    " position, correct, labelled, accuracy, low, high)"
+    " VALUES (1, 1, 1, 'overall', 0, 1, 1, 1.0, 0.1, 1.0)",
     "INSERT INTO studies (id, detector_id, name, kind, rounds, added_by, created_at)"
     f" VALUES (1, 1, 'tree', 'seeds', 2, 'carol', '{NOW}')",
     "INSERT INTO study_rounds (study_id, number, accuracy)"

@@ -679,6 +679,7 @@ def _create_tables() -> None:
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),
         sa.PrimaryKeyConstraint("id", name="pk_versions"),
+        sa.UniqueConstraint("detector_id", "id", name="uq_versions_detector_id_id"),
         sa.UniqueConstraint("detector_id", "name", name="uq_versions_detector_id_name"),
         sqlite_autoincrement=True,
     )
@@ -1015,7 +1016,7 @@ def _create_tables() -> None:
     )
     op.create_table(
         "snapshots",
-        sa.Column("id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
         sa.Column("sequence", BIG, nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -1030,18 +1031,19 @@ def _create_tables() -> None:
             ["job_run_id"], ["job_runs.id"], name="fk_snapshots_job_run_id_job_runs"
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_snapshots_version_id_versions"
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_snapshots_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_snapshots"),
-        sa.UniqueConstraint(
-            "version_id", "sequence", name="uq_snapshots_version_id_sequence"
+        sa.PrimaryKeyConstraint(
+            "detector_id", "version_id", "sequence", name="pk_snapshots"
         ),
-        sqlite_autoincrement=True,
+        sqlite_with_rowid=False,
     )
     op.create_index(
-        "ix_snapshots_version_id_kind_sequence",
+        "ix_snapshots_detector_id_version_id_kind_sequence",
         "snapshots",
-        ["version_id", "kind", "sequence"],
+        ["detector_id", "version_id", "kind", "sequence"],
     )
     op.create_table(
         "staged_versions",
@@ -1350,7 +1352,9 @@ def _create_tables() -> None:
     op.create_index("ix_skips_labeler", "skips", ["labeler"])
     op.create_table(
         "snapshot_intervals",
-        sa.Column("snapshot_id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
         sa.Column("method", sa.Text(), nullable=False),
         sa.Column("position", sa.SmallInteger(), nullable=False),
         sa.Column("correct", BIG, nullable=False),
@@ -1360,18 +1364,25 @@ def _create_tables() -> None:
         sa.Column("high", sa.Double(), nullable=False),
         sa.Column("formula", sa.SmallInteger(), server_default="1", nullable=False),
         sa.ForeignKeyConstraint(
-            ["snapshot_id"],
-            ["snapshots.id"],
-            name="fk_snapshot_intervals_snapshot_id_snapshots",
+            ["detector_id", "version_id", "sequence"],
+            ["snapshots.detector_id", "snapshots.version_id", "snapshots.sequence"],
+            name="fk_snapshot_intervals_detector_id_version_id_sequence_snapshots",
         ),
         sa.PrimaryKeyConstraint(
-            "snapshot_id", "method", "position", name="pk_snapshot_intervals"
+            "detector_id",
+            "version_id",
+            "sequence",
+            "method",
+            "position",
+            name="pk_snapshot_intervals",
         ),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "snapshot_measures",
-        sa.Column("snapshot_id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
         sa.Column("measure", sa.Text(), nullable=False),
         sa.Column("position", sa.SmallInteger(), nullable=False),
         sa.Column("correct", BIG, nullable=False),
@@ -1381,12 +1392,17 @@ def _create_tables() -> None:
         sa.Column("high", sa.Double(), nullable=False),
         sa.Column("formula", sa.SmallInteger(), server_default="1", nullable=False),
         sa.ForeignKeyConstraint(
-            ["snapshot_id"],
-            ["snapshots.id"],
-            name="fk_snapshot_measures_snapshot_id_snapshots",
+            ["detector_id", "version_id", "sequence"],
+            ["snapshots.detector_id", "snapshots.version_id", "snapshots.sequence"],
+            name="fk_snapshot_measures_detector_id_version_id_sequence_snapshots",
         ),
         sa.PrimaryKeyConstraint(
-            "snapshot_id", "measure", "position", name="pk_snapshot_measures"
+            "detector_id",
+            "version_id",
+            "sequence",
+            "measure",
+            "position",
+            name="pk_snapshot_measures",
         ),
         sqlite_with_rowid=False,
     )

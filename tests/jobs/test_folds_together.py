@@ -56,7 +56,7 @@ def stored(database: Database) -> dict[str, list[Sequence[object]]]:
                 tuple(row)
                 for version in list_versions(session, detector.id)
                 for measure in MEASURES
-                for row in iter_intervals(session, [version.id], measure=measure)
+                for row in iter_intervals(session, [version], measure=measure)
             ]
             for detector in list_detectors(session)
         }

@@ -39,7 +39,7 @@ def sequences(database: Database) -> dict[str, list[int]]:
             detector.name: [
                 row.sequence
                 for version in list_versions(session, detector.id)
-                for row in iter_intervals(session, [version.id])
+                for row in iter_intervals(session, [version])
                 if row.position == 0 and row.method == "exact"
             ]
             for detector in list_detectors(session)

@@ -52,7 +52,7 @@ def numbers(bench: Bench) -> object:
     with bench.database.read() as session:
         versions = list_versions(session, bench.detector.id)
         return (
-            [tuple(row) for v in versions for row in iter_intervals(session, [v.id])],
+            [tuple(row) for v in versions for row in iter_intervals(session, [v])],
             [(v.name, v.queries, v.corrections) for v in versions],
             bench.estimate().confusion,
         )

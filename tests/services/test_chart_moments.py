@@ -52,14 +52,15 @@ def test_the_newest_snapshot_is_among_the_most(
     with database.write() as session:
         detector = create_detector(session, new, by(at=START))
         import_rows(session, detector, rows, by(at=START), digest="d")
-        version_id = list_versions(session, detector.id)[0].id
+        detector_id = detector.id
     recompute()
 
     with database.read() as session:
-        newest = find_newest_snapshot(session, version_id)
-        shown = _choose_snapshots(session, version_id, most=5)
+        [version] = list_versions(session, detector_id)
+        newest = find_newest_snapshot(session, version)
+        shown = _choose_snapshots(session, version, most=5)
 
     assert newest is not None
     assert newest.kind != "checkpoint"
     assert len(shown) == 5
-    assert shown[-1] == newest.id
+    assert shown[-1] == newest.sequence

@@ -33,7 +33,7 @@ def history(
 ) -> list[Any]:
     """Return all of the stored history but for when it was computed."""
     with bench.database.read() as session:
-        versions = [version.id for version in list_versions(session, bench.detector.id)]
+        versions = list_versions(session, bench.detector.id)
         return [
             tuple(
                 value.hex() if isinstance(value, float) else value
@@ -48,7 +48,7 @@ def history(
 def measures(bench: Bench) -> list[tuple[Any, ...]]:
     """Return the other measures of all checkpoints, to the last bit."""
     with bench.database.read() as session:
-        versions = [version.id for version in list_versions(session, bench.detector.id)]
+        versions = list_versions(session, bench.detector.id)
         return [
             (measure, row.labels, row.position, row.correct, row.labelled, *bounds)
             for measure in KEPT_MEASURES

@@ -229,6 +229,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
     with table.database.write() as session:
         run = job_run(table.detector_id, snapshots=1)
         snapshot = {
+            "detector_id": table.detector_id,
             "version_id": table.version_id,
             "sequence": 1,
             "kind": "run",
@@ -239,12 +240,14 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
             "unclear": 0,
             "targeted_left_out": 0,
         }
-        [snapshot_id] = add_snapshots(session, [snapshot])
+        add_snapshots(session, [snapshot])
     # Without -0.0, which SQLite keeps as 0 and no method gives.
     bounds = [0.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1e-300, 1 - 2**-53]
     rows = [
         {
-            "snapshot_id": snapshot_id,
+            "detector_id": table.detector_id,
+            "version_id": table.version_id,
+            "sequence": 1,
             "method": "exact",
             "formula": 1,
             "position": position,

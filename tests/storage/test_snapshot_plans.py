@@ -26,17 +26,21 @@ SNAPSHOTS = 2_000
 CHOSEN = 200
 
 
+CHOICE = range(1, SNAPSHOTS + 1, SNAPSHOTS // CHOSEN)
+
+
 @pytest.fixture
-def snapshot_ids(database: Database, detector_id: int) -> list[int]:
-    """The ids of some of many snapshots, as a fold writes them."""
+def version(database: Database, detector_id: int) -> Version:
+    """A version with many snapshots, as folds write them."""
     run = job_run(detector_id, snapshots=SNAPSHOTS)
     with database.write() as session:
         version = Version(detector_id=detector_id, name="v1", created_at=START)
         session.add(version)
         [run_id] = add_job_runs(session, [run])
         session.flush()
+        its = {"detector_id": detector_id, "version_id": version.id}
         kept = {
-            "version_id": version.id,
+            **its,
             "kind": "checkpoint",
             "computed_at": START,
             "job_run_id": run_id,
@@ -44,34 +48,36 @@ def snapshot_ids(database: Database, detector_id: int) -> list[int]:
             "unclear": 0,
             "targeted_left_out": 0,
         }
-        ids = add_snapshots(
+        add_snapshots(
             session,
             [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
         )
         row = {"correct": 1, "labelled": 2, "accuracy": 0.5, "low": 0.1, "high": 0.9}
-        places = [(one, position) for one in ids for position in range(3)]
+        places = [
+            {**its, "sequence": number, "position": position}
+            for number in range(1, SNAPSHOTS + 1)
+            for position in range(3)
+        ]
         add_intervals(
             session,
             [
-                {"snapshot_id": one, "position": position, "method": method, **row}
-                | {"formula": 1}
-                for one, position in places
+                {**place, "method": method, "formula": 1, **row}
+                for place in places
                 for method in STORED_METHODS
             ],
         )
         add_measures(
             session,
             [
-                {"snapshot_id": one, "position": position, "measure": measure, **row}
-                | {"formula": 1}
-                for one, position in places
+                {**place, "measure": measure, "formula": 1, **row}
+                for place in places
                 for measure in ("precision", "f1")
             ],
         )
-    return ids[:: SNAPSHOTS // CHOSEN]
+    return version
 
 
-LISTED: list[Callable[[Session, list[int]], Sequence[Any]]] = [
+LISTED: list[Callable[[Session, Version, Sequence[int]], Sequence[Any]]] = [
     partial(list_intervals_of, method="joint", positions=[0, 1, 2]),
     partial(list_intervals_of, method="exact"),
     partial(list_measures_of, measure="precision"),
@@ -80,12 +86,12 @@ LISTED: list[Callable[[Session, list[int]], Sequence[Any]]] = [
 
 @pytest.mark.slow
 def test_rows_of_a_chart_are_looked_up_without_statistics(
-    database: Database, snapshot_ids: list[int]
+    database: Database, version: Version
 ) -> None:
     with database.write() as session:
         for listed in LISTED:
             with noting(session) as statements:
-                rows = listed(session, snapshot_ids)
+                rows = listed(session, version, CHOICE)
             assert len(rows) == 3 * CHOSEN
             [(sql, values)] = statements
             read = dict(reversed(one) for one in explain(session, sql, values))

@@ -114,6 +114,8 @@ class Version(Base):
     __tablename__ = "versions"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
+        # What is counted of a version names its detector too.
+        UniqueConstraint("detector_id", "id"),
         {"sqlite_autoincrement": True},
     )
 

@@ -175,7 +175,7 @@ def _list_marks(
         for event in list_alarms(session, detector, version)[:_MOST_ALARMS]
     ]
     if then is not None:
-        known = find_newest_snapshot(session, version.id, by=then)
+        known = find_newest_snapshot(session, version, by=then)
         number = points[0].labels if known is None else known.labels
         marks.append(Mark("then", number, then, "as known then"))
     return marks
@@ -201,11 +201,13 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
         return []
     found: list[State] = []
     before = 0
-    ids = [mark.id for mark in list_checkpoints(session, version.id)]
-    newest = find_newest_snapshot(session, version.id)
+    chosen = [mark.sequence for mark in list_checkpoints(session, version)]
+    newest = find_newest_snapshot(session, version)
     if newest is not None:
-        ids.append(newest.id)
-    rows = list_intervals_of(session, ids, method=DECIDING_METHOD, positions=[0])
+        chosen.append(newest.sequence)
+    rows = list_intervals_of(
+        session, version, chosen, method=DECIDING_METHOD, positions=[0]
+    )
     for row in rows:
         verdict = compare_with_target(row.low, row.high, detector.target)
         if row.labels and (not found or found[-1].verdict != verdict):
@@ -229,13 +231,15 @@ def _first_with(
         return None
     snapshots = list_snapshots(
         session,
-        version.id,
+        version,
         beyond=skipped[0] - 1,
         is_oldest_first=True,
         limit=min(len(skipped), _MOST_BETWEEN),
     )
-    ids = [one.id for one in snapshots]
-    rows = list_intervals_of(session, ids, method=DECIDING_METHOD, positions=[0])
+    chosen = [one.sequence for one in snapshots]
+    rows = list_intervals_of(
+        session, version, chosen, method=DECIDING_METHOD, positions=[0]
+    )
     found = (r for r in rows if compare_with_target(r.low, r.high, target) == verdict)
     return next(found, None)
 
@@ -250,16 +254,16 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     by: datetime | None,
 ) -> list[Series]:
     most = max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
-    ids = _choose_snapshots(session, version.id, most=most, by=by)
-    if not ids:
+    chosen = _choose_snapshots(session, version, most=most, by=by)
+    if not chosen:
         return []
-    last = list_intervals_of(session, ids[-1:], method="exact")
+    last = list_intervals_of(session, version, chosen[-1:], method="exact")
     # The classes of which least is known deserve the panels there are.
     widest = sorted(last[1:], key=lambda row: row.low - row.high)[:most_classes]
     names = [detector.classes[i - 1] for i in sorted(row.position for row in widest)]
     points: dict[str, list[Moment]] = {scope: [] for scope in (BALANCED, *names)}
     rows = list_rows(
-        session, detector, version.name, ids, method=method, scopes=list(points)
+        session, detector, version, chosen, method=method, scopes=list(points)
     )
     for _, row in rows:
         points[row.scope].append(row)
@@ -268,20 +272,20 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
 
 def _choose_snapshots(
     session: Session,
-    version_id: int,
+    version: Version,
     *,
     most: int = _MOST_POINTS,
     by: datetime | None = None,
 ) -> list[int]:
     # A log axis has no place for zero labels.
     marks = [
-        mark for mark in list_checkpoints(session, version_id, by=by) if mark.labels > 0
+        mark for mark in list_checkpoints(session, version, by=by) if mark.labels > 0
     ]
-    newest = find_newest_snapshot(session, version_id, by=by)
-    last = [mark.id for mark in marks[-1:]]
-    if newest is not None and newest.labels > 0 and newest.id not in last:
+    newest = find_newest_snapshot(session, version, by=by)
+    last = [mark.sequence for mark in marks[-1:]]
+    if newest is not None and newest.labels > 0 and newest.sequence not in last:
         marks.append(newest)
-    return [mark.id for mark in _spread(marks, most)]
+    return [mark.sequence for mark in _spread(marks, most)]
 
 
 def _spread(marks: Sequence[Any], most: int) -> list[Any]:
@@ -308,8 +312,8 @@ def _thin(marks: Sequence[Any], most: int) -> list[Any]:
     return [marks[place * last // (most - 1)] for place in range(most)]
 
 
-def list_widths(session: Session, version_id: int, method: str) -> list[float]:
+def list_widths(session: Session, version: Version, method: str) -> list[float]:
     """Return how wide the balanced interval was at up to 250 moments, in order."""
-    ids = _choose_snapshots(session, version_id)
-    rows = list_intervals_of(session, ids, method=method, positions=[0]) if ids else []
+    chosen = _choose_snapshots(session, version)
+    rows = list_intervals_of(session, version, chosen, method=method, positions=[0])
     return [row.high - row.low for row in rows]

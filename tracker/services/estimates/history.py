@@ -27,7 +27,7 @@ from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import dump_instant
 from tracker.shapes import Moment, Score, Shape
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.snapshots import (
     iter_intervals,
     list_intervals_of,
@@ -176,7 +176,7 @@ def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
     names = {chosen.id: chosen.name for chosen in versions}
     rows = iter_intervals(
         session,
-        list(names),
+        versions,
         measure=measure,
         method=method,
         since=since,
@@ -263,8 +263,8 @@ def _counts_of(rows: Sequence[HistoryRow]) -> ClassCounts:
 def list_rows(  # noqa: PLR0913 - what to read, and how.
     session: Session,
     detector: Detector,
-    version: str,
-    snapshot_ids: Sequence[int],
+    version: Version,
+    sequences: Sequence[int],
     *,
     measure: str = RECALL,
     method: str,
@@ -280,14 +280,15 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
     if measure == RECALL:
         found = list_intervals_of(
             session,
-            snapshot_ids,
+            version,
+            sequences,
             method=method if is_stored else EXACT,
             positions=[names.index(scope) for scope in scopes] if is_stored else None,
         )
     else:
-        found = list_measures_of(session, snapshot_ids, measure=measure)
+        found = list_measures_of(session, version, sequences, measure=measure)
     place = _Placing(detector.name, names, measure)
-    placed = [place(row, version) for row in found]
+    placed = [place(row, version.name) for row in found]
     rows = placed if is_stored else _recomputed(iter(placed), detector, measure, method)
     return [(at, row) for at, row in rows if row.scope in scopes]
 

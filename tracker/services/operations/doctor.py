@@ -79,10 +79,11 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
             if cell.is_scored:
                 scored[cell.label][0] += number if cell.label == cell.predicted else 0
                 scored[cell.label][1] += number
-        snapshot = find_newest_snapshot(session, version.id)
+        snapshot = find_newest_snapshot(session, version)
         stored = {name: [0, 0] for name in detector.classes}
         if snapshot is not None:
-            rows = list_intervals_of(session, [snapshot.id], method=EXACT)
+            newest = [snapshot.sequence]
+            rows = list_intervals_of(session, version, newest, method=EXACT)
             for row in rows:
                 if row.position:
                     name = detector.classes[row.position - 1]

@@ -15,6 +15,7 @@ from tracker.services.estimates.measures import (
 )
 from tracker.services.estimates.tallies import Point
 from tracker.shapes import Score
+from tracker.storage.detectors import Version
 from tracker.words import EXACT, STORED_METHODS
 
 Found = dict[int, list[tuple[int, str, list[Score]]]]
@@ -65,10 +66,11 @@ def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
 
 
 def dump_scores(
-    snapshot_ids: Sequence[int], found: Sequence[tuple[int, str, list[Score]]]
+    version: Version, found: Sequence[tuple[int, str, list[Score]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the row of each score, after its method or measure."""
+    """Yield the rows of the next snapshots, each after its method or measure."""
+    of_version = {"detector_id": version.detector_id, "version_id": version.id}
     for number, name, scores in found:
+        snapshot = of_version | {"sequence": version.sequence + 1 + number}
         for position, one in enumerate(scores):
-            place = {"snapshot_id": snapshot_ids[number], "position": position}
-            yield name, place | vars(one)
+            yield name, {**snapshot, "position": position, **vars(one)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -139,10 +138,11 @@ def _store_points(
     ]
     if not chosen:
         return
-    snapshot_ids = add_snapshots(
+    add_snapshots(
         session,
         [
             {
+                "detector_id": version.detector_id,
                 "version_id": version.id,
                 "sequence": version.sequence + number,
                 "kind": point.kind,
@@ -160,16 +160,14 @@ def _store_points(
     formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
     intervals: list[dict[str, Any]] = []
     measures: list[dict[str, Any]] = []
-    left = iter(snapshot_ids)
-    for fold, _, version, points in chosen:
-        its = list(islice(left, len(points)))
+    for fold, _, version, _ in chosen:
         intervals += [
             {"method": method, "formula": formulas[method], **row}
-            for method, row in dump_scores(its, fold.intervals[version.id])
+            for method, row in dump_scores(version, fold.intervals[version.id])
         ]
         measures += [
             {"measure": measure, "formula": formulas[EXACT], **row}
-            for measure, row in dump_scores(its, fold.measures[version.id])
+            for measure, row in dump_scores(version, fold.measures[version.id])
         ]
     add_intervals(session, intervals)
     add_measures(session, measures)

@@ -120,9 +120,9 @@ def draw_face(session: Session, detector: Detector) -> BadgeFace:
     It goes by the stored anytime interval: a badge is looked at again and again.
     """
     versions = choose_versions(session, detector, None)
-    newest = find_newest_snapshot(session, versions[-1].id) if versions else None
+    newest = find_newest_snapshot(session, versions[-1]) if versions else None
     rows = newest and list_intervals_of(
-        session, [newest.id], method=DECIDING_METHOD, positions=[0]
+        session, versions[-1], [newest.sequence], method=DECIDING_METHOD, positions=[0]
     )
     if not rows or rows[0].accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")

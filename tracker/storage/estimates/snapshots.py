@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import (
     CheckConstraint,
+    ColumnElement,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Select,
     SmallInteger,
     Text,
-    UniqueConstraint,
-    insert,
     literal,
     select,
     tuple_,
@@ -33,18 +33,19 @@ class Snapshot(Base):
 
     __tablename__ = "snapshots"
     __table_args__ = (
-        # Two workers that fold the same labels stumble over this one, should
-        # everything else have failed.
-        UniqueConstraint("version_id", "sequence"),
-        Index(None, "version_id", "kind", "sequence"),
+        ForeignKeyConstraint(
+            ["detector_id", "version_id"], [Version.detector_id, Version.id]
+        ),
+        Index(None, "detector_id", "version_id", "kind", "sequence"),
         CheckConstraint("kind IN ('checkpoint', 'run')", name="kind"),
-        {"sqlite_autoincrement": True},
+        {"sqlite_with_rowid": False},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
-    # Order within a version; a clock may be set back, this never is.
-    sequence: Mapped[int] = mapped_column(BigId)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    # Order within a version; a clock may be set back, this never is.  Two workers that
+    # fold the same labels would give one number twice, should everything else fail.
+    sequence: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str] = mapped_column(Text)
     computed_at: Mapped[datetime]
     job_run_id: Mapped[int] = mapped_column(ForeignKey(JobRun.id))
@@ -56,8 +57,11 @@ class Snapshot(Base):
 
 
 class _Scored:
-    """The columns of a score."""
+    """The snapshot that a score belongs to, and its figures."""
 
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True, sort_order=-1)
+    version_id: Mapped[int] = mapped_column(BigId, primary_key=True, sort_order=-1)
+    sequence: Mapped[int] = mapped_column(BigId, primary_key=True, sort_order=-1)
     correct: Mapped[int] = mapped_column(BigId)
     # The queries among which the correct ones are counted: those with the class as
     # label, of precision as prediction, of F1 as either.
@@ -69,13 +73,19 @@ class _Scored:
     formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
 
 
+def _of_snapshot() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["detector_id", "version_id", "sequence"],
+        [Snapshot.detector_id, Snapshot.version_id, Snapshot.sequence],
+    )
+
+
 class SnapshotInterval(_Scored, Base):
     """One row of a snapshot: a class, or the balanced accuracy."""
 
     __tablename__ = "snapshot_intervals"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (_of_snapshot(), {"sqlite_with_rowid": False})
 
-    snapshot_id: Mapped[int] = mapped_column(ForeignKey(Snapshot.id), primary_key=True)
     method: Mapped[str] = mapped_column(Text, primary_key=True)
     # 0 for balanced, then the classes of the detector in their order from 1.
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
@@ -85,19 +95,17 @@ class SnapshotMeasure(_Scored, Base):
     """Another measure in a snapshot, by the method exact."""
 
     __tablename__ = "snapshot_measures"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (_of_snapshot(), {"sqlite_with_rowid": False})
 
-    snapshot_id: Mapped[int] = mapped_column(ForeignKey(Snapshot.id), primary_key=True)
     # overall, precision or f1.
     measure: Mapped[str] = mapped_column(Text, primary_key=True)
     # 0 for all classes together, then the classes as in the intervals.
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
 
 
-def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> list[int]:
-    """Insert snapshots and return their ids in the same order."""
-    statement = insert(Snapshot).returning(Snapshot.id, sort_by_parameter_order=True)
-    return list(session.scalars(statement, rows))
+def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert snapshots."""
+    insert_rows(session, Snapshot, rows)
 
 
 def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
@@ -110,17 +118,22 @@ def add_measures(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, SnapshotMeasure, rows)
 
 
+def _of(version: Version) -> ColumnElement[bool]:
+    is_theirs = Snapshot.detector_id == version.detector_id
+    return is_theirs & (Snapshot.version_id == version.id)
+
+
 def list_checkpoints(
-    session: Session, version_id: int, *, by: datetime | None = None
+    session: Session, version: Version, *, by: datetime | None = None
 ) -> Sequence[Any]:
-    """Return ``id`` and ``labels`` of every checkpoint of a version, in order.
+    """Return ``sequence`` and ``labels`` of every checkpoint of a version, in order.
 
     Or those that were stored *by* an instant.  However often the job ran, a million
     labels have about a thousand of them.
     """
     statement = (
-        select(Snapshot.id, Snapshot.labels)
-        .where(Snapshot.version_id == version_id, Snapshot.kind == "checkpoint")
+        select(Snapshot.sequence, Snapshot.labels)
+        .where(_of(version), Snapshot.kind == "checkpoint")
         .order_by(Snapshot.sequence)
     )
     if by is not None:
@@ -129,14 +142,11 @@ def list_checkpoints(
 
 
 def find_newest_snapshot(
-    session: Session, version_id: int, *, by: datetime | None = None
+    session: Session, version: Version, *, by: datetime | None = None
 ) -> Snapshot | None:
     """Return the last snapshot of a version, or the last *by* an instant."""
     statement = (
-        select(Snapshot)
-        .where(Snapshot.version_id == version_id)
-        .order_by(Snapshot.sequence.desc())
-        .limit(1)
+        select(Snapshot).where(_of(version)).order_by(Snapshot.sequence.desc()).limit(1)
     )
     if by is not None:
         statement = statement.where(Snapshot.computed_at <= by)
@@ -145,7 +155,7 @@ def find_newest_snapshot(
 
 def list_snapshots(
     session: Session,
-    version_id: int,
+    version: Version,
     *,
     beyond: int | None = None,
     is_oldest_first: bool = False,
@@ -156,7 +166,7 @@ def list_snapshots(
     With *beyond* they begin after the one of that sequence, whichever way they go.
     """
     sequence = Snapshot.sequence
-    statement = select(Snapshot).where(Snapshot.version_id == version_id)
+    statement = select(Snapshot).where(_of(version))
     if beyond is not None:
         statement = statement.where(
             sequence > beyond if is_oldest_first else sequence < beyond
@@ -176,8 +186,12 @@ def list_newest_intervals(
     statement = (
         _rows()
         .add_columns(Version.detector_id, Version.name.label("version"))
-        .join(Version, Version.id == Snapshot.version_id)
-        .where(Snapshot.sequence == Version.sequence)
+        .join(
+            Version,
+            (Version.detector_id == Snapshot.detector_id)
+            & (Version.id == Snapshot.version_id)
+            & (Version.sequence == Snapshot.sequence),
+        )
         .order_by(
             Snapshot.version_id, SnapshotInterval.method, SnapshotInterval.position
         )
@@ -189,7 +203,7 @@ def list_newest_intervals(
 
 def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
-    version_ids: Sequence[int],
+    versions: Sequence[Version],
     *,
     measure: str = RECALL,
     method: str | None = None,
@@ -197,13 +211,16 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
 ) -> Iterator[Any]:
-    """Stream the rows of the history, in order, computed within a time window.
+    """Stream the history of *versions* of one detector within a time window, in order.
 
     With *after* it begins behind the snapshot of that version and sequence.  Another
     *measure* than recall has rows of the method exact alone.
     """
     place = (Snapshot.version_id, Snapshot.sequence)
-    statement = _rows(measure).where(Snapshot.version_id.in_(version_ids))
+    statement = _rows(measure).where(
+        Snapshot.detector_id.in_({one.detector_id for one in versions}),
+        Snapshot.version_id.in_([one.id for one in versions]),
+    )
     if measure == RECALL:
         order = (SnapshotInterval.method, SnapshotInterval.position)
         statement = statement.order_by(*place, *order)
@@ -222,18 +239,17 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
 
 def list_intervals_of(
     session: Session,
-    snapshot_ids: Sequence[int],
+    version: Version,
+    sequences: Sequence[int],
     *,
     method: str,
     positions: Sequence[int] | None = None,
 ) -> Sequence[Any]:
-    """Return the rows of these snapshots by *method*, in order."""
+    """Return the rows of these snapshots of a version by *method*, in order."""
     statement = (
         _rows()
-        .where(
-            SnapshotInterval.snapshot_id.in_(snapshot_ids),
-            SnapshotInterval.method == method,
-        )
+        .where(_of(version), _among(SnapshotInterval, version, sequences))
+        .where(SnapshotInterval.method == method)
         .order_by(Snapshot.sequence, SnapshotInterval.position)
     )
     if positions is not None:
@@ -242,15 +258,25 @@ def list_intervals_of(
 
 
 def list_measures_of(
-    session: Session, snapshot_ids: Sequence[int], *, measure: str
+    session: Session, version: Version, sequences: Sequence[int], *, measure: str
 ) -> Sequence[Any]:
     """Return the rows of these snapshots by another *measure* than recall, in order."""
     statement = (
         _rows(measure)
-        .where(SnapshotMeasure.snapshot_id.in_(snapshot_ids))
+        .where(_of(version), _among(SnapshotMeasure, version, sequences))
         .order_by(Snapshot.sequence, SnapshotMeasure.position)
     )
     return session.execute(statement).all()
+
+
+def _among(
+    of: type[SnapshotInterval | SnapshotMeasure],
+    version: Version,
+    sequences: Sequence[int],
+) -> ColumnElement[bool]:
+    # It follows from the join; without it PostgreSQL may read all rows of a version.
+    is_theirs = (of.detector_id == version.detector_id) & (of.version_id == version.id)
+    return is_theirs & of.sequence.in_(sequences)
 
 
 def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
@@ -270,7 +296,12 @@ def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
         of.low,
         of.high,
         of.formula,
-    ).join(of, of.snapshot_id == Snapshot.id)
+    ).join(
+        of,
+        (of.detector_id == Snapshot.detector_id)
+        & (of.version_id == Snapshot.version_id)
+        & (of.sequence == Snapshot.sequence),
+    )
     if measure != RECALL:
         statement = statement.where(of.measure == measure)
     return statement

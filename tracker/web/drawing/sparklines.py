@@ -25,7 +25,7 @@ class Sparklines:
         """Return the points of the line of *version*, "" where there is no line."""
         sequence, line = self._known.get((version.id, method), (-1, ""))
         if sequence != version.sequence:
-            widths = list_widths(session, version.id, method)
+            widths = list_widths(session, version, method)
             line = width_sparkline(widths) if len(widths) > 1 else ""
             self._known[version.id, method] = (version.sequence, line)
         return line

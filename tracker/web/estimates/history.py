@@ -164,7 +164,7 @@ def _find_instant(session: Session, version: Version) -> datetime | None:
     if number >= version.sequence:
         return None
     found = list_snapshots(
-        session, version.id, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
+        session, version, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
     )
     return found[0].computed_at if found else None
 
@@ -174,7 +174,7 @@ def _find_then(
 ) -> int | None:
     if version is None or known_at is None:
         return None
-    snapshot = find_newest_snapshot(session, version.id, by=known_at)
+    snapshot = find_newest_snapshot(session, version, by=known_at)
     return None if snapshot is None else snapshot.sequence
 
 
@@ -205,7 +205,7 @@ def _table(
     if version is not None:
         snapshots = list_snapshots(
             session,
-            version.id,
+            version,
             beyond=beyond,
             is_oldest_first=is_oldest_first,
             limit=page + 1,
@@ -244,12 +244,11 @@ def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
     found: dict[int, list[Reading]] = {snapshot.sequence: [] for snapshot in snapshots}
     if version is None:
         return []
-    ids = [snapshot.id for snapshot in snapshots]
     rows = list_rows(
         session,
         detector,
-        version.name,
-        ids,
+        version,
+        [snapshot.sequence for snapshot in snapshots],
         measure=measure,
         method=method,
         scopes=scopes,
