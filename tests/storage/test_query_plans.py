@@ -135,8 +135,12 @@ def keys(batch: int) -> list[str]:
 
 def new_label(batch: int) -> dict[str, Any]:
     values = {
-        **{"label": "NO", "sampling": "random", "standing": "random"},
-        **{"is_replayed": False, "agreement": None, "keeps_rank": False},
+        "label": "NO",
+        "sampling": "random",
+        "standing": "random",
+        "is_replayed": False,
+        "agreement": None,
+        "keeps_rank": False,
     }
     return {"query_id": first_id(batch), "label_id": first_id(batch) + 9, **values}
 

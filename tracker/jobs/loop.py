@@ -4,15 +4,16 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
 from tracker.services import tasks as services
 from tracker.services.tasks import POLICIES
@@ -23,16 +24,10 @@ from tracker.storage.tasks import HOLD_SECONDS, LostTaskError, Task
 
 log = structlog.get_logger("tracker.job")
 
-Clock = Callable[[], datetime]
 _LOOK_SECONDS = 0.25
 _BEAT_SECONDS = 5.0
 # At the end of a long queue workers take few at once, so that all end together.
 _SHARE = 4
-
-
-def utc_now() -> datetime:
-    """Return the present instant."""
-    return datetime.now(UTC)
 
 
 class StoppedError(Exception):
