@@ -104,20 +104,27 @@ class Tracker:
         classes: Sequence[Any] | None = None,
         version: str | None = None,
         target: float | None = None,
+        measure: str | None = None,
+        label_sampling: str | None = None,
         confidence_level: float | None = None,
     ) -> Detector:
         """Return the detector *name*; with a *question* it is made where it is not.
 
         Nothing waits for the server.  *version* is that of the rows logged with it.
+        *label_sampling* says how queries are chosen whose labels do not say it:
+        ``random``, ``all`` or ``targeted``.
         """
         if question is not None:
             new: dict[str, Any] = {"name": name, "question": question}
             if classes is not None:
                 new["classes"] = [rows.class_name(one) for one in classes]
-            if target is not None:
-                new["target"] = target
-            if confidence_level is not None:
-                new["confidence_level"] = confidence_level
+            said = {
+                "target": target,
+                "measure": measure,
+                "label_sampling": label_sampling,
+                "confidence_level": confidence_level,
+            }
+            new |= {field: value for field, value in said.items() if value is not None}
             quoted = rows.quote(name)
             self._append(
                 rows.record(rows.DETECTOR, quoted.encode(), quoted, rows.encode(new))

@@ -1,6 +1,7 @@
 """The commands around detectors."""
 
 import shlex
+import sys
 from typing import Any, get_args
 
 import click
@@ -18,11 +19,14 @@ from tracker.services.detectors import (
     get_open_detector,
 )
 from tracker.services.estimates.estimate import get_estimate
-from tracker.services.fields import ShownMethod, parse_input
+from tracker.services.fields import Consensus, LabelSampling, ShownMethod, parse_input
 from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
+
+# An empty word for one of these stands for none.
+_CLEARED = {"production_version", "predictor", "text_field", "label_sampling"}
 
 
 @click.group()
@@ -35,7 +39,25 @@ def detectors() -> None:
 @click.option("--question", required=True, help="What a labeler is asked.")
 @click.option("--guideline", default="", help="How to answer it, for labelers.")
 @click.option("--classes", default="YES,NO", show_default=True, help="By commas.")
-@click.option("--target", type=float, help="Balanced accuracy aimed at, such as 0.9.")
+@click.option("--target", type=float, help="What is aimed at, such as 0.9.")
+@click.option(
+    "--measure",
+    default="balanced",
+    show_default=True,
+    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="MEASURE=TARGET",
+    help="Another measure with its target, such as recall:DEFECT=0.9; repeatable.",
+)
+@click.option(
+    "--label-sampling",
+    type=click.Choice(get_args(LabelSampling)),
+    help="How queries are chosen whose labels do not say it: at random, all of them, "
+    "or targeted.  Asked for at a terminal.",
+)
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
 @click.option(
     "--queue-rate",
@@ -52,6 +74,13 @@ def detectors() -> None:
     help="How many different people label each query.",
 )
 @click.option(
+    "--consensus",
+    type=click.Choice(get_args(Consensus)),
+    default="majority",
+    show_default=True,
+    help="Which label is scored where several people are wanted.",
+)
+@click.option(
     "--method",
     type=click.Choice(get_args(ShownMethod)),
     default="joint",
@@ -66,14 +95,20 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     guideline: str,
     classes: str,
     target: float | None,
+    measure: str,
+    also: tuple[str, ...],
+    label_sampling: str | None,
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
+    consensus: str,
     method: str,
     slices: str,
     text_field: str | None,
 ) -> None:
     """Make the detector NAME, and print its id."""
+    if label_sampling is None and sys.stdin.isatty():
+        label_sampling = _ask_label_sampling()
     new = parse_input(
         NewDetector,
         {
@@ -82,9 +117,13 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "guideline": guideline,
             "classes": classes.split(","),
             "target": target,
+            "measure": measure,
+            "also": [_parse_also(text) for text in also],
+            "label_sampling": label_sampling,
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
+            "consensus": consensus,
             "method": method,
             "slices": _split(slices),
             "text_field": text_field or None,
@@ -98,8 +137,56 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
         click.echo(dump_id("det", detector.id))
 
 
+def _ask_label_sampling() -> str | None:
+    click.echo(
+        "How will the queries be chosen that get labels?\n"
+        "  random    at random, whatever the detector says\n"
+        "  all       every query gets its label sooner or later\n"
+        "  targeted  somebody picks them\n"
+        "  unsaid    decide later; until then no verdict goes by such labels",
+        err=True,
+    )
+    choices = (*get_args(LabelSampling), "unsaid")
+    given: str = click.prompt(
+        "Labels", type=click.Choice(choices), default="unsaid", err=True
+    )
+    return None if given == "unsaid" else given
+
+
+def _parse_also(text: str) -> dict[str, Any]:
+    name, _, target = text.rpartition("=")
+    try:
+        return {"measure": name, "target": float(target)}
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not MEASURE=TARGET, such as recall:DEFECT=0.9",
+            param_hint="--also",
+        ) from None
+
+
 @detectors.command()
 @click.argument("name")
+@click.option("--target", help="What is aimed at, such as 0.9; '' for none.")
+@click.option(
+    "--measure",
+    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="MEASURE=TARGET",
+    help="More measures in place of those there are; '' for none; repeatable.",
+)
+@click.option(
+    "--label-sampling",
+    type=click.Choice([*get_args(LabelSampling), ""]),
+    help="How queries are chosen whose labels do not say it; '' for not said.",
+)
+@click.option(
+    "--consensus",
+    type=click.Choice(get_args(Consensus)),
+    help="Which label is scored where several people are wanted.",
+)
 @click.option(
     "--production-version", help="The version that pages show; '' for the default."
 )
@@ -119,6 +206,11 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
 @click.option("--add-class", "added", multiple=True, help="One more; repeatable.")
 def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
     name: str,
+    target: str | None,
+    measure: str | None,
+    also: tuple[str, ...],
+    label_sampling: str | None,
+    consensus: str | None,
     production_version: str | None,
     predictor: str | None,
     slices: str | None,
@@ -129,19 +221,26 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
 ) -> None:
     """Change the detector NAME."""
     settings = load_settings()
-    given: dict[str, Any] = {}
-    if production_version is not None:
-        given["production_version"] = production_version or None
-    if predictor is not None:
-        given["predictor"] = predictor or None
-    if slices is not None:
-        given["slices"] = _split(slices)
-    if text_field is not None:
-        given["text_field"] = text_field or None
-    if guideline is not None:
-        given["guideline"] = guideline
-    if gold_rate is not None:
-        given["gold_rate"] = gold_rate
+    said = {
+        "target": None if target is None else _parse_target(target),
+        "measure": measure,
+        "also": [_parse_also(text) for text in also if text] if also else None,
+        "label_sampling": label_sampling,
+        "consensus": consensus,
+        "production_version": production_version,
+        "predictor": predictor,
+        "slices": None if slices is None else _split(slices),
+        "text_field": text_field,
+        "guideline": guideline,
+        "gold_rate": gold_rate,
+    }
+    given: dict[str, Any] = {
+        field: value for field, value in said.items() if value is not None
+    }
+    for field in _CLEARED & given.keys():
+        given[field] = given[field] or None
+    if target == "":
+        given["target"] = None
     with connected(settings) as database, database.write() as session:
         detector = get_open_detector(session, name)
         if added:
@@ -169,6 +268,15 @@ def mapping(name: str, *, remove: bool) -> None:
         value = getattr(found, option)
         if value is not None:
             click.echo(f"--{option.replace('_', '-')} {shlex.quote(value)}")
+
+
+def _parse_target(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a number between 0 and 1", param_hint="--target"
+        ) from None
 
 
 def _split(names: str) -> list[str]:

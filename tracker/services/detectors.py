@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
+from tracker.services.evidence.measures import parse_measure
 from tracker.services.evidence.ranks import draw_seed
 from tracker.services.fields import (
     Classes,
@@ -22,6 +23,7 @@ from tracker.services.fields import (
     LabelSampling,
     LabelsWanted,
     Level,
+    MeasureName,
     MetadataKey,
     Question,
     Rate,
@@ -55,6 +57,15 @@ _MAY_BE_NULL = (
 )
 
 
+class Watched(Input):
+    """A measure that is watched beside the detector's own, with its target."""
+
+    measure: MeasureName = Field(
+        description="balanced, overall, recall:CLASS or precision:CLASS."
+    )
+    target: Level = Field(description="The value that is aimed at.")
+
+
 class NewDetector(Input):
     """A new detector."""
 
@@ -75,7 +86,18 @@ class NewDetector(Input):
         default=0.95, description="The confidence level of the intervals."
     )
     target: Level | None = Field(
-        default=None, description="The balanced accuracy that is aimed at."
+        default=None, description="The value of the measure that is aimed at."
+    )
+    measure: MeasureName = Field(
+        default="balanced",
+        description="What the target is on: `balanced`, `overall`, `recall:CLASS` or "
+        "`precision:CLASS`. Every verdict goes by it.",
+    )
+    also: list[Watched] = Field(
+        default=[],
+        max_length=4,
+        description="Up to four more measures with their targets. The error is split "
+        "evenly over `measure` and these.",
     )
     queue_rate: Rate = Field(
         default=1.0,
@@ -127,6 +149,8 @@ class DetectorChange(Input):
     guideline: Guideline | None = None
     confidence_level: Level | None = None
     target: Level | None = None
+    measure: MeasureName | None = None
+    also: list[Watched] | None = Field(default=None, max_length=4)
     queue_rate: Rate | None = None
     gold_rate: GoldRate | None = None
     labels_wanted: LabelsWanted | None = None
@@ -173,7 +197,14 @@ class Detector(Shape):
         description="The classes that were added later."
     )
     confidence_level: float
-    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    target: float | None = Field(
+        description="The value of the measure that is aimed at."
+    )
+    measure: str = Field(
+        description="What the target is on: balanced, overall, recall:CLASS or "
+        "precision:CLASS."
+    )
+    also: list[Watched] = Field(description="More measures with their targets.")
     queue_rate: float = Field(description="The share of queries in the random queue.")
     gold_rate: float = Field(description="The share of gold queries mixed into it.")
     labels_wanted: int = Field(
@@ -217,6 +248,7 @@ def describe_detectors(
         Detector.from_row(
             one,
             id=dump_id("det", one.id),
+            also=[Watched(measure=name, target=target) for name, target in one.also],
             added_classes=[
                 AddedClass(name=name, added_at=parse_instant(at))
                 for name, at in one.added_classes
@@ -229,8 +261,9 @@ def describe_detectors(
 
 def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detector:
     """Add a detector that its maker sees; raises ConflictError for a taken name."""
+    _check_measures(new.classes, new.measure, new.also)
     detector = storage.Detector(
-        **new.model_dump(),
+        **new.model_dump() | {"also": _dump_also(new.also)},
         # There is nothing yet that would have to be counted.
         counted_slices=list(new.slices),
         queue_seed=draw_seed(),
@@ -269,12 +302,33 @@ def change_detector(
             _drop_slices(session, detector, new, by)
         if field == "classes":
             new = _add_classes(detector, new, by)
+        if field == "also":
+            new = _dump_also(new)
         if new != old:
             changed[field] = {"old": _cut(old), "new": _cut(new)}
             setattr(detector, field, new)
+    also = [Watched(measure=name, target=target) for name, target in detector.also]
+    _check_measures(detector.classes, detector.measure, also)
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
+
+
+def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:
+    return [[one.measure, one.target] for one in also]
+
+
+def _check_measures(
+    classes: Sequence[str], measure: str, also: Sequence[Watched]
+) -> None:
+    """Raise InvalidInputError for a measure of no class, or one that is named twice."""
+    seen = {str(parse_measure(measure, classes))}
+    for number, one in enumerate(also):
+        field = f"also.{number}.measure"
+        name = str(parse_measure(one.measure, classes, field=field))
+        if name in seen:
+            raise invalid(field, name, "each measure has one target")
+        seen.add(name)
 
 
 def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[str]:

@@ -263,6 +263,9 @@ StudyName = Annotated[
 ShownMethod = Literal["joint", "exact", "anytime"]
 LabelSampling = Literal["random", "all", "targeted"]
 Consensus = Literal["majority", "newest"]
+MeasureName = Annotated[
+    str, Field(min_length=1, max_length=120), AfterValidator(_check_text)
+]
 LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 # Up to ten years.
 Hours = Annotated[int, Field(ge=1, le=87_600)]

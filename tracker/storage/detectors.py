@@ -54,6 +54,12 @@ class Detector(Base):
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
+    # What the target is on; see services/evidence/measures.py.
+    measure: Mapped[str] = mapped_column(Name, server_default="balanced")
+    # Other measures to watch, each with its target: [["recall:DEFECT", 0.9]].
+    also: Mapped[list[list[Any]]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
     # Which share of the queries the random queue holds, and what decides which.

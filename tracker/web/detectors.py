@@ -54,6 +54,8 @@ _NEW = {
     "confidence_level": "95",
     "queue_rate": "100",
     "labels_wanted": "1",
+    "measure": "balanced",
+    "consensus": "majority",
     "method": "joint",
 }
 

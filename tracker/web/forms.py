@@ -70,7 +70,7 @@ def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
     if "queue_rate" in values:
         given["queue_rate"] = _parse_percent(values["queue_rate"])
     given |= _parse_labels_wanted(values) | filled_in(values, "method")
-    given |= _parse_guideline(values)
+    given |= _parse_guideline(values) | _parse_evidence(values)
     return parse_input(NewDetector, given)
 
 
@@ -93,6 +93,7 @@ def parse_detector_change(
         given["gold_rate"] = _parse_percent(values["gold_rate"])
     given |= _parse_stalled(values) | _parse_guideline(values)
     given |= _parse_labels_wanted(values) | filled_in(values, "method")
+    given |= _parse_evidence(values)
     if "slices" in values:
         lines = values["slices"].splitlines()
         given |= {"slices": [line.strip() for line in lines if line.strip()]}
@@ -105,6 +106,22 @@ def parse_detector_change(
         if name in values:
             given[name] = values[name].strip() or None
     return parse_input(DetectorChange, given)
+
+
+def _parse_evidence(values: Mapping[str, str]) -> dict[str, Any]:
+    given = filled_in(values, "measure", "consensus")
+    if "label_sampling" in values:
+        given["label_sampling"] = values["label_sampling"] or None
+    if "also" in values:
+        lines = [line.strip() for line in values["also"].splitlines()]
+        given["also"] = [_parse_also(line) for line in lines if line]
+    return given
+
+
+def _parse_also(line: str) -> dict[str, Any]:
+    """Return a line such as "recall:DEFECT 90 %" as a measure with its target."""
+    words = line.replace("%", " ").split()
+    return {"measure": " ".join(words[:-1]), "target": _parse_percent(words[-1])}
 
 
 def _parse_guideline(values: Mapping[str, str]) -> dict[str, str]:

@@ -47,6 +47,12 @@ def _stored(detector: Detector) -> Form:
             "guideline": detector.guideline,
             "confidence_level": dump_percent(detector.confidence_level),
             "target": dump_percent(detector.target),
+            "measure": detector.measure,
+            "also": "\n".join(
+                f"{name} {dump_percent(target)} %" for name, target in detector.also
+            ),
+            "label_sampling": detector.label_sampling or "",
+            "consensus": detector.consensus,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),
             "labels_wanted": str(detector.labels_wanted),

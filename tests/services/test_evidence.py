@@ -1,0 +1,204 @@
+"""What a label counts for, by how it came and by who gave it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import Clock
+from tests.services.conftest import Bench
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.evidence.consensus import find_consensus
+from tracker.services.evidence.decision import decide, keeps_rank, stand, take_over
+from tracker.services.evidence.measures import parse_measure
+from tracker.storage.database import Database
+from tracker.storage.labelling.labels import Label
+from tracker.storage.queries.queries import Query
+
+ONE = SimpleNamespace(labels_wanted=1, consensus="majority", label_sampling=None)
+THREE = SimpleNamespace(labels_wanted=3, consensus="majority", label_sampling=None)
+
+
+def query(**known: Any) -> dict[str, Any]:
+    blank = {"sampling": "unstated", "standing": None, "is_replayed": False}
+    return blank | {"is_repeat": False, "agreement": None} | known
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "standing"),
+    [
+        ({}, None, "unstated"),
+        ({}, "random", "random"),
+        ({}, "targeted", "targeted"),
+        ({"sampling": "random"}, None, "random"),
+        ({"sampling": "targeted"}, None, "targeted"),
+        ({"is_repeat": True}, "random", "repeat"),
+        # The first label decides, whatever a correction says of itself.
+        ({"sampling": "random", "standing": "random"}, "targeted", "random"),
+        ({"sampling": "random", "standing": "random"}, "unstated", "random"),
+        ({"standing": "unstated"}, None, "unstated"),
+        # Chance moves a query into the sample, and nothing moves it out.
+        ({"standing": "unstated"}, "random", "random"),
+        ({"sampling": "targeted", "standing": "targeted"}, "random", "random"),
+        # A correction of a label that was taken over stays what it was.
+        (
+            {"standing": "replayed_unstated", "is_replayed": True},
+            None,
+            "replayed_unstated",
+        ),
+        ({"standing": "replayed_unstated", "is_replayed": True}, "random", "random"),
+    ],
+)
+def test_the_standing_follows_from_how_the_label_came(
+    known: dict[str, Any], said: str | None, standing: str
+) -> None:
+    assert decide(query(**known), ONE, "YES", said=said, words={}).standing == standing
+
+
+@pytest.mark.parametrize(
+    ("known", "sampling", "standing"),
+    [
+        ({}, "random", "replayed"),
+        ({}, "unstated", "replayed_unstated"),
+        ({}, "targeted", "targeted"),
+        ({"is_repeat": True}, "random", "repeat"),
+        # What it was labelled with itself stays live, and its class is corrected.
+        ({"sampling": "random", "standing": "random"}, "unstated", "random"),
+        ({"standing": "unstated"}, "random", "unstated"),
+    ],
+)
+def test_a_label_of_another_version_is_replayed(
+    known: dict[str, Any], sampling: str, standing: str
+) -> None:
+    given = decide(query(), ONE, "NO", said=sampling, words={})
+    taken = take_over(query(**known), given)
+    assert (taken.label, taken.standing) == ("NO", standing)
+
+
+@pytest.mark.parametrize(
+    ("words", "label", "agreement", "standing"),
+    [
+        ({"a": "YES"}, "YES", None, "open"),
+        ({"a": "YES", "b": "YES"}, "YES", "agreed", "open"),
+        ({"a": "YES", "b": "NO"}, "NO", "disputed", "open"),
+        ({"a": "YES", "b": "YES", "c": "NO"}, "YES", "majority", "random"),
+        ({"a": "NO", "b": "YES", "c": "NO"}, "NO", "majority", "random"),
+        ({"a": "NO", "b": "NO", "c": "NO"}, "NO", "agreed", "random"),
+        ({"a": "YES", "b": "UNCLEAR", "c": "NO"}, "NO", "disputed", "disputed"),
+        ({"a": "UNCLEAR", "b": "UNCLEAR", "c": "NO"}, "UNCLEAR", "majority", "random"),
+    ],
+)
+def test_of_three_people_the_majority_is_scored_once_all_have_answered(
+    words: dict[str, str], label: str, agreement: str | None, standing: str
+) -> None:
+    newest = list(words.values())[-1]
+    found = decide(query(), THREE, newest, said="random", words=words)
+    assert (found.label, found.agreement, found.standing) == (
+        label,
+        agreement,
+        standing,
+    )
+
+
+def test_the_newest_label_is_scored_where_the_detector_says_so() -> None:
+    newest = SimpleNamespace(labels_wanted=3, consensus="newest", label_sampling=None)
+    words = {"a": "YES", "b": "YES", "c": "NO"}
+    found = decide(query(), newest, "NO", said="random", words=words)
+    assert (found.label, found.agreement, found.standing) == (
+        "NO",
+        "disputed",
+        "random",
+    )
+    assert decide(query(), newest, "NO", said="random", words={"a": "NO"}).is_open
+
+
+def test_a_second_label_of_a_recheck_moves_no_query_out_of_the_sample() -> None:
+    known = query(standing="random", sampling="random", agreement="disputed")
+    found = decide(known, ONE, "YES", said=None, words={"a": "YES"}, second="NO")
+    assert (found.label, found.agreement, found.standing) == (
+        "YES",
+        "disputed",
+        "random",
+    )
+
+
+def test_only_a_dispute_can_be_settled() -> None:
+    with pytest.raises(ConflictError, match="nothing to settle"):
+        find_consensus(ONE, None, "YES", {}, settles=True)
+    settled = find_consensus(THREE, "disputed", "YES", {"a": "NO"}, settles=True)
+    assert (settled.label, settled.agreement, settled.is_scored) == (
+        "YES",
+        "settled",
+        True,
+    )
+
+
+@pytest.mark.parametrize("word", [None, "random", "all", "targeted"])
+def test_the_queue_asks_again_for_what_somebody_may_have_picked(
+    word: str | None,
+) -> None:
+    is_asked = word not in {"random", "all"}
+    assert keeps_rank("unstated", word, is_open=False) == is_asked
+    assert keeps_rank("replayed_unstated", word, is_open=False) == is_asked
+    assert keeps_rank("targeted", word, is_open=False)
+    assert not keeps_rank("random", word, is_open=False)
+    assert keeps_rank("random", word, is_open=True)
+
+
+def test_a_repeat_and_a_targeted_query_count_nowhere_whatever_people_say() -> None:
+    assert stand("random", is_repeat=True) == "repeat"
+    open_ = find_consensus(THREE, None, "YES", {"a": "YES"})
+    assert stand("targeted", open_) == "targeted"
+    assert stand("random", open_, is_repeat=True) == "repeat"
+
+
+def standings(bench: Bench, one: Query) -> list[tuple[str, str | None, str]]:
+    with bench.database.read() as session:
+        labels = session.query(Label).filter_by(query_id=one.id).order_by(Label.id)
+        return [(label.label, label.truth, label.standing) for label in labels]
+
+
+def test_each_label_is_stored_with_what_it_counts_for(
+    database: Database, clock: Clock
+) -> None:
+    bench = Bench(database, clock, ["YES", "NO"])
+    old = bench.log("YES", "YES", input="a", version="v1", sampling="random")
+    new = bench.log("NO", input="a", version="v2")
+    again = bench.log("NO", input="a", version="v2")
+    bench.label(new, "NO")
+    assert standings(bench, old) == [("YES", None, "random"), ("NO", None, "random")]
+    assert standings(bench, new) == [
+        ("YES", None, "replayed"),
+        ("NO", None, "replayed"),
+    ]
+    assert [row[2] for row in standings(bench, again)] == ["repeat", "repeat"]
+
+
+MATRIX = {
+    "YES": {"YES": 23, "NO": 5},
+    "NO": {"YES": 3, "NO": 41},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "counted"),
+    [
+        ("balanced", (23, 41), (28, 44)),
+        ("overall", (64,), (72,)),
+        ("recall:YES", (23,), (28,)),
+        ("precision:YES", (23,), (26,)),
+        ("precision:NO", (41,), (46,)),
+    ],
+)
+def test_a_measure_says_which_counts_it_is_made_of(
+    name: str, right: tuple[int, ...], counted: tuple[int, ...]
+) -> None:
+    measure = parse_measure(name, MATRIX)
+    assert measure.count_right(MATRIX) == (right, counted)
+    assert str(measure) == name
+
+
+@pytest.mark.parametrize("name", ["", "f1", "recall", "recall:", "recall:MAYBE", "YES"])
+def test_an_unknown_measure_is_refused_by_name(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="measure"):
+        parse_measure(name, MATRIX)

@@ -1,0 +1,61 @@
+"""The measure that a target is on: which counts it is made of."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from tracker.services.wording import invalid
+from tracker.words import BALANCED, OVERALL, PRECISION, RECALL
+
+_KINDS = "balanced, overall, recall:CLASS or precision:CLASS"
+# Class counts as ``confusion[label][predicted]``.
+Confusion = Mapping[str, Mapping[str, int]]
+
+
+# Right ones and counted ones, of each class or of all.
+Right = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Measure(NamedTuple):
+    """A number that has a target: of the whole detector, or of one class."""
+
+    kind: str
+    of: str | None = None
+
+    def __str__(self) -> str:
+        """Return the measure as it is sent."""
+        return self.kind if self.of is None else f"{self.kind}:{self.of}"
+
+    def count_right(
+        self, confusion: Confusion
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return how many are right of how many counted ones.
+
+        For each class where the classes count the same, and one number else.
+        """
+        classes = list(confusion)
+        right = {name: confusion[name].get(name, 0) for name in classes}
+        labelled = {name: sum(confusion[name].values()) for name in classes}
+        if self.kind == BALANCED:
+            return tuple(right.values()), tuple(labelled.values())
+        if self.kind == OVERALL:
+            return (sum(right.values()),), (sum(labelled.values()),)
+        assert self.of is not None
+        if self.kind == RECALL:
+            return (right[self.of],), (labelled[self.of],)
+        predicted = sum(row.get(self.of, 0) for row in confusion.values())
+        return (right[self.of],), (predicted,)
+
+
+def parse_measure(
+    text: str, classes: Collection[str], *, field: str = "measure"
+) -> Measure:
+    """Return the measure that *text* names; raises InvalidInputError."""
+    if text in {BALANCED, OVERALL}:
+        return Measure(text)
+    kind, colon, of = text.partition(":")
+    if kind not in {RECALL, PRECISION} or not colon:
+        raise invalid(field, text, f"it must be {_KINDS}")
+    if of not in classes:
+        known = ", ".join(list(classes)[:20])
+        raise invalid(field, text, f"after {kind}: must stand a class: {known}")
+    return Measure(kind, of)
