@@ -185,15 +185,8 @@ def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
         return _answer(status, title, str(error), dump_errors(error.errors))
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
-            return _answer(status, title, f"{error}{_unknown_path(error)}")
+            return _answer(status, title, str(error))
     return _on_bug(error)
-
-
-def _unknown_path(error: TrackerError) -> str:
-    """Add that the path is unknown, where a name with a slash was read out of it."""
-    names = (request.view_args or {}).values()
-    is_odd = isinstance(error, NotFoundError) and any("/" in str(x) for x in names)
-    return f", and no path {show(request.path)}" if is_odd and is_api_request() else ""
 
 
 def _send_to_sign_in() -> ResponseReturnValue:

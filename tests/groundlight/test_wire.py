@@ -58,6 +58,11 @@ def test_a_name_that_is_taken_is_refused_as_programs_know_it(device, door):
     assert device.get(gate)["name"] == "gate"
 
 
+def test_a_slash_in_a_name_is_refused(device, door):
+    wrong = device.post("/detectors", {"name": "site/door", "query": "Open?"}, 400)
+    assert "must not contain a slash (/)" in wrong["name"][0]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "field"),

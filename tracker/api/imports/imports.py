@@ -12,14 +12,7 @@ from werkzeug.http import parse_dict_header
 from tracker.api import shapes
 from tracker.api.imports.uploads import IMPORT_BODY, receive_rows
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import (
-    DetectorPath,
-    Flag,
-    ImportCursor,
-    ImportPath,
-    Page,
-    Parameters,
-)
+from tracker.api.parameters import Flag, IdPath, Page, Parameters
 from tracker.api.routes import answers, answers_later, build_routes
 from tracker.errors import InvalidInputError
 from tracker.http import (
@@ -123,11 +116,11 @@ class ImportChoice(Parameters):
 class ImportList(Page):
     """Which imports to list."""
 
-    after: ImportCursor | None = Field(default=None, description="The value from next.")
+    prefix = "imp"
 
 
 @routes.post(
-    "/detectors/<detector:id>/import",
+    "/detectors/<id>/import",
     responses={
         **answers({200: ImportReport}, 404, 409, 413, 415, 422),
         **answers_later(services.Import),
@@ -135,7 +128,7 @@ class ImportList(Page):
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
 @requires("editor")
-def import_file(path: DetectorPath, query: ImportChoice) -> Response:
+def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
     Sending a file again adds nothing.  A known key with another label is a
@@ -176,7 +169,7 @@ def import_file(path: DetectorPath, query: ImportChoice) -> Response:
         )
 
 
-def _with_images(path: DetectorPath, file: RowFile, images: ImageFiles) -> RowFile:
+def _with_images(path: IdPath, file: RowFile, images: ImageFiles) -> RowFile:
     with database().read() as session:
         detector = get_open_detector(session, path.id)
     return store_images(file, detector, images, context().images)
@@ -203,7 +196,7 @@ def _is_for_later() -> bool:
 
 
 def _import_later(
-    path: DetectorPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
+    path: IdPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
 ) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
@@ -233,22 +226,20 @@ def _import_later(
     return _finish(answer_idempotently(add, content=content, before=before))
 
 
-@routes.get(
-    "/detectors/<detector:id>/import/mapping", responses=answers({200: Mapping}, 404)
-)
+@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
 @requires("viewer")
-def get_mapping(path: DetectorPath) -> dict[str, Any]:
+def get_mapping(path: IdPath) -> dict[str, Any]:
     """Get how files of a detector are read unless an import says otherwise."""
     with database().read() as session:
         return load_mapping(get_detector(session, path.id)).dump()
 
 
 @routes.put(
-    "/detectors/<detector:id>/import/mapping",
+    "/detectors/<id>/import/mapping",
     responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def put_mapping(path: DetectorPath, body: Mapping) -> dict[str, Any]:
+def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
     """Save how the files of a detector are read; {} removes what was saved."""
     with database().write() as session:
         detector = get_open_detector(session, path.id)
@@ -267,11 +258,11 @@ def _finish(response: Response) -> Response:
 
 
 @routes.get(
-    "/detectors/<detector:id>/imports",
+    "/detectors/<id>/imports",
     responses=answers({200: shapes.ImportPage}, 404),
 )
 @requires("editor")
-def list_imports(path: DetectorPath, query: ImportList) -> dict[str, Any]:
+def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the background imports of a detector, newest first."""
     return dump_newest(
         path.id,
@@ -284,7 +275,7 @@ def list_imports(path: DetectorPath, query: ImportList) -> dict[str, Any]:
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
 @requires("editor")
-def get_import(path: ImportPath) -> Response:
+def get_import(path: IdPath) -> Response:
     """Get the progress and the result of a background import.
 
     Until it has ended, Retry-After says in how many seconds to ask again.

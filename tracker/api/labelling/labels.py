@@ -8,15 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.pages import dump_page
-from tracker.api.parameters import (
-    DetectorPath,
-    LabelCursor,
-    Page,
-    QueryPath,
-    Where,
-    Window,
-    wrong_parameter,
-)
+from tracker.api.parameters import IdPath, Page, Where, Window, wrong_parameter
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.http import (
     answer_idempotently,
@@ -46,7 +38,7 @@ routes = build_routes("labels", "The ground truth of queries; the newest is curr
 class LabelList(Page):
     """Which labels to list."""
 
-    after: LabelCursor | None = Field(default=None, description="The value from next.")
+    prefix = "lab"
 
 
 class LabelExport(Window, Where):
@@ -62,7 +54,7 @@ class LabelExport(Window, Where):
     responses=answers({201: services.Label}, 404, 409, 413, 415, 422),
 )
 @requires("labeler")
-def add_label(path: QueryPath, body: NewLabel) -> Response:
+def add_label(path: IdPath, body: NewLabel) -> Response:
     """Label a query; an earlier label stays in the label history.
 
     Changing a label that an editor has settled takes the role editor; others get a 409.
@@ -76,7 +68,7 @@ def add_label(path: QueryPath, body: NewLabel) -> Response:
 
 @routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))
 @requires("viewer")
-def list_labels(path: QueryPath, query: LabelList) -> dict[str, Any]:
+def list_labels(path: IdPath, query: LabelList) -> dict[str, Any]:
     """List every label ever given to a query, the current one first."""
     with database().read() as session:
         who = by().name
@@ -104,11 +96,11 @@ def _behind(history: list[Label], after: int | None) -> list[Label]:
 
 
 @routes.get(
-    "/detectors/<detector:id>/labels",
+    "/detectors/<id>/labels",
     responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.LabelFile),
 )
 @requires("viewer")
-def export_labels(path: DetectorPath, query: LabelExport) -> Response:
+def export_labels(path: IdPath, query: LabelExport) -> Response:
     """Export every label of a detector with its query, oldest first."""
     with database().read() as session:
         detector = get_detector(session, path.id)
