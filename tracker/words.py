@@ -7,6 +7,9 @@ from pydantic import WithJsonSchema
 
 # A label that says that the question cannot be answered; it is never scored.
 UNCLEAR = "UNCLEAR"
+# A prediction that is none: a refusal, an abstention, an answer outside the classes.
+# It is wrong for every label.
+NO_ANSWER = "NO_ANSWER"
 # The mean of the class accuracies, where a class could be named.
 BALANCED = "balanced"
 

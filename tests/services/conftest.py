@@ -43,7 +43,9 @@ class Bench:
     def attached(self, session: Session) -> Detector:
         return session.get_one(Detector, self.detector.id)
 
-    def log(self, predicted: str, label: str | None = None, **more: object) -> Query:
+    def log(
+        self, predicted: str | None, label: str | None = None, **more: object
+    ) -> Query:
         with self.database.write() as session:
             new = NewQuery.model_validate(
                 {"predicted": predicted, "label": label, **more}

@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import Clock
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.detectors import NewDetector
 from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.decision import decide, keeps_rank, stand, take_over
 from tracker.services.evidence.measures import parse_measure
@@ -202,3 +203,26 @@ def test_a_measure_says_which_counts_it_is_made_of(
 def test_an_unknown_measure_is_refused_by_name(name: str) -> None:
     with pytest.raises(InvalidInputError, match="measure"):
         parse_measure(name, MATRIX)
+
+
+def test_no_answer_is_wrong_for_its_label_and_is_no_class(
+    database: Database, clock: Clock
+) -> None:
+    bench = Bench(database, clock, ["YES", "NO"])
+    for said, label in (("YES", "YES"), (None, "YES"), (None, "NO"), ("NO", "NO")):
+        bench.log(said, label)
+    found = bench.estimate()
+    assert (found.labels, found.unanswered) == (4, 2)
+    assert found.confusion == {
+        "YES": {"YES": 1, "NO_ANSWER": 1},
+        "NO": {"NO": 1, "NO_ANSWER": 1},
+    }
+    assert found.balanced.accuracy == 0.5
+    assert (found.answered.correct, found.answered.labelled) == (2, 2)
+    assert (found.coverage.correct, found.coverage.labelled) == (2, 4)
+
+
+@pytest.mark.parametrize("name", ["NO_ANSWER", "no_answer", "Unclear"])
+def test_no_class_has_a_reserved_name(name: str) -> None:
+    with pytest.raises(ValueError, match="must not be called"):
+        NewDetector(name="door", question="?", classes=["YES", name])

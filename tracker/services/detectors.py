@@ -43,7 +43,7 @@ from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.people import accounts, api_keys
 from tracker.storage.queries.waiting import ask_again
-from tracker.words import UNCLEAR
+from tracker.words import NO_ANSWER, UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
 _LONGEST_IN_LOG = 200
@@ -412,7 +412,11 @@ def check_is_open(detector: storage.AnyDetector) -> None:
 
 
 def check_class(
-    detector: storage.AnyDetector, name: str, *, field: str, may_be_unclear: bool
+    detector: storage.AnyDetector,
+    name: str,
+    *,
+    field: str,
+    may_be_unclear: bool,
 ) -> None:
     """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):
@@ -421,3 +425,9 @@ def check_class(
     if may_be_unclear:
         known.append(UNCLEAR)
     raise invalid(field, name, f"it must be one of {', '.join(known)}")
+
+
+def check_prediction(detector: storage.AnyDetector, name: str, *, field: str) -> None:
+    """Raise InvalidInputError unless *name* is a class, or no answer."""
+    if name != NO_ANSWER:
+        check_class(detector, name, field=field, may_be_unclear=False)

@@ -20,7 +20,7 @@ from pydantic import (
 
 from tracker.errors import InvalidInputError
 from tracker.services.wording import describe_errors, dump_instant, show
-from tracker.words import BALANCED, SAMPLINGS, UNCLEAR
+from tracker.words import BALANCED, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 METADATA_BYTES = 16 * 1024
 _METADATA_DEPTH = 20
@@ -143,10 +143,14 @@ def _check_detector_name(value: str) -> str:
     return value
 
 
+_RESERVED = {UNCLEAR.casefold(), NO_ANSWER.casefold(), BALANCED}
+
+
 def _check_class(value: str) -> str:
-    if value.casefold() in (UNCLEAR.casefold(), BALANCED):
+    if value.casefold() in _RESERVED:
         raise ValueError(
-            "a class must not be called UNCLEAR or balanced, in upper or lower case"
+            "a class must not be called UNCLEAR, NO_ANSWER or balanced, in upper or "
+            "lower case"
         )
     return value
 

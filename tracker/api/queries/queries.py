@@ -82,7 +82,7 @@ class QueryList(Page, Window, Where):
         description="true: only queries that the detector got wrong; false: only "
         "those it got right. UNCLEAR labels are neither.",
     )
-    agreement: Literal["agreed", "disputed", "settled"] | None = Field(
+    agreement: Literal["agreed", "majority", "disputed", "settled"] | None = Field(
         default=None,
         description="Only queries that several people labelled, with this outcome.",
     )

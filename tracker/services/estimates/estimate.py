@@ -22,6 +22,7 @@ from tracker.services.estimates.intervals import (
     MethodWord,
     check_method,
     score,
+    score_share,
     score_window,
 )
 from tracker.services.estimates.windows import parse_window
@@ -36,7 +37,7 @@ from tracker.storage.estimates.counts import Cell, VersionCounts, count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
-from tracker.words import UNCLEAR
+from tracker.words import NO_ANSWER, UNCLEAR
 
 
 class ClassEstimate(Score, OfClass):
@@ -60,6 +61,21 @@ class Estimate(OfDetector):
         "averages over this time.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
+    unanswered: int = Field(
+        default=0,
+        description="Scored labels of queries to which the detector gave no answer. "
+        "They count as wrong.",
+    )
+    answered: Score | None = Field(
+        default=None,
+        description="How many of the labelled queries that got an answer got the right "
+        "one; null where all were answered.",
+    )
+    coverage: Score | None = Field(
+        default=None,
+        description="How many of the labelled queries got an answer; null where all "
+        "did.",
+    )
     corrections: int = Field(description="Labels that replaced one of another class.")
     unstated: int = Field(
         description="The number of scored labels whose sampling is unstated."
@@ -281,6 +297,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         confidence_level=level,
         method=method,
         labels=sum(tally.labelled),
+        **_count_answered(tally, level),
         last_label_at=counts.last_label_at,
         unclear=tally.unclear,
         corrections=counts.corrections,
@@ -299,6 +316,19 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         window=window,
         as_known_at=as_known_at,
     )
+
+
+def _count_answered(tally: "_Tally", level: float) -> dict[str, Any]:
+    """Return how many queries got no answer, and how right the others are."""
+    if not tally.unanswered:
+        return {}
+    labels = sum(tally.labelled)
+    answered = labels - tally.unanswered
+    return {
+        "unanswered": tally.unanswered,
+        "answered": score_share(sum(tally.correct), answered, level),
+        "coverage": score_share(answered, labels, level),
+    }
 
 
 def _refuse_decision(
@@ -324,6 +354,10 @@ class _Tally:
     confusion: dict[str, dict[str, int]]
     unclear: int
     targeted_left_out: int
+
+    @property
+    def unanswered(self) -> int:
+        return sum(row.get(NO_ANSWER, 0) for row in self.confusion.values())
 
     @property
     def correct(self) -> list[int]:

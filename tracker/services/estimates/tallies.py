@@ -124,7 +124,8 @@ class Tally:
             position = self.positions[cell.label]
             self.scored += step
             self.labelled[position] += step
-            self.predicted[self.positions[cell.predicted]] += step
+            if cell.predicted in self.positions:
+                self.predicted[self.positions[cell.predicted]] += step
             if cell.predicted == cell.label:
                 self.correct[position] += step
 

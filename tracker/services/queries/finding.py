@@ -7,7 +7,7 @@ from itertools import chain, product
 
 from sqlalchemy.orm import Session
 
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_class, check_prediction
 from tracker.services.estimates.counts import current_counts
 from tracker.services.fields import is_storable
 from tracker.services.queries.where import parse_where
@@ -100,7 +100,7 @@ def build_filter(
     Raises InvalidInputError, which names the field, where *wanted* makes no sense.
     """
     if wanted.predicted is not None:
-        check_class(detector, wanted.predicted, field="predicted", may_be_unclear=False)
+        check_prediction(detector, wanted.predicted, field="predicted")
     if wanted.label is not None:
         check_class(detector, wanted.label, field="label", may_be_unclear=True)
     for field, text in (("key", wanted.key), ("tag", wanted.tag)):

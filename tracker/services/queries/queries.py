@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.decision import stand
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import (
@@ -35,7 +35,7 @@ from tracker.storage.labelling.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.tags import load_tags
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.words import UNSTATED, AgreementWord, SamplingWord
+from tracker.words import NO_ANSWER, UNSTATED, AgreementWord, SamplingWord
 
 DEFAULT_VERSION = "default"
 
@@ -51,7 +51,9 @@ class NewQuery(Input):
         description="What was put in; queries with the same input share their label, "
         "and those of two versions are compared as a pair.",
     )
-    predicted: LabelText = Field(description="The class that the detector said.")
+    predicted: LabelText | None = Field(
+        description="The class that the detector said; null if it gave no answer."
+    )
     confidence: Probability | None = Field(
         default=None,
         description="The detector's confidence in this prediction, 0 to 1.",
@@ -86,8 +88,8 @@ class Query(Shape):
     key: str | None = Field(description="The caller's own id.")
     input: str | None = Field(description="The input.")
     predicted: str | None = Field(
-        description="The class that the detector said; null while the query waits for "
-        "it."
+        description="The class that the detector said; null if it gave no answer, and "
+        "while the query waits for one."
     )
     waiting: bool = Field(
         default=False, description="Whether it still waits for its prediction."
@@ -111,6 +113,11 @@ class Query(Shape):
     tags: list[str] = Field(description="What people marked it with, in order.")
 
 
+def said(predicted: str) -> str | None:
+    """Return a stored prediction as it is answered: None for no answer."""
+    return None if predicted == NO_ANSWER else predicted
+
+
 def describe_query(
     session: Session, query: storage.Query, *, image: str | None
 ) -> Query:
@@ -120,6 +127,7 @@ def describe_query(
         id=dump_id("iq", query.id),
         detector=dump_id("det", query.detector_id),
         version=name_version(session, query.version_id),
+        predicted=said(query.predicted),
         metadata=load_metadata(query),
         image=image,
         waiting=False,
@@ -140,7 +148,8 @@ def log_query(
     The same *key* again with the same content gives back the stored query;
     raises ConflictError if the content differs.
     """
-    check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
+    if new.predicted is not None:
+        check_prediction(detector, new.predicted, field="predicted")
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
     if new.key is not None:
@@ -175,7 +184,7 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         version_id=versions[new.version],
         key=new.key,
         input=new.input,
-        predicted=new.predicted,
+        predicted=NO_ANSWER if new.predicted is None else new.predicted,
         confidence=new.confidence,
         asked_at=new.asked_at or by.at,
         created_at=by.at,
@@ -265,7 +274,7 @@ def _check_same(
     version = name_version(session, query.version_id)
     stored = {
         "input": query.input,
-        "predicted": query.predicted,
+        "predicted": said(query.predicted),
         "confidence": query.confidence,
         "version": version,
         "metadata": load_metadata(query),

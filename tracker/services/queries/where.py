@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_prediction
 from tracker.services.fields import is_storable, parse_when
 from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, list_versions
@@ -71,7 +71,7 @@ def _read_number(value: str) -> int | float | None:
 
 
 def _parse_predicted(detector: Detector, name: str) -> Equals:
-    check_class(detector, name, field=NAME, may_be_unclear=False)
+    check_prediction(detector, name, field=NAME)
     return Equals("predicted", name)
 
 

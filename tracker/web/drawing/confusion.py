@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tracker.rounding import rounded_share
 from tracker.services.estimates.estimate import Estimate
 from tracker.web.drawing.words import narrow
+from tracker.words import NO_ANSWER
 
 MOST_CLASSES = 12
 _MOST_PAIRS = 15
@@ -47,7 +48,8 @@ class Pair:
 class Matrix:
     """The lines of few classes, or the most confused pairs of many."""
 
-    classes: Sequence[str]
+    # The classes, and NO_ANSWER where the detector gave some query no answer.
+    predictions: Sequence[str]
     lines: Sequence[Line]
     pairs: Sequence[Pair]
 
@@ -55,12 +57,14 @@ class Matrix:
 def build_matrix(estimate: Estimate) -> Matrix:
     """Return the confusion counts of *estimate*, readable for any number of classes."""
     classes = list(estimate.confusion)
+    predictions = [*classes, *([NO_ANSWER] if estimate.unanswered else [])]
     if len(classes) > MOST_CLASSES:
-        return Matrix(classes, [], _most_confused(estimate))
-    return Matrix(classes, [_line(estimate, label) for label in classes], [])
+        return Matrix(predictions, [], _most_confused(estimate))
+    lines = [_line(estimate, label, predictions) for label in classes]
+    return Matrix(predictions, lines, [])
 
 
-def _line(estimate: Estimate, label: str) -> Line:
+def _line(estimate: Estimate, label: str, predictions: Sequence[str]) -> Line:
     row = estimate.confusion[label]
     total = sum(row.values())
     cells = [
@@ -71,7 +75,7 @@ def _line(estimate: Estimate, label: str) -> Line:
             shade=-(-_SHADES * row.get(predicted, 0) // total) if total else 0,
             is_correct=predicted == label,
         )
-        for predicted in estimate.confusion
+        for predicted in predictions
     ]
     return Line(label, total, cells)
 

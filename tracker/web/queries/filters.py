@@ -16,6 +16,7 @@ _SHOWN: dict[str, dict[str, Any]] = {
     "wrong": {"is_wrong": True},
     "right": {"is_wrong": False},
     "agreed": {"agreement": "agreed"},
+    "majority": {"agreement": "majority"},
     "disputed": {"agreement": "disputed"},
     "settled": {"agreement": "settled"},
 }

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError
+from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.fields import (
     Input,
     LabelText,
@@ -32,7 +32,7 @@ from tracker.services.wording import invalid
 from tracker.stats import Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
-from tracker.words import BALANCED
+from tracker.words import BALANCED, NO_ANSWER
 
 MOST_QUERIES = 1_000_000
 
@@ -169,6 +169,11 @@ def read_set(
     for row in rows:
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
+        if row.predicted == NO_ANSWER:
+            raise ConflictError(
+                "some queries of this set have no answer, and an audit cannot tell "
+                "how right no answer is; choose a span or a slice without them"
+            )
         ids.append(row.id)
         said.append(places[row.predicted])
         sure.append(np.nan if row.confidence is None else row.confidence)
