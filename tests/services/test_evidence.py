@@ -12,6 +12,11 @@ from tracker.services.detectors import NewDetector
 from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.decision import decide, keeps_rank, stand, take_over
 from tracker.services.evidence.measures import parse_measure
+from tracker.services.evidence.populations import (
+    choose_population,
+    standings_of,
+    targeted_standings,
+)
 from tracker.storage.database import Database
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query
@@ -226,3 +231,39 @@ def test_no_answer_is_wrong_for_its_label_and_is_no_class(
 def test_no_class_has_a_reserved_name(name: str) -> None:
     with pytest.raises(ValueError, match="must not be called"):
         NewDetector(name="door", question="?", classes=["YES", name])
+
+
+@pytest.mark.parametrize(
+    ("word", "live", "replayed", "unstated"),
+    [
+        (None, {"random"}, {"replayed"}, {"unstated", "replayed_unstated"}),
+        ("random", {"random", "unstated"}, {"replayed", "replayed_unstated"}, set()),
+        ("all", {"random", "unstated"}, {"replayed", "replayed_unstated"}, set()),
+        ("targeted", {"random"}, {"replayed"}, set()),
+    ],
+)
+def test_a_label_counts_in_one_population_at_most(
+    word: str | None, live: set[str], replayed: set[str], unstated: set[str]
+) -> None:
+    found = [standings_of(one, word) for one in ("live", "replayed", "unstated")]
+    assert found == [live, replayed, unstated]
+    both = [*live, *replayed, *unstated, *targeted_standings(word)]
+    assert len(both) == len(set(both))
+
+
+@pytest.mark.parametrize(
+    ("word", "standings", "population"),
+    [
+        (None, {"random", "replayed", "unstated"}, "live"),
+        (None, {"replayed", "unstated"}, "replayed"),
+        (None, {"unstated"}, "unstated"),
+        ("random", {"unstated", "replayed"}, "live"),
+        ("targeted", {"unstated"}, "live"),
+        (None, set(), "live"),
+    ],
+)
+def test_an_estimate_is_live_else_replayed_else_unstated(
+    word: str | None, standings: set[str], population: str
+) -> None:
+    found = choose_population(word, lambda some: bool(some & standings))
+    assert found == population

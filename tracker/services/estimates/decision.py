@@ -1,12 +1,13 @@
 """Whether a target is met, by the interval that may be looked at at any time."""
 
-from collections.abc import Sequence
+import math
 from functools import lru_cache
 
 from pydantic import Field
 
 from tracker import stats
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.evidence.measures import Confusion, Measure
 from tracker.shapes import Shape
 from tracker.words import DECIDING_METHOD, Verdict
 
@@ -25,15 +26,24 @@ CHOSEN_SPAN = (
     "labels are no random sample"
 )
 
+# Beyond so many labels nobody plans.
+MOST_FORESEEN = 10_000_000
+
 
 class Decision(Shape):
     """Whether the target is met, by the interval that may be looked at at any time."""
 
     verdict: Verdict = Field(description="met, missed or undecided.")
+    measure: str = Field(
+        description="What the target is on: balanced, overall, recall:CLASS or "
+        "precision:CLASS."
+    )
     target: float
     method: MethodWord
+    accuracy: float | None = Field(description="The measure by the labels so far.")
     low: float
     high: float
+    labels: int = Field(description="How many labels the measure is made of.")
     labels_to_decide: int | None = Field(
         description="About how many more labels of queries drawn at random would "
         "decide it, if the accuracies and the shares of the classes stay as they are; "
@@ -43,23 +53,37 @@ class Decision(Shape):
 
 
 def decide(
+    measure: Measure,
     target: float,
-    correct: Sequence[int],
-    labelled: Sequence[int],
+    confusion: Confusion,
     confidence_level: float,
+    *,
+    promises: int = 1,
 ) -> Decision:
-    """Compare the balanced accuracy with the target.
+    """Compare *measure* with its target.
 
     It goes by the interval that holds after every label at once: one that is valid
-    for a single look would in the end meet or miss any target near the truth.
+    for a single look would in the end meet or miss any target near the truth.  The
+    error is split evenly over so many *promises*: the detector's measure, and those
+    that are watched beside it.
     """
-    low, high, more = _decide(target, tuple(correct), tuple(labelled), confidence_level)
+    right, counted = measure.count_right(confusion)
+    level = 1 - (1 - confidence_level) / promises
+    low, high, more = _decide(target, right, counted, level)
+    labels, of_all = sum(counted), sum(map(sum, map(dict.values, confusion.values())))
+    if more and len(counted) == 1 and labels:
+        # So many of the class; the others come along at random.
+        more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
+    shares = [k / n for k, n in zip(right, counted, strict=True) if n]
     return Decision(
         verdict=compare_with_target(low, high, target),
+        measure=str(measure),
         target=target,
         method=DECIDING_METHOD,
+        accuracy=math.fsum(shares) / len(shares) if all(counted) else None,
         low=low,
         high=high,
+        labels=labels,
         labels_to_decide=more,
     )
 
@@ -75,15 +99,50 @@ def compare_with_target(low: float, high: float, target: float) -> Verdict:
 @lru_cache(maxsize=1024)
 def _decide(
     target: float,
-    correct: tuple[int, ...],
-    labelled: tuple[int, ...],
+    right: tuple[int, ...],
+    counted: tuple[int, ...],
     confidence_level: float,
 ) -> tuple[float, float, int | None]:
-    bounds = stats.balanced_interval(
-        DECIDING_METHOD, correct, labelled, confidence_level
-    )
-    low, high = float(bounds.low), float(bounds.high)
+    low, high = _bound(right, counted, confidence_level)
     if low > target or high < target:
         return low, high, 0
-    more = stats.labels_to_decide(correct, labelled, target, confidence_level)
+    if len(counted) == 1:
+        return low, high, _foresee(right[0], counted[0], target, confidence_level)
+    more = stats.labels_to_decide(right, counted, target, confidence_level)
     return low, high, None if more is None else sum(more)
+
+
+def _bound(
+    right: tuple[int, ...], counted: tuple[int, ...], confidence_level: float
+) -> tuple[float, float]:
+    if len(counted) == 1:
+        found = stats.class_intervals(DECIDING_METHOD, right, counted, confidence_level)
+        return float(found.low[0]), float(found.high[0])
+    found = stats.balanced_interval(DECIDING_METHOD, right, counted, confidence_level)
+    return float(found.low), float(found.high)
+
+
+def _foresee(
+    right: int, counted: int, target: float, confidence_level: float
+) -> int | None:
+    """Return how many more would decide one share if it stays as it is."""
+    if not counted or right == target * counted:
+        return None
+
+    def decides(more: int) -> bool:
+        after = counted + more
+        low, high = _bound(
+            (round(right * after / counted),), (after,), confidence_level
+        )
+        return low > target or high < target
+
+    most = 1
+    while not decides(most):
+        most *= 2
+        if most > MOST_FORESEEN:
+            return None
+    least = most // 2
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if decides(middle) else (middle, most)
+    return most

@@ -234,10 +234,13 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
         verdict = "missed"
     return Decision(
         verdict=verdict,
+        measure="balanced" if audit.aim is None else f"recall:{audit.aim}",
         target=audit.target,
         method=METHOD,
+        accuracy=aimed.accuracy,
         low=aimed.low,
         high=aimed.high,
+        labels=aimed.labelled,
         # How many are left is said for the goal as a whole.
         labels_to_decide=None if verdict == "undecided" else 0,
     )

@@ -1,0 +1,59 @@
+"""Populations: which labels an estimate may count together."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from tracker.services.evidence.decision import RANDOM_ENOUGH
+from tracker.words import (
+    RANDOM,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    TARGETED,
+    UNSTATED,
+    one_of,
+)
+
+Standings = frozenset[str]
+
+LIVE, POOLED = "live", "pooled"
+# In the order in which an estimate looks for labels.
+POPULATIONS = (LIVE, REPLAYED, UNSTATED)
+PopulationWord = Annotated[str, one_of((*POPULATIONS, POOLED))]
+
+
+def standings_of(population: str, label_sampling: str | None) -> Standings:
+    """Return the standings whose labels count in *population*.
+
+    *label_sampling* is the detector's word on labels that do not say how their query
+    was chosen: with ``random`` or ``all`` they are live or replayed, and with
+    ``targeted`` they count nowhere.
+    """
+    is_said = label_sampling in RANDOM_ENOUGH
+    if population == LIVE:
+        return frozenset({RANDOM, *([UNSTATED] if is_said else [])})
+    if population == REPLAYED:
+        return frozenset({REPLAYED, *([REPLAYED_UNSTATED] if is_said else [])})
+    if label_sampling is None:
+        return frozenset({UNSTATED, REPLAYED_UNSTATED})
+    return frozenset()
+
+
+def targeted_standings(label_sampling: str | None) -> Standings:
+    """Return the standings of labels that count as picked on purpose."""
+    if label_sampling == TARGETED:
+        return frozenset({TARGETED, UNSTATED, REPLAYED_UNSTATED})
+    return frozenset({TARGETED})
+
+
+def choose_population(
+    label_sampling: str | None, has_labels: Callable[[Standings], bool]
+) -> str:
+    """Return the population of an estimate that is asked for without one.
+
+    It is live where the version has a live label, else replayed, else unstated; live
+    without any label.
+    """
+    for population in POPULATIONS:
+        if has_labels(standings_of(population, label_sampling)):
+            return population
+    return LIVE
