@@ -49,7 +49,8 @@ from tracker.http import (
     is_api_request,
     problem,
 )
-from tracker.jobs.recompute import recompute_detector, utc_now
+from tracker.jobs.loop import utc_now
+from tracker.jobs.recompute import recompute_detector
 from tracker.places import share_connections
 from tracker.services.people.sign_ins import LONGEST
 from tracker.services.wording import show

@@ -20,7 +20,8 @@ from tests.links import sign_in_by
 from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
-from tracker.jobs.recompute import Recomputer, utc_now
+from tracker.jobs.loop import utc_now
+from tracker.jobs.recompute import Recomputer
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports.background import add_import

@@ -11,7 +11,7 @@ from tests.browser.conftest import Site, Watch
 from tests.browser.turns import query_of, wait_for_other
 from tracker.cli.demo import add_audit, pick_audited
 from tracker.demo.digits import DETECTORS, Digit, digit_png, load_digits
-from tracker.jobs.recompute import utc_now
+from tracker.jobs.loop import utc_now
 from tracker.services.images import clean_image
 from tracker.settings import Settings
 from tracker.storage.images import ImageFolder

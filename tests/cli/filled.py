@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
 from tests.conftest import START, Clock, FillOnce, by
+from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
-from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.services.archive import archive_detector
 from tracker.services.by import By
@@ -140,7 +140,7 @@ def fill(shell: Shell) -> None:
                 body='{"note":"é"}',
             )
             fill_beside(session, old.attached(session), by("ann", clock()))
-        Importer(database, "test", clock).run()
+        importing(database, clock).run()
         Recomputer(database, "test", clock).run()
         bench.log("YES", "YES")
         later = bench.log("YES")

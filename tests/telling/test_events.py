@@ -13,8 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.conftest import START, Clock, by
 from tests.telling.conftest import events_of
+from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import Recomputer
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.webhooks import Stalls
 from tracker.services.detectors import (
     DetectorChange,
     NewDetector,
@@ -261,21 +262,26 @@ def test_a_stall_is_one_event_and_another_after_the_next_label(
     log: Log,
     recompute: Callable[[], None],
 ) -> None:
-    courier = Courier(database, "w", clock=clock)
+    loop = Loop(database, "w", [Stalls(database, clock)], clock)
+
+    def look() -> int:
+        loop.enqueue("stalls")
+        return loop.run()
+
     clock.at += timedelta(days=30)
-    assert courier.look_around() == 0
+    assert look() == 0
     with database.write() as session:
         change = DetectorChange(stalled_after_hours=48)
         change_detector(session, session.get_one(Detector, door.id), change, by())
-    assert courier.look_around() == 1
-    assert courier.look_around() == 0
+    assert look() == 1
+    assert look() == 0
     log("YES", "YES", 1, at=clock())
     recompute()
     clock.at += timedelta(hours=47)
-    assert courier.look_around() == 0
+    assert look() == 0
     clock.at += timedelta(hours=1)
-    assert courier.look_around() == 1
-    assert courier.look_around() == 0
+    assert look() == 1
+    assert look() == 0
     stalls = [one for one in events_of(database) if one.type == "labels.stalled"]
     assert [one.data["last_label_at"] is None for one in stalls] == [True, False]
     assert say(stalls[0].type, stalls[0].data) == "door: no label for 48 hours."

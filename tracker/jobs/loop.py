@@ -68,7 +68,7 @@ class Handler:
         """Return the lanes in which tasks may be taken now."""
         return ("",)
 
-    def has_unplanned(self, session: Session) -> bool:  # noqa: ARG002
+    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
         """Whether there is work without a task; to ask takes no write."""
         return False
 
@@ -78,6 +78,9 @@ class Handler:
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Do *tasks*, one unless the policy has batches, and count what was done."""
         raise NotImplementedError
+
+    def let_go(self, session: Session, task: Task) -> None:
+        """Write that a task waits again, in the transaction that lets it."""
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
         """Write that a task failed for good, in the transaction that ends it."""
@@ -107,7 +110,7 @@ class Loop:
     _pool: ThreadPoolExecutor = field(init=False)
     _flights: dict[Future[int], _Flight] = field(default_factory=dict, init=False)
     # What is to be given back, and after how many seconds it may be taken.
-    _interrupted: list[tuple[Task, float]] = field(default_factory=list, init=False)
+    _interrupted: list[tuple[_Flight, float]] = field(default_factory=list, init=False)
     _beaten: float = field(default=-math.inf, init=False)
     _beaten_at: datetime | None = field(default=None, init=False)
 
@@ -135,6 +138,11 @@ class Loop:
                 is_away = False
             self.stop.wait(every_seconds)
         self._pool.shutdown()
+
+    def enqueue(self, kind: str) -> None:
+        """Add the task of a kind that is done now and then."""
+        with self.database.write() as session:
+            storage.enqueue(session, kind, due_at=self.clock())
 
     def run(self) -> int:
         """Do what is due now or meanwhile, and count what was done."""
@@ -198,7 +206,7 @@ class Loop:
 
     def _is_ready(self, session: Session, handler: Handler, at: datetime) -> bool:
         free = self._free_lanes(session, handler, at)
-        return (bool(free) and handler.has_unplanned(session)) or any(
+        return (bool(free) and handler.has_unplanned(session, at)) or any(
             storage.is_due(session, handler.kind, at=at, lane=lane) for lane, _ in free
         )
 
@@ -233,7 +241,8 @@ class Loop:
         )
         taken: list[_Flight] = []
         for lane, free in lanes:
-            for _ in range(min(free, left - len(taken))):
+            most = len(taken) + min(free, left - len(taken))
+            while len(taken) < most:
                 tasks = storage.take(
                     session,
                     handler.kind,
@@ -256,7 +265,8 @@ class Loop:
         most = POLICIES[handler.kind].most_attempts
         if most is None or tasks[0].attempts <= most:
             return False
-        error = f"the worker ended {most} times while it was at it"
+        tasks[0].attempts = most
+        error = "the worker ended each time"
         storage.give_up(session, tasks[0], error, at=at)
         handler.give_up(session, tasks[0], error, at)
         return True
@@ -268,11 +278,11 @@ class Loop:
         except LostTaskError:
             log.info("left to another worker", task=flight.handler.kind)
         except StoppedError:
-            self._interrupted += [(task, 0.0) for task in flight.tasks]
+            self._interrupted.append((flight, 0.0))
         except UnavailableError as error:
             # It is not the fault of the task, though a full disk may be what it fills.
             rest = POLICIES[flight.handler.kind].first_seconds
-            self._interrupted += [(task, rest) for task in flight.tasks]
+            self._interrupted.append((flight, rest))
             log.info("interrupted", task=flight.handler.kind, error=str(error))
         except Exception as error:  # noqa: BLE001 - the others go on.
             for task in flight.tasks:
@@ -287,6 +297,8 @@ class Loop:
             is_over = services.retry(session, row, reason, at=at)
             if is_over:
                 handler.give_up(session, row, reason, at)
+            else:
+                handler.let_go(session, row)
             return is_over
 
         with suppress(LostTaskError):
@@ -306,9 +318,11 @@ class Loop:
             return
         with self.database.write() as session:
             at = self.clock()
-            for task, rest in self._interrupted:
-                with suppress(LostTaskError):
-                    row = storage.hold(session, task)
-                    due_at = at + timedelta(seconds=rest)
-                    storage.give_back(session, row, due_at=due_at)
+            for flight, rest in self._interrupted:
+                for task in flight.tasks:
+                    with suppress(LostTaskError):
+                        row = storage.hold(session, task)
+                        due_at = at + timedelta(seconds=rest)
+                        storage.give_back(session, row, due_at=due_at)
+                        flight.handler.let_go(session, row)
         self._interrupted.clear()

@@ -11,12 +11,11 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.loop import Clock, Handler, Watch, utc_now
-from tracker.services.tasks import ADDRESS, DIGEST
 from tracker.services.telling.addresses import compose_check, note_check
 from tracker.services.telling.letters import Failure, Letterhead
 from tracker.services.telling.mail import begin_digest, end_digest
 from tracker.storage.database import Database
-from tracker.storage.tasks import Task, finish, hold
+from tracker.storage.tasks import ADDRESS, DIGEST, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 

@@ -1,16 +1,22 @@
-"""The job that deletes old queries which were never labelled."""
+"""The job that deletes what is kept for a time."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.recompute import Clock, utc_now
-from tracker.services.operations.retention import delete_unlabelled, delete_waiting
+from tracker.jobs.loop import Clock, Handler, Watch, utc_now
+from tracker.services.operations.retention import (
+    delete_records,
+    delete_unlabelled,
+    delete_waiting,
+)
 from tracker.storage.database import Database
 from tracker.storage.operations.retention import Place, list_unlabelled
+from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 
@@ -20,9 +26,11 @@ _PAUSE_SECONDS = 0.15
 
 
 @dataclass(slots=True)
-class Retention:
-    """Goes through the unlabelled queries older than *days*, a part at each run.
+class Retention(Handler):
+    """Deletes what is kept for a time: records of work, and unlabelled queries.
 
+    It goes through the unlabelled queries older than *days*, a part at each run; with
+    0 days they are kept.
     Some of them are kept, so it goes on where the run before it ended, and after the
     last one starts over; otherwise every run would look at those again.
     """
@@ -32,6 +40,20 @@ class Retention:
     clock: Clock = utc_now
     piece: int = 1_000
     _after: Place | None = field(default=None, init=False)
+    kind = RETENTION
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Delete some of all that is old enough, and count the queries."""
+        [task] = tasks
+        deleted = self.run() if self.days else 0
+
+        def end(session: Session) -> None:
+            row = hold(session, task)
+            delete_records(session, self.clock())
+            finish(session, row)
+
+        self.database.run(end)
+        return deleted
 
     def run(self) -> int:
         """Delete some of them in pieces, each a transaction, and count them."""

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 
 import structlog
@@ -12,37 +13,23 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tracker.errors import UnavailableError
-from tracker.jobs.imports import Importer
 from tracker.jobs.loop import Loop
-from tracker.jobs.predictors import Asker
 from tracker.jobs.recompute import Recomputer
-from tracker.jobs.retention import Retention
-from tracker.jobs.telemetry import Exporter
-from tracker.jobs.webhooks import Courier
+from tracker.storage.tasks import RETENTION, STALLS
 
 log = structlog.get_logger("tracker.worker")
 
 _WATCH_SECONDS = 1.0
-_RETENTION_SECONDS = 60.0
-_IMPORT_SECONDS = 1.0
-_COURIER_SECONDS = 1.0
-_LOOK_AROUND_SECONDS = 60.0
-_ASKER_SECONDS = 1.0
 _LOOP_SECONDS = 1.0
-_EXPORTER_SECONDS = 10.0
+_PERIOD_SECONDS = 60.0
 
 
-def run_worker(  # noqa: PLR0913 - one for each job.
+def run_worker(
     recomputer: Recomputer,
     *,
     every_seconds: float,
     beside: Recomputer | None = None,
-    importer: Importer | None = None,
-    retention: Retention | None = None,
-    courier: Courier | None = None,
-    asker: Asker | None = None,
     loop: Loop | None = None,
-    exporter: Exporter | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run the job every so many seconds until SIGTERM, SIGINT or *stop*.
@@ -58,22 +45,15 @@ def run_worker(  # noqa: PLR0913 - one for each job.
     runner = _Runner(stop)
     works: list[tuple[Callable[[], object], float]] = [(recomputer.run, every_seconds)]
     works += [(beside.run, every_seconds)] if beside else []
-    works += [(importer.run, _IMPORT_SECONDS)] if importer else []
-    works += [(retention.run, _RETENTION_SECONDS)] if retention else []
-    if courier:
-        works.append((courier.run, _COURIER_SECONDS))
-        works.append((courier.look_around, _LOOK_AROUND_SECONDS))
-    works += [(asker.run, _ASKER_SECONDS)] if asker else []
+    if loop:
+        for kind in (RETENTION, STALLS):
+            works.append((partial(loop.enqueue, kind), _PERIOD_SECONDS))
     works += [(loop.run, _LOOP_SECONDS)] if loop else []
-    works += [(exporter.run, _EXPORTER_SECONDS)] if exporter else []
     for work, seconds in works:
         _add(scheduler, runner.run, work, seconds)
     scheduler.start()
     log.info("worker started", worker=recomputer.worker, every_seconds=every_seconds)
     _watch_clock(scheduler, stop)
-    for lasting in (importer, courier, asker):
-        if lasting is not None:
-            lasting.stop()
     scheduler.shutdown(wait=True)
     log.info("worker stopped", worker=recomputer.worker)
 

@@ -15,15 +15,15 @@ from tracker.cli.setup import (
     process_name,
 )
 from tracker.errors import ConfigurationError, UnavailableError
-from tracker.jobs.imports import Importer
+from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Handler, Loop
 from tracker.jobs.mail import AddressMail, DigestMail, MailServer
-from tracker.jobs.predictors import Asker
+from tracker.jobs.predictors import Predictions
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 from tracker.jobs.telemetry import Exporter
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.webhooks import Deliveries, Stalls
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
@@ -55,21 +55,27 @@ def worker(parent: int | None, *, check: bool) -> None:
         with database.write() as session:
             # Of the one before this that was killed, for example.
             release_dead(session, is_alive, at=now())
-        days = settings.keep_unlabelled_days
         run_worker(
             recomputer,
             every_seconds=settings.recompute_seconds,
             beside=Recomputer(database, f"{recomputer.worker}.2"),
-            importer=Importer(
-                database, recomputer.worker, images=open_image_store(settings)
-            ),
-            retention=Retention(database, days) if days else None,
-            courier=Courier(database, recomputer.worker, settings.webhook_hosts),
-            asker=Asker(database, open_image_store(settings), settings.predictor_hosts),
             loop=Loop(
-                database, recomputer.worker, _send_mail(settings, database), stop=stop
+                database,
+                recomputer.worker,
+                [
+                    Imports(database, open_image_store(settings)),
+                    Clearing(database),
+                    Deliveries(database, settings.webhook_hosts),
+                    Stalls(database),
+                    Retention(database, settings.keep_unlabelled_days or 0),
+                    Predictions(
+                        database, open_image_store(settings), settings.predictor_hosts
+                    ),
+                    *_send_mail(settings, database),
+                    *_export_estimates(settings, database),
+                ],
+                stop=stop,
             ),
-            exporter=_build_exporter(settings, database),
             stop=stop,
         )
 
@@ -96,11 +102,11 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
     return [AddressMail(server, head, database), DigestMail(server, head, database)]
 
 
-def _build_exporter(settings: Settings, database: Database) -> Exporter | None:
+def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
     if not settings.otlp_endpoint:
-        return None
+        return []
     pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
-    return Exporter(database, settings.otlp_endpoint, dict(pairs))
+    return [Exporter(database, settings.otlp_endpoint, dict(pairs))]
 
 
 def _check(settings: Settings) -> None:
