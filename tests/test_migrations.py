@@ -45,8 +45,6 @@ ROWS = (
     " VALUES (1, 1, 0.9), (1, 2, 0.8)",
     "INSERT INTO reservations (query_id, detector_id, labeler, until, place)"
     f" VALUES (1, 1, 'alice', '{NOW}', 1)",
-    "INSERT INTO leases (detector_id, worker, since, until, failures)"
-    f" VALUES (1, 'w', '{NOW}', '{NOW}', 0)",
     "INSERT INTO skips (query_id, detector_id, labeler, skipped_at)"
     f" VALUES (1, 1, 'bob', '{NOW}')",
     "INSERT INTO accounts (id, name, role, has_all_detectors, created_at)"

@@ -87,7 +87,6 @@ def downgrade() -> None:
     op.drop_table("pending_batches")
     op.drop_table("passkeys")
     op.drop_table("mail_mutes")
-    op.drop_table("leases")
     op.drop_table("job_runs")
     op.drop_table("imports")
     op.drop_table("device_settings")
@@ -501,19 +500,6 @@ def _create_tables() -> None:
         "job_runs",
         ["started_at"],
         **where("snapshots = 0"),
-    )
-    op.create_table(
-        "leases",
-        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.Column("failures", sa.Integer(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["detector_id"], ["detectors.id"], name="fk_leases_detector_id_detectors"
-        ),
-        sa.PrimaryKeyConstraint("detector_id", name="pk_leases"),
     )
     op.create_table(
         "mail_mutes",

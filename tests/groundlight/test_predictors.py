@@ -57,9 +57,8 @@ def api(app, keys):
 
 
 def asking(database, images, hosts, clock, **said):
-    return Loop(
-        database, "w", [Predictions(database, images, hosts, clock, **said)], clock
-    )
+    said |= {"database": database, "images": images, "clock": clock}
+    return Loop(database, "w", [Predictions(allowed_hosts=hosts, **said)], clock)
 
 
 @pytest.fixture
@@ -267,7 +266,7 @@ def test_retention_takes_those_that_wait_and_have_no_label(
     device.label(labelled, "YES")
     clock.at += timedelta(days=8)
     device.log(door)
-    assert Retention(database, 7, clock).run() == 1
+    assert Retention(database=database, days=7, clock=clock).run() == 1
     device.get(f"/image-queries/{plain}", 404)
     assert device.get(f"/image-queries/{labelled}")["result"]["label"] == "YES"
-    assert Retention(database, 7, clock).run() == 0
+    assert Retention(database=database, days=7, clock=clock).run() == 0

@@ -70,7 +70,8 @@ def importing(
     images: ImageStore | None = None,
 ) -> Loop:
     """A worker that imports files."""
-    handlers = [Imports(database, images, clock), Clearing(database, clock)]
+    said: Any = {"database": database, "clock": clock}
+    handlers = [Imports(images=images, **said), Clearing(**said)]
     return Loop(database, worker, handlers, clock)
 
 

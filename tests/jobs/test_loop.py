@@ -69,7 +69,7 @@ class Doing(Handler):
     kind = KIND
 
     def __init__(self, database: Database, *lanes: str) -> None:
-        self.database = database
+        super().__init__(database=database)
         self.open_lanes = lanes or ("",)
         self.done: list[str] = []
         self.raises: dict[str, Exception] = {}

@@ -17,6 +17,7 @@ from tests.jobs.unlabelled import (
     ask,
     count,
     numbers,
+    retention_of,
     run,
     there,
 )
@@ -24,7 +25,7 @@ from tests.processes import wait_until
 from tests.services.conftest import Bench
 from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import Retention
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.labelling.labels import NewLabel, add_label
@@ -176,7 +177,9 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
         bench.log("YES")
     recompute()
     age(bench)
-    retention = Retention(bench.database, DAYS, bench.clock, piece=1)
+    retention = Retention(
+        database=bench.database, days=DAYS, clock=bench.clock, piece=1
+    )
 
     # A run looks at twenty pieces, and all of the first twenty are needed.
     assert [retention.run() for _ in range(4)] == [0, 5, 0, 0]
@@ -294,7 +297,9 @@ def test_labelers_who_race_the_worker_lose_no_label(
 
     def delete() -> int:
         gate.wait()
-        retention = Retention(bench.database, DAYS, bench.clock, piece=7)
+        retention = Retention(
+            database=bench.database, days=DAYS, clock=bench.clock, piece=7
+        )
         return sum(retention.run() for _ in range(4))
 
     with ThreadPoolExecutor(5) as pool:
@@ -317,9 +322,9 @@ def test_labelers_who_race_the_worker_lose_no_label(
 def test_the_worker_does_it(bench: Bench) -> None:
     bench.log("YES")
     kept = bench.log("YES", "NO")
-    Recomputer(bench.database, "w", bench.clock).run()
+    recompute_all(bench.database, worker="w", clock=bench.clock)
     age(bench)
-    keeper = Retention(bench.database, DAYS, bench.clock)
+    keeper = retention_of(bench)
     loop = Loop(bench.database, "w", [keeper], bench.clock)
     loop.enqueue("retention")
     assert loop.run() == 1
@@ -328,10 +333,9 @@ def test_the_worker_does_it(bench: Bench) -> None:
 
 def test_old_records_of_work_go_and_those_of_snapshots_stay(bench: Bench) -> None:
     bench.log("YES", "NO")
-    recomputer = Recomputer(bench.database, "w", bench.clock)
-    recomputer.run()
+    recompute_all(bench.database, worker="w", clock=bench.clock)
     bench.log("YES")
-    recomputer.run()
+    recompute_all(bench.database, worker="w", clock=bench.clock)
 
     def runs() -> list[int]:
         with bench.database.read() as session:

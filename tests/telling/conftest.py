@@ -78,7 +78,7 @@ def receiver() -> Iterator[Receiver]:
 
 def webhook_loop(database: Database, worker: str = "w", **said: Any) -> Loop:
     """A worker that tells webhooks on loopback."""
-    handler = Deliveries(database, ("127.0.0.1",), **said)
+    handler = Deliveries(database=database, allowed_hosts=("127.0.0.1",), **said)
     return Loop(database, worker, [handler], handler.clock)
 
 
@@ -121,8 +121,8 @@ def mail_loop(
     head: Letterhead = HEAD,
 ) -> Loop:
     """A worker that sends mail."""
-    parts = (server, head, database, clock)
-    return Loop(database, worker, [AddressMail(*parts), DigestMail(*parts)], clock)
+    parts: Any = {"database": database, "server": server, "head": head, "clock": clock}
+    return Loop(database, worker, [AddressMail(**parts), DigestMail(**parts)], clock)
 
 
 @pytest.fixture

@@ -382,7 +382,9 @@ def test_what_ended_long_ago_is_forgotten(
     subscribe(receiver)
     happen(door, "a")
     courier.run()
-    keeper = Loop(database, "w", [Retention(database, 0, clock)], clock)
+    keeper = Loop(
+        database, "w", [Retention(database=database, days=0, clock=clock)], clock
+    )
     for days, left in ((29, 1), (2, 0)):
         clock.at += timedelta(days=days)
         keeper.enqueue("retention")

@@ -40,7 +40,13 @@ def read(message: Message) -> list[dict[str, Any]]:
 
 def exporter(database: Database, receiver: Receiver, clock: Clock) -> Loop:
     where, headers = f"http://{receiver.host}", {"api-key": "secret"}
-    handler = Exporter(database, where, headers, every_seconds=0, clock=clock)
+    handler = Exporter(
+        database=database,
+        endpoint=where,
+        headers=headers,
+        every_seconds=0,
+        clock=clock,
+    )
     return Loop(database, "w", [handler], clock)
 
 

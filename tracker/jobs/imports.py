@@ -15,7 +15,7 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.jobs.loop import Clock, Handler, StoppedError, Watch, utc_now
+from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.imports.attempts import (
     MissingFileError,
     begin_attempt,
@@ -36,7 +36,6 @@ from tracker.services.imports.staging import (
     clear_ended,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
     Ending,
@@ -54,8 +53,6 @@ from tracker.storage.tasks import (
     check_held,
     enqueue,
     find_task,
-    finish,
-    hold,
 )
 
 log = structlog.get_logger("tracker.job")
@@ -77,13 +74,11 @@ class _Course:
         return int(self.task.key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Imports(Handler):
     """Carries out imports one after the other, the longest waiting first."""
 
-    database: Database
     images: ImageStore | None = None
-    clock: Clock = utc_now
     kind = IMPORT
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
@@ -184,7 +179,6 @@ class Imports(Handler):
         return ending
 
 
-@dataclass(frozen=True, slots=True)
 class Clearing(Handler):
     """Deletes the files of imports that have ended, and what others left in SQLite.
 
@@ -192,8 +186,6 @@ class Clearing(Handler):
     has died.
     """
 
-    database: Database
-    clock: Clock = utc_now
     kind = CLEARING
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:
@@ -218,6 +210,5 @@ class Clearing(Handler):
         else:
             with self.database.staging() as writes:
                 clear_ended(writes, at=self.clock())
-        with suppress(LostTaskError):
-            self.database.run(lambda session: finish(session, hold(session, task)))
+        self.finish(task)
         return 0

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import structlog
 from sqlalchemy.orm import Session
@@ -54,15 +55,19 @@ class Watch:
             raise StoppedError
 
 
+@dataclass(slots=True, kw_only=True)
 class Handler:
     """Does the tasks of one kind.
 
     ``work`` finishes, repeats or rests its tasks itself, in the transaction that writes
-    what came of them.  What it raises is a failed attempt, but for a database that is
-    away, a worker that stops and a task that was lost.
+    what came of them, and counts what was done.  It gets one task, unless the policy of
+    the kind has batches.  What it raises is a failed attempt, except for a database
+    that is away, a worker that stops and a task that was lost.
     """
 
-    kind: str
+    database: Database
+    clock: Clock = utc_now
+    kind: ClassVar[str]
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
         """Return the lanes in which tasks may be taken now."""
@@ -76,7 +81,7 @@ class Handler:
         """Add tasks for work that has none."""
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Do *tasks*, one unless the policy has batches, and count what was done."""
+        """Do *tasks*."""
         raise NotImplementedError
 
     def let_go(self, session: Session, task: Task) -> None:
@@ -84,6 +89,17 @@ class Handler:
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
         """Write that a task failed for good, in the transaction that ends it."""
+
+    def finish(self, *tasks: Task) -> None:
+        """Delete those of *tasks* that this worker still holds."""
+
+        def end(session: Session) -> None:
+            for task in tasks:
+                with suppress(LostTaskError):
+                    storage.finish(session, storage.hold(session, task))
+
+        if tasks:
+            self.database.run(end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +221,15 @@ class Loop:
         return self.database.run(take)
 
     def _is_ready(self, session: Session, handler: Handler, at: datetime) -> bool:
-        free = self._free_lanes(session, handler, at)
+        free = self._list_free(session, handler, at)
         return (bool(free) and handler.has_unplanned(session, at)) or any(
             storage.is_due(session, handler.kind, at=at, lane=lane) for lane, _ in free
         )
 
-    def _free_lanes(
+    def _list_free(
         self, session: Session, handler: Handler, at: datetime
     ) -> list[tuple[str, int]]:
-        """Return the lanes in which more can be done, and how much more."""
+        """Return the lanes in which more can be done, and how much more in each."""
         policy = POLICIES[handler.kind]
         flying = Counter(
             flight.tasks[0].lane
@@ -221,12 +237,9 @@ class Loop:
             if flight.handler is handler
         )
         left = policy.at_once - flying.total()
-        if left <= 0:
-            return []
-        most = policy.at_once_in_lane
         found = [
-            (lane, min(left, most - flying[lane]))
-            for lane in handler.lanes(session, at)
+            (lane, min(left, policy.at_once_in_lane - flying[lane]))
+            for lane in (handler.lanes(session, at) if left > 0 else ())
         ]
         return [(lane, free) for lane, free in found if free > 0]
 
@@ -234,16 +247,13 @@ class Loop:
         self, session: Session, handler: Handler, at: datetime
     ) -> list[_Flight]:
         policy = POLICIES[handler.kind]
+        flying = sum(one.handler is handler for one in self._flights.values())
         handler.plan(session, at)
-        lanes = self._free_lanes(session, handler, at)
-        left = policy.at_once - sum(
-            flight.handler is handler for flight in self._flights.values()
-        )
         taken: list[_Flight] = []
-        for lane, free in lanes:
-            most = len(taken) + min(free, left - len(taken))
-            while len(taken) < most:
-                tasks = storage.take(
+        for lane, free in self._list_free(session, handler, at):
+            most = min(len(taken) + free, policy.at_once - flying)
+            while len(taken) < most and (
+                tasks := storage.take(
                     session,
                     handler.kind,
                     self.worker,
@@ -252,8 +262,7 @@ class Loop:
                     limit=policy.batch,
                     share=1 if policy.batch == 1 else _SHARE,
                 )
-                if not tasks:
-                    break
+            ):
                 if not self._end_deadly(session, handler, tasks, at):
                     taken.append(_Flight(handler, tasks, Watch(self.stop)))
         return taken

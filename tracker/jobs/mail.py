@@ -10,12 +10,11 @@ from typing import Any
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Clock, Handler, Watch, utc_now
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.telling.addresses import compose_check, note_check
 from tracker.services.telling.letters import Failure, Letterhead
 from tracker.services.telling.mail import begin_digest, end_digest
-from tracker.storage.database import Database
-from tracker.storage.tasks import ADDRESS, DIGEST, Task, finish, hold
+from tracker.storage.tasks import ADDRESS, DIGEST, Task
 
 log = structlog.get_logger("tracker.job")
 
@@ -61,14 +60,15 @@ class MailServer:
         return smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressMail(Handler):
-    """Asks the owners of addresses to confirm them."""
-
+@dataclass(slots=True, kw_only=True)
+class _Mail(Handler):
     server: MailServer
     head: Letterhead
-    database: Database
-    clock: Clock = utc_now
+
+
+class AddressMail(_Mail):
+    """Asks the owners of addresses to confirm them."""
+
     kind = ADDRESS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
@@ -77,7 +77,7 @@ class AddressMail(Handler):
         with self.database.read() as session:
             message = compose_check(session, task, self.head, self.clock())
         if message is None:
-            self.database.run(lambda session: finish(session, hold(session, task)))
+            self.finish(task)
             return 0
         failure = self.server.hand_over(message)
 
@@ -100,17 +100,12 @@ def _log(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DigestMail(Handler):
+class DigestMail(_Mail):
     """Sends each person one mail an hour at most about each detector.
 
     A mail whose worker was killed is sent again under the same Message-ID.
     """
 
-    server: MailServer
-    head: Letterhead
-    database: Database
-    clock: Clock = utc_now
     kind = DIGEST
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002

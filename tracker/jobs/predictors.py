@@ -7,24 +7,21 @@ from datetime import datetime
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Clock, Handler, Watch, utc_now
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.queries.predictors import Reply, ask, find_question, settle
-from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
 from tracker.storage.queries.waiting import list_asked_detectors
-from tracker.storage.tasks import PREDICTION, Task, finish, hold
+from tracker.storage.tasks import PREDICTION, Task
 
 log = structlog.get_logger("tracker.job")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Predictions(Handler):
     """Asks the predictor of each detector, the oldest queries first."""
 
-    database: Database
     images: ImageStore
     allowed_hosts: Collection[str] = ()
-    clock: Clock = utc_now
     timeout_seconds: float = 15.0
     kind = PREDICTION
 
@@ -40,7 +37,7 @@ class Predictions(Handler):
         with self.database.read() as session:
             question = find_question(session, task)
         if question is None:
-            self.database.run(lambda session: finish(session, hold(session, task)))
+            self.finish(task)
             return 0
         try:
             image = self.images.get(question.image)

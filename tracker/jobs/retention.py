@@ -8,14 +8,10 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Clock, Handler, Watch, utc_now
-from tracker.services.operations.retention import (
-    delete_records,
-    delete_unlabelled,
-    delete_waiting,
-)
-from tracker.storage.database import Database
+from tracker.jobs.loop import Handler, Watch
+from tracker.services.operations.retention import delete_records, delete_unlabelled
 from tracker.storage.operations.retention import Place, list_unlabelled
+from tracker.storage.queries.waiting import delete_unlabelled as delete_waiting
 from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
@@ -25,7 +21,7 @@ _MOST_PIECES = 20
 _PAUSE_SECONDS = 0.15
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Retention(Handler):
     """Deletes what is kept for a time: records of work, and unlabelled queries.
 
@@ -35,9 +31,7 @@ class Retention(Handler):
     last one starts over; otherwise every run would look at those again.
     """
 
-    database: Database
     days: int
-    clock: Clock = utc_now
     piece: int = 1_000
     _after: Place | None = field(default=None, init=False)
     kind = RETENTION
@@ -68,7 +62,9 @@ class Retention(Handler):
             if looked_at < self.piece:
                 self._after = None
                 break
-        deleted += self._delete_waiting(before)
+        deleted += self.database.run(
+            lambda session: delete_waiting(session, before=before, limit=self.piece)
+        )
         if deleted:
             log.info(
                 "deleted unlabelled queries",
@@ -77,14 +73,6 @@ class Retention(Handler):
                 seconds=round(time.perf_counter() - begun, 4),
             )
         return deleted
-
-    def _delete_waiting(self, before: datetime) -> int:
-        """Delete queries that were never given a prediction, and count them."""
-
-        def delete(session: Session) -> int:
-            return delete_waiting(session, before=before, limit=self.piece)
-
-        return self.database.run(delete)
 
     def _delete_piece(self, before: datetime) -> tuple[int, int]:
         """Return how many queries the next piece had, and how many are deleted."""

@@ -8,17 +8,15 @@ from datetime import datetime
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Clock, Handler, Watch, utc_now
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.tasks import retry
 from tracker.services.telling.posting import Target, post
 from tracker.services.telling.telemetry import write_estimates
-from tracker.storage.database import Database
 from tracker.storage.tasks import (
     ESTIMATES,
     Task,
     enqueue,
     find_task,
-    finish,
     hold,
 )
 from tracker.storage.telling.sent_estimates import list_unsent, note_sent
@@ -26,7 +24,7 @@ from tracker.storage.telling.sent_estimates import list_unsent, note_sent
 log = structlog.get_logger("tracker.job")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Exporter(Handler):
     """Sends each new estimate at least once.
 
@@ -35,11 +33,9 @@ class Exporter(Handler):
     at a task that they would share.
     """
 
-    database: Database
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     every_seconds: float = 10.0
-    clock: Clock = utc_now
     _next_look: float = field(default=0.0, init=False)
     kind = ESTIMATES
 
@@ -66,7 +62,7 @@ class Exporter(Handler):
             with self.database.read() as session:
                 found = write_estimates(session)
             if found is None:
-                self.database.run(lambda session: finish(session, hold(session, task)))
+                self.finish(task)
                 return sent
             body, versions = found
             answer = post(url, body, self.headers, allowed_hosts=hosts)

@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Clock, Handler, Watch, utc_now
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.telling.deliveries import (
     find_next,
     go_on,
@@ -17,23 +17,20 @@ from tracker.services.telling.deliveries import (
 )
 from tracker.services.telling.events import tell_stalls
 from tracker.services.telling.posting import post
-from tracker.storage.database import Database
 from tracker.storage.tasks import DELIVERY, STALLS, Task, finish, hold
 from tracker.storage.telling.webhooks import find_webhook, list_reachable
 
 log = structlog.get_logger("tracker.job")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Deliveries(Handler):
     """Sends what is in the outbox, to each webhook one message at a time.
 
     An attempt whose worker was killed is made again under the same id.
     """
 
-    database: Database
     allowed_hosts: Collection[str] = ()
-    clock: Clock = utc_now
     timeout_seconds: float = 15.0
     kind = DELIVERY
 
@@ -73,12 +70,9 @@ class Deliveries(Handler):
         return 1
 
 
-@dataclass(frozen=True, slots=True)
 class Stalls(Handler):
     """Reports detectors that get no new labels."""
 
-    database: Database
-    clock: Clock = utc_now
     kind = STALLS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002

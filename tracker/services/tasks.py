@@ -15,6 +15,7 @@ from tracker.storage.tasks import (
     ESTIMATES,
     IMPORT,
     PREDICTION,
+    RECOMPUTE,
     RETENTION,
     STALLS,
     Task,
@@ -61,6 +62,9 @@ POLICIES = {
     # A file that fails three times, or ends the worker, does so the fourth time too.
     IMPORT: replace(_LASTING, most_attempts=3),
     CLEARING: _LASTING,
+    # Two, so that the labels of a large import hold up no other detector; detectors
+    # with few new labels are done together.
+    RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
 }
 
 

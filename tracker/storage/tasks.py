@@ -25,10 +25,10 @@ from sqlalchemy import (
     Index,
     Select,
     Text,
+    bindparam,
     case,
     delete,
     func,
-    insert,
     literal,
     select,
     text,
@@ -153,10 +153,19 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
 
 
 def enqueue_each(session: Session, rows: Any) -> None:
-    """Add a task for each of *rows*: a SELECT of kind, detector, key, lane, due_at."""
+    """Add a task for each of *rows*: a SELECT of kind, detector, key, lane, due_at.
+
+    It has a condition, and passes over keys that are open.
+    """
     names = ("kind", "detector_id", "key", "lane", "due_at", "attempts")
-    statement = insert(Task).from_select(names, rows.add_columns(literal(0)))
-    session.execute(statement, execution_options=_IN_PLACE)
+    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
+    statement = statement.from_select(names, rows.add_columns(literal(0)))
+    session.execute(
+        statement.on_conflict_do_nothing(
+            index_elements=["kind", "key"], index_where=_OPEN
+        ),
+        execution_options=_IN_PLACE,
+    )
 
 
 def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
@@ -261,9 +270,9 @@ def finish(session: Session, task: Task) -> None:
     session.execute(delete(Task).where(Task.id == task.id), execution_options=_IN_PLACE)
 
 
-def withdraw(session: Session, kind: str, key: str) -> None:
-    """Delete an open task that is no longer wanted; a worker at it loses it."""
-    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
+def withdraw(session: Session, kind: str, *keys: str) -> None:
+    """Delete open tasks that are no longer wanted; a worker at one loses it."""
+    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
     session.execute(its, execution_options=_IN_PLACE)
 
 
@@ -344,6 +353,23 @@ def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     old = select(Task.id).where(Task.ended_at < before).limit(limit)
     statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
     session.execute(statement, execution_options=_IN_PLACE)
+
+
+# Built once: every page of a detector asks this.
+_FAILED = select(Task).where(
+    _IS_OPEN,
+    Task.kind == bindparam("kind"),
+    Task.key.in_(bindparam("keys", expanding=True)),
+    Task.error.is_not(None),
+)
+
+
+def find_failures(
+    session: Session, kind: str, keys: Collection[int]
+) -> dict[int, Task]:
+    """Return the open tasks whose last attempt failed, by key."""
+    found = session.scalars(_FAILED, {"kind": kind, "keys": [str(one) for one in keys]})
+    return {int(task.key): task for task in found}
 
 
 def count_failing(session: Session, kind: str) -> int:

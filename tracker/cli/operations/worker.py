@@ -19,7 +19,7 @@ from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Handler, Loop
 from tracker.jobs.mail import AddressMail, DigestMail, MailServer
 from tracker.jobs.predictors import Predictions
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import Recompute
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 from tracker.jobs.telemetry import Exporter
@@ -30,7 +30,7 @@ from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations.job_runs import find_last_heartbeat, patience
-from tracker.storage.operations.leases import release_dead
+from tracker.storage.tasks import release_dead
 
 
 @click.command()
@@ -51,33 +51,31 @@ def worker(parent: int | None, *, check: bool) -> None:
     if parent is not None:
         watch_parent(parent, stop.set)
     with connected(settings, fill=True) as database:
-        recomputer = Recomputer(database, process_name())
+        name, images = process_name(), open_image_store(settings)
         with database.write() as session:
             # Of the one before this that was killed, for example.
-            release_dead(session, is_alive, at=now())
-        run_worker(
-            recomputer,
-            every_seconds=settings.recompute_seconds,
-            beside=Recomputer(database, f"{recomputer.worker}.2"),
-            loop=Loop(
-                database,
-                recomputer.worker,
-                [
-                    Imports(database, open_image_store(settings)),
-                    Clearing(database),
-                    Deliveries(database, settings.webhook_hosts),
-                    Stalls(database),
-                    Retention(database, settings.keep_unlabelled_days or 0),
-                    Predictions(
-                        database, open_image_store(settings), settings.predictor_hosts
-                    ),
-                    *_send_mail(settings, database),
-                    *_export_estimates(settings, database),
-                ],
-                stop=stop,
+            release_dead(session, is_alive)
+        handlers: list[Handler] = [
+            Recompute(
+                database=database,
+                worker=name,
+                every_seconds=settings.recompute_seconds,
             ),
-            stop=stop,
-        )
+            Imports(database=database, images=images),
+            Clearing(database=database),
+            Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
+            Stalls(database=database),
+            Retention(database=database, days=settings.keep_unlabelled_days or 0),
+            Predictions(
+                database=database,
+                images=images,
+                allowed_hosts=settings.predictor_hosts,
+            ),
+            *_send_mail(settings, database),
+            *_export_estimates(settings, database),
+        ]
+        loop = Loop(database, name, handlers, stop=stop)
+        run_worker(loop, every_seconds=min(1.0, settings.recompute_seconds))
 
 
 def _send_mail(settings: Settings, database: Database) -> list[Handler]:
@@ -99,14 +97,21 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
     )
     secret_key = settings.load_secret_key()
     head = Letterhead(settings.mail_from, settings.public_url, secret_key)
-    return [AddressMail(server, head, database), DigestMail(server, head, database)]
+    return [
+        kind(database=database, server=server, head=head)
+        for kind in (AddressMail, DigestMail)
+    ]
 
 
 def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
     if not settings.otlp_endpoint:
         return []
     pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
-    return [Exporter(database, settings.otlp_endpoint, dict(pairs))]
+    return [
+        Exporter(
+            database=database, endpoint=settings.otlp_endpoint, headers=dict(pairs)
+        )
+    ]
 
 
 def _check(settings: Settings) -> None:

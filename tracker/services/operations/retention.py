@@ -12,7 +12,6 @@ from tracker.storage.operations.retention import (
     delete_disposable,
     lock_disposable,
 )
-from tracker.storage.queries import waiting
 from tracker.storage.telling import deliveries
 
 # Deliveries that have ended, tasks that were given up, and runs without a snapshot.
@@ -34,14 +33,6 @@ def delete_unlabelled(
     reserved_until = deleted_at - ANSWERED_WITHIN
     locked = lock_disposable(session, places, reserved_until=reserved_until)
     return delete_disposable(session, locked, reserved_until=reserved_until)
-
-
-def delete_waiting(session: Session, *, before: datetime, limit: int) -> int:
-    """Delete some queries that got neither a prediction nor a label, and count them.
-
-    Nothing refers to them, and nothing has counted them.
-    """
-    return waiting.delete_unlabelled(session, before=before, limit=limit)
 
 
 def delete_records(session: Session, at: datetime) -> None:
