@@ -148,6 +148,8 @@ class Loop:
                 if not is_away:
                     log.warning("the database is away; trying again", error=str(error))
                 is_away = True
+            except Exception as error:
+                log.error("the loop failed; trying again", exc_info=error)
             else:
                 if is_away:
                     log.info("the database is back")

@@ -73,19 +73,6 @@ def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
     return [run.id for run in runs]
 
 
-def list_job_runs(
-    session: Session, detector_id: int, *, limit: int
-) -> Sequence[JobRun]:
-    """Return the last runs over a detector, the newest first."""
-    statement = (
-        select(JobRun)
-        .where(JobRun.detector_id == detector_id)
-        .order_by(JobRun.id.desc())
-        .limit(limit)
-    )
-    return session.scalars(statement).all()
-
-
 def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
     """Delete some runs from before an instant to which no snapshot refers."""
     old = select(JobRun.id).where(JobRun.snapshots == 0, JobRun.started_at < before)
