@@ -13,8 +13,7 @@ from tests.processes import free_port
 from tests.telling.mailbox import HEAD, Mailbox
 from tests.telling.receiver import Receiver, receiving
 from tracker.jobs.loop import Loop
-from tracker.jobs.mail import AddressMail, DigestMail, MailServer
-from tracker.jobs.webhooks import Deliveries
+from tracker.jobs.telling import AddressMail, Deliveries, DigestMail, MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell

@@ -15,7 +15,7 @@ from tests.conftest import START, Clock, by
 from tests.telling.conftest import events_of
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
-from tracker.jobs.webhooks import Stalls
+from tracker.jobs.telling import Stalls
 from tracker.services.detectors import (
     DetectorChange,
     NewDetector,

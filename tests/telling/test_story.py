@@ -15,7 +15,7 @@ from tests.telling.mailbox import Mailbox, choose
 from tests.telling.receiver import Receiver
 from tests.web.conftest import Visitor
 from tracker.jobs.loop import Loop
-from tracker.jobs.mail import MailServer
+from tracker.jobs.telling import MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.accounts import create_account
 from tracker.services.telling.badges import create_badge

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from tests.conftest import START, Clock
 from tests.telling.receiver import Message, Receiver, answer
 from tracker.jobs.loop import Loop
-from tracker.jobs.telemetry import Exporter
+from tracker.jobs.telling import Exporter
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.storage.database import Database

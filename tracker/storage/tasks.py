@@ -125,7 +125,6 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
     due_at: datetime,
     detector_id: int | None = None,
     lane: str = "",
-    payload: dict[str, Any] | None = None,
     replaces: bool = False,
 ) -> None:
     """Add a task, unless one of that kind and key is open.
@@ -137,7 +136,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
         "detector_id": detector_id,
         "key": key,
         "lane": lane,
-        "payload": payload,
+        "payload": None,
         "due_at": due_at,
         **_FRESH,
     }

@@ -17,13 +17,18 @@ from tracker.cli.setup import (
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Handler, Loop
-from tracker.jobs.mail import AddressMail, DigestMail, MailServer
 from tracker.jobs.predictors import Predictions
 from tracker.jobs.recompute import Recompute
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
-from tracker.jobs.telemetry import Exporter
-from tracker.jobs.webhooks import Deliveries, Stalls
+from tracker.jobs.telling import (
+    AddressMail,
+    Deliveries,
+    DigestMail,
+    Exporter,
+    MailServer,
+    Stalls,
+)
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
