@@ -27,7 +27,7 @@ from tests.databases import (
 )
 from tests.fillings import Fillings
 from tests.links import use_link
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.by import Actor, By
 from tracker.services.people import passwords
 from tracker.services.people.accounts import create_account
@@ -341,6 +341,6 @@ def recompute(database: Database, clock: Clock) -> Callable[[], None]:
     """Run the job once, as the worker does."""
 
     def run() -> None:
-        Recomputer(database, "test", clock).run()
+        recompute_all(database, worker="test", clock=clock)
 
     return run

@@ -87,7 +87,6 @@ def downgrade() -> None:
     op.drop_table("pending_batches")
     op.drop_table("passkeys")
     op.drop_table("mail_mutes")
-    op.drop_table("leases")
     op.drop_table("job_runs")
     op.drop_table("imports")
     op.drop_table("device_settings")
@@ -459,10 +458,6 @@ def _create_tables() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("started_at", INSTANT, nullable=True),
         sa.Column("finished_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=True),
-        sa.Column("until", INSTANT, nullable=True),
         sa.Column("rows_read", BIG, nullable=False),
         sa.Column("bytes_read", BIG, nullable=False),
         sa.Column("report", sa.JSON(none_as_null=True), nullable=True),
@@ -504,18 +499,11 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_job_runs_detector_id_id", "job_runs", ["detector_id", "id"])
-    op.create_table(
-        "leases",
-        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.Column("failures", sa.Integer(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["detector_id"], ["detectors.id"], name="fk_leases_detector_id_detectors"
-        ),
-        sa.PrimaryKeyConstraint("detector_id", name="pk_leases"),
+    op.create_index(
+        "ix_job_runs_started_at_empty",
+        "job_runs",
+        ["started_at"],
+        **where("snapshots = 0"),
     )
     op.create_table(
         "mail_mutes",
@@ -707,6 +695,9 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
+        "ix_tasks_ended_at", "tasks", ["ended_at"], **where("ended_at IS NOT NULL")
+    )
+    op.create_index(
         "ix_tasks_kind_key_open",
         "tasks",
         ["kind", "key"],
@@ -729,8 +720,6 @@ def _create_tables() -> None:
         sa.Column("metadata", sa.Text(), nullable=True),
         sa.Column("image", sa.Text(), nullable=True),
         sa.Column("labels", sa.JSON(), nullable=False),
-        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("ask_at", INSTANT, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["detector_id"],
@@ -1162,13 +1151,10 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("first_tried_at", INSTANT, nullable=True),
         sa.Column("last_tried_at", INSTANT, nullable=True),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
+        sa.Column("next_try_at", INSTANT, nullable=True),
         sa.ForeignKeyConstraint(
             ["event_id"], ["events.id"], name="fk_deliveries_event_id_events"
         ),

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
 from tests.conftest import START, Clock, FillOnce, by
+from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
-from tracker.jobs.imports import Importer
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.archive import archive_detector
 from tracker.services.by import By
 from tracker.services.detectors import DetectorChange, change_detector
@@ -111,7 +111,7 @@ def fill(shell: Shell) -> None:
         bench = Bench(database, clock, ["YES", "ÑO", "[b] 'x'"], "dö or")
         for number in range(60):
             bench.log("YES", "ÑO", confidence=number / 97, key=f"k{number}")
-        Recomputer(database, "test", clock).run()
+        recompute_all(database, worker="test", clock=clock)
         bench.log("YES", confidence=0.1 + 0.2, metadata={"a": [1e-7, None, "é\n"]})
         bench.log("ÑO", "UNCLEAR", image_url="https://x.example/é")
         wrong = bench.log("[b] 'x'", "YES", sampling="targeted", version="v\u00e9")
@@ -140,8 +140,8 @@ def fill(shell: Shell) -> None:
                 body='{"note":"é"}',
             )
             fill_beside(session, old.attached(session), by("ann", clock()))
-        Importer(database, "test", clock).run()
-        Recomputer(database, "test", clock).run()
+        importing(database, clock).run()
+        recompute_all(database, worker="test", clock=clock)
         bench.log("YES", "YES")
         later = bench.log("YES")
         with database.write() as session:

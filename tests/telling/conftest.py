@@ -13,8 +13,7 @@ from tests.processes import free_port
 from tests.telling.mailbox import HEAD, Mailbox
 from tests.telling.receiver import Receiver, receiving
 from tracker.jobs.loop import Loop
-from tracker.jobs.mail import AddressMail, DigestMail, MailServer
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.telling import AddressMail, Deliveries, DigestMail, MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell
@@ -76,9 +75,15 @@ def receiver() -> Iterator[Receiver]:
         yield started
 
 
+def webhook_loop(database: Database, worker: str = "w", **said: Any) -> Loop:
+    """A worker that tells webhooks on loopback."""
+    handler = Deliveries(database=database, allowed_hosts=("127.0.0.1",), **said)
+    return Loop(database, worker, [handler], handler.clock)
+
+
 @pytest.fixture
-def courier(database: Database, clock: Clock) -> Courier:
-    return Courier(database, "w", ("127.0.0.1",), clock, timeout_seconds=1.0)
+def courier(database: Database, clock: Clock) -> Loop:
+    return webhook_loop(database, clock=clock, timeout_seconds=1.0)
 
 
 @pytest.fixture
@@ -115,8 +120,8 @@ def mail_loop(
     head: Letterhead = HEAD,
 ) -> Loop:
     """A worker that sends mail."""
-    parts = (server, head, database, clock)
-    return Loop(database, worker, [AddressMail(*parts), DigestMail(*parts)], clock)
+    parts: Any = {"database": database, "server": server, "head": head, "clock": clock}
+    return Loop(database, worker, [AddressMail(**parts), DigestMail(**parts)], clock)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.telling.mailbox import Mailbox, body, link_of
 from tests.web.conftest import Visitor
 from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
-from tracker.jobs.mail import MailServer
+from tracker.jobs.telling import MailServer
 from tracker.services.people.accounts import create_account, get_account
 from tracker.services.telling.addresses import find_asked_address
 from tracker.services.telling.mail import MailChoice, choose_mail

@@ -15,7 +15,7 @@ from tests.web.conftest import Visitor
 from tracker.cli.operations.worker import _send_mail
 from tracker.errors import ConfigurationError
 from tracker.jobs.loop import Loop
-from tracker.jobs.mail import MailServer
+from tracker.jobs.telling import MailServer
 from tracker.services.detectors import get_detector
 from tracker.services.people.accounts import (
     change_account,

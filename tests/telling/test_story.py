@@ -14,8 +14,8 @@ from tests.telling.conftest import mail_loop
 from tests.telling.mailbox import Mailbox, choose
 from tests.telling.receiver import Receiver
 from tests.web.conftest import Visitor
-from tracker.jobs.mail import MailServer
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.loop import Loop
+from tracker.jobs.telling import MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.accounts import create_account
 from tracker.services.telling.badges import create_badge
@@ -47,7 +47,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
     recompute: Callable[[], None],
     receiver: Receiver,
     subscribe: Callable[..., Webhook],
-    courier: Courier,
+    courier: Loop,
     mailbox: Mailbox,
     server: MailServer,
     tmp_path,

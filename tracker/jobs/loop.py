@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import structlog
 from sqlalchemy.orm import Session
@@ -49,21 +50,25 @@ class Watch:
             raise StoppedError
 
 
+@dataclass(slots=True, kw_only=True)
 class Handler:
     """Does the tasks of one kind.
 
     ``work`` finishes, repeats or rests its tasks itself, in the transaction that writes
-    what came of them.  What it raises is a failed attempt, but for a database that is
-    away, a worker that stops and a task that was lost.
+    what came of them, and counts what was done.  It gets one task, unless the policy of
+    the kind has batches.  What it raises is a failed attempt, except for a database
+    that is away, a worker that stops and a task that was lost.
     """
 
-    kind: str
+    database: Database
+    clock: Clock = utc_now
+    kind: ClassVar[str]
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
         """Return the lanes in which tasks may be taken now."""
         return ("",)
 
-    def has_unplanned(self, session: Session) -> bool:  # noqa: ARG002
+    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
         """Whether there is work without a task; to ask takes no write."""
         return False
 
@@ -71,11 +76,25 @@ class Handler:
         """Add tasks for work that has none."""
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Do *tasks*, one unless the policy has batches, and count what was done."""
+        """Do *tasks*."""
         raise NotImplementedError
+
+    def let_go(self, session: Session, task: Task) -> None:
+        """Write that a task waits again, in the transaction that lets it."""
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
         """Write that a task failed for good, in the transaction that ends it."""
+
+    def finish(self, *tasks: Task) -> None:
+        """Delete those of *tasks* that this worker still holds."""
+
+        def end(session: Session) -> None:
+            for task in tasks:
+                with suppress(LostTaskError):
+                    storage.finish(session, storage.hold(session, task))
+
+        if tasks:
+            self.database.run(end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,7 @@ class Loop:
     _pool: ThreadPoolExecutor = field(init=False)
     _flights: dict[Future[int], _Flight] = field(default_factory=dict, init=False)
     # What is to be given back, and after how many seconds it may be taken.
-    _interrupted: list[tuple[Task, float]] = field(default_factory=list, init=False)
+    _interrupted: list[tuple[_Flight, float]] = field(default_factory=list, init=False)
     _beaten: float = field(default=-math.inf, init=False)
     _beaten_at: datetime | None = field(default=None, init=False)
 
@@ -124,12 +143,19 @@ class Loop:
                 if not is_away:
                     log.warning("the database is away; trying again", error=str(error))
                 is_away = True
+            except Exception as error:
+                log.error("the loop failed; trying again", exc_info=error)
             else:
                 if is_away:
                     log.info("the database is back")
                 is_away = False
             self.stop.wait(every_seconds)
         self._pool.shutdown()
+
+    def enqueue(self, kind: str) -> None:
+        """Add the task of a kind that is done now and then."""
+        with self.database.write() as session:
+            storage.enqueue(session, kind, due_at=self.clock())
 
     def run(self) -> int:
         """Do what is due now or meanwhile, and count what was done."""
@@ -192,15 +218,15 @@ class Loop:
         return self.database.run(take)
 
     def _is_ready(self, session: Session, handler: Handler, at: datetime) -> bool:
-        free = self._free_lanes(session, handler, at)
-        return (bool(free) and handler.has_unplanned(session)) or any(
+        free = self._list_free(session, handler, at)
+        return (bool(free) and handler.has_unplanned(session, at)) or any(
             storage.is_due(session, handler.kind, at=at, lane=lane) for lane, _ in free
         )
 
-    def _free_lanes(
+    def _list_free(
         self, session: Session, handler: Handler, at: datetime
     ) -> list[tuple[str, int]]:
-        """Return the lanes in which more can be done, and how much more."""
+        """Return the lanes in which more can be done, and how much more in each."""
         policy = POLICIES[handler.kind]
         flying = Counter(
             flight.tasks[0].lane
@@ -208,12 +234,9 @@ class Loop:
             if flight.handler is handler
         )
         left = policy.at_once - flying.total()
-        if left <= 0:
-            return []
-        most = policy.at_once_in_lane
         found = [
-            (lane, min(left, most - flying[lane]))
-            for lane in handler.lanes(session, at)
+            (lane, min(left, policy.at_once_in_lane - flying[lane]))
+            for lane in (handler.lanes(session, at) if left > 0 else ())
         ]
         return [(lane, free) for lane, free in found if free > 0]
 
@@ -221,15 +244,13 @@ class Loop:
         self, session: Session, handler: Handler, at: datetime
     ) -> list[_Flight]:
         policy = POLICIES[handler.kind]
+        flying = sum(one.handler is handler for one in self._flights.values())
         handler.plan(session, at)
-        lanes = self._free_lanes(session, handler, at)
-        left = policy.at_once - sum(
-            flight.handler is handler for flight in self._flights.values()
-        )
         taken: list[_Flight] = []
-        for lane, free in lanes:
-            for _ in range(min(free, left - len(taken))):
-                tasks = storage.take(
+        for lane, free in self._list_free(session, handler, at):
+            most = min(len(taken) + free, policy.at_once - flying)
+            while len(taken) < most and (
+                tasks := storage.take(
                     session,
                     handler.kind,
                     self.worker,
@@ -238,8 +259,7 @@ class Loop:
                     limit=policy.batch,
                     share=1 if policy.batch == 1 else _SHARE,
                 )
-                if not tasks:
-                    break
+            ):
                 if not self._end_deadly(session, handler, tasks, at):
                     taken.append(_Flight(handler, tasks, Watch(self.stop)))
         return taken
@@ -251,7 +271,8 @@ class Loop:
         most = POLICIES[handler.kind].most_attempts
         if most is None or tasks[0].attempts <= most:
             return False
-        error = f"the worker ended {most} times while it was at it"
+        tasks[0].attempts = most
+        error = "the worker ended each time"
         storage.give_up(session, tasks[0], error, at=at)
         handler.give_up(session, tasks[0], error, at)
         return True
@@ -263,11 +284,11 @@ class Loop:
         except LostTaskError:
             log.info("left to another worker", task=flight.handler.kind)
         except StoppedError:
-            self._interrupted += [(task, 0.0) for task in flight.tasks]
+            self._interrupted.append((flight, 0.0))
         except UnavailableError as error:
             # It is not the fault of the task, though a full disk may be what it fills.
             rest = POLICIES[flight.handler.kind].first_seconds
-            self._interrupted += [(task, rest) for task in flight.tasks]
+            self._interrupted.append((flight, rest))
             log.info("interrupted", task=flight.handler.kind, error=str(error))
         except Exception as error:  # noqa: BLE001 - the others go on.
             for task in flight.tasks:
@@ -282,6 +303,8 @@ class Loop:
             is_over = services.retry(session, row, reason, at=at)
             if is_over:
                 handler.give_up(session, row, reason, at)
+            else:
+                handler.let_go(session, row)
             return is_over
 
         with suppress(LostTaskError):
@@ -301,9 +324,11 @@ class Loop:
             return
         with self.database.write() as session:
             at = self.clock()
-            for task, rest in self._interrupted:
-                with suppress(LostTaskError):
-                    row = storage.hold(session, task)
-                    due_at = at + timedelta(seconds=rest)
-                    storage.give_back(session, row, due_at=due_at)
+            for flight, rest in self._interrupted:
+                for task in flight.tasks:
+                    with suppress(LostTaskError):
+                        row = storage.hold(session, task)
+                        due_at = at + timedelta(seconds=rest)
+                        storage.give_back(session, row, due_at=due_at)
+                        flight.handler.let_go(session, row)
         self._interrupted.clear()

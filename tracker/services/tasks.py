@@ -1,16 +1,26 @@
 """Kinds of tasks, and how often each is tried again."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
 from tracker.storage import tasks as storage
-from tracker.storage.tasks import Task
+from tracker.storage.tasks import (
+    ADDRESS,
+    CLEARING,
+    DELIVERY,
+    DIGEST,
+    ESTIMATES,
+    IMPORT,
+    PREDICTION,
+    RECOMPUTE,
+    RETENTION,
+    STALLS,
+    Task,
+)
 
-ADDRESS = "address"
-DIGEST = "digest"
 _LONGEST_ERROR = 2_000
 
 
@@ -35,11 +45,26 @@ class Policy:
     batch: int = 1
 
 
-# What goes out to others: 5 s, 15 s, 45 s and so on up to 12 hours, for three days.
+# To people and their receivers: 5 s, 15 s, 45 s and so on up to 12 hours, for 3 days.
 _TELLING = Policy(5.0, 3.0, 12 * 3600.0, gives_up_after=timedelta(days=3))
+# Tracker's own work and the operator's own servers: up to an hour, and for ever.
+_LASTING = Policy(10.0, 2.0, 3600.0)
 POLICIES = {
     ADDRESS: _TELLING,
     DIGEST: _TELLING,
+    # A lane is a webhook, which gets one message at a time.
+    DELIVERY: replace(_TELLING, at_once=100),
+    # A lane is a detector, whose predictor is asked about four queries at a time.
+    PREDICTION: replace(_LASTING, at_once=16, at_once_in_lane=4),
+    ESTIMATES: _LASTING,
+    RETENTION: _LASTING,
+    STALLS: _LASTING,
+    # A file that fails three times, or ends the worker, does so the fourth time too.
+    IMPORT: replace(_LASTING, most_attempts=3),
+    CLEARING: _LASTING,
+    # Two, so that the labels of a large import hold up no other detector; detectors
+    # with few new labels are done together.
+    RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
 }
 
 
@@ -50,6 +75,7 @@ def rest_seconds(kind: str, attempts: int) -> float:
     tried together.
     """
     policy = POLICIES[kind]
+    # The power of many attempts is no number that a float can hold.
     seconds = policy.first_seconds * policy.factor ** min(attempts - 1, 50)
     jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
     return min(seconds, policy.longest_seconds) * jitter

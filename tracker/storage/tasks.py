@@ -23,10 +23,13 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     Index,
+    Select,
     Text,
+    bindparam,
     case,
     delete,
     func,
+    literal,
     select,
     text,
     update,
@@ -39,6 +42,10 @@ from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 
+# The kinds of tasks; services/tasks.py says how often each is tried.
+ADDRESS, DIGEST, DELIVERY = "address", "digest", "delivery"
+PREDICTION, ESTIMATES, STALLS = "prediction", "estimates", "stalls"
+IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "recompute"
 # A worker renews its holds well before they end.  One that was killed keeps others
 # from its tasks for so long.
 HOLD_SECONDS = 5.0
@@ -72,11 +79,16 @@ class Task(Base):
             sqlite_where=_OPEN,
             postgresql_where=_OPEN,
         ),
+        Index(
+            "ix_tasks_ended_at",
+            "ended_at",
+            sqlite_where=text("ended_at IS NOT NULL"),
+            postgresql_where=text("ended_at IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    # A name in services/tasks.py.
     kind: Mapped[str] = mapped_column(Text)
     detector_id: Mapped[int | None] = mapped_column(ForeignKey(Detector.id))
     # What it is about.  Of each kind and key at most one is open.
@@ -113,7 +125,6 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
     due_at: datetime,
     detector_id: int | None = None,
     lane: str = "",
-    payload: dict[str, Any] | None = None,
     replaces: bool = False,
 ) -> None:
     """Add a task, unless one of that kind and key is open.
@@ -125,7 +136,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
         "detector_id": detector_id,
         "key": key,
         "lane": lane,
-        "payload": payload,
+        "payload": None,
         "due_at": due_at,
         **_FRESH,
     }
@@ -138,6 +149,22 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
         set_={name: statement.excluded[name] for name in changed},
     )
     session.execute(statement, execution_options=_IN_PLACE)
+
+
+def enqueue_each(session: Session, rows: Any) -> None:
+    """Add a task for each of *rows*: a SELECT of kind, detector, key, lane, due_at.
+
+    It has a condition, and passes over keys that are open.
+    """
+    names = ("kind", "detector_id", "key", "lane", "due_at", "attempts")
+    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
+    statement = statement.from_select(names, rows.add_columns(literal(0)))
+    session.execute(
+        statement.on_conflict_do_nothing(
+            index_elements=["kind", "key"], index_where=_OPEN
+        ),
+        execution_options=_IN_PLACE,
+    )
 
 
 def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
@@ -212,7 +239,20 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
 
 def hold(session: Session, task: Task) -> Task:
     """Lock a task and return its row; raises LostTaskError if its worker lost it."""
-    statement = (
+    found = session.scalars(_select_held(task).with_for_update()).one_or_none()
+    if found is None:
+        raise LostTaskError(f"another worker has taken the {task.kind}")
+    return found
+
+
+def check_held(session: Session, task: Task) -> None:
+    """Raise LostTaskError if the worker of a task has lost it; nothing is locked."""
+    if session.scalars(_select_held(task)).one_or_none() is None:
+        raise LostTaskError(f"another worker has taken the {task.kind}")
+
+
+def _select_held(task: Task) -> Select[Task]:
+    return (
         select(Task)
         .where(
             Task.id == task.id,
@@ -220,13 +260,8 @@ def hold(session: Session, task: Task) -> Task:
             Task.attempts == task.attempts,
             _IS_OPEN,
         )
-        .with_for_update()
         .execution_options(populate_existing=True)
     )
-    found = session.scalars(statement).one_or_none()
-    if found is None:
-        raise LostTaskError(f"another worker has taken the {task.kind}")
-    return found
 
 
 def finish(session: Session, task: Task) -> None:
@@ -234,10 +269,23 @@ def finish(session: Session, task: Task) -> None:
     session.execute(delete(Task).where(Task.id == task.id), execution_options=_IN_PLACE)
 
 
-def withdraw(session: Session, kind: str, key: str) -> None:
-    """Delete an open task that is no longer wanted; a worker at it loses it."""
-    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
+def withdraw(session: Session, kind: str, *keys: str) -> None:
+    """Delete open tasks that are no longer wanted; a worker at one loses it."""
+    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
     session.execute(its, execution_options=_IN_PLACE)
+
+
+def withdraw_lane(session: Session, kind: str, lane: str) -> None:
+    """Delete every open task of a lane."""
+    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    session.execute(its, execution_options=_IN_PLACE)
+
+
+def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
+    """Let what rests in a lane be tried at once, as if for the first time."""
+    its = update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
+    session.execute(resting, execution_options=_IN_PLACE)
 
 
 def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
@@ -299,12 +347,28 @@ def set_back(session: Session, *, at: datetime) -> None:
     session.execute(statement, execution_options=_IN_PLACE)
 
 
-def delete_ended(session: Session, *, before: datetime, limit: int) -> int:
-    """Delete some tasks that were given up before an instant, and count them."""
+def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some tasks that were given up before an instant."""
     old = select(Task.id).where(Task.ended_at < before).limit(limit)
     statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
-    result: Any = session.execute(statement, execution_options=_IN_PLACE)
-    return int(result.rowcount)
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+# Built once: every page of a detector asks this.
+_FAILED = select(Task).where(
+    _IS_OPEN,
+    Task.kind == bindparam("kind"),
+    Task.key.in_(bindparam("keys", expanding=True)),
+    Task.error.is_not(None),
+)
+
+
+def find_failures(
+    session: Session, kind: str, keys: Collection[int]
+) -> dict[int, Task]:
+    """Return the open tasks whose last attempt failed, by key."""
+    found = session.scalars(_FAILED, {"kind": kind, "keys": [str(one) for one in keys]})
+    return {int(task.key): task for task in found}
 
 
 def count_failing(session: Session, kind: str) -> int:

@@ -70,7 +70,8 @@ def decide(
     right, counted = measure.count_right(confusion)
     level = 1 - (1 - confidence_level) / promises
     low, high, more = _decide(target, right, counted, level)
-    labels, of_all = sum(counted), sum(map(sum, map(dict.values, confusion.values())))
+    labels = sum(counted)
+    of_all = sum(sum(row.values()) for row in confusion.values())
     if more and len(counted) == 1 and labels:
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)

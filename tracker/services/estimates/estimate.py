@@ -26,6 +26,7 @@ from tracker.services.estimates.intervals import (
     score_window,
 )
 from tracker.services.estimates.windows import parse_window
+from tracker.services.evidence.measures import Confusion, read_measure
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
@@ -95,6 +96,9 @@ class Estimate(OfDetector):
     decision: Decision | None = Field(
         description="null without a target, and where the labels are not a random "
         "sample."
+    )
+    also: list[Decision] = Field(
+        default=[], description="The decisions on the measures that are watched too."
     )
     no_decision_because: str | None = Field(description="Why there is no decision.")
     window: str | None = Field(
@@ -309,13 +313,24 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=tally.confusion,
         target=target,
-        decision=None
-        if target is None or because
-        else decide(target, tally.correct, tally.labelled, level),
-        no_decision_because=because,
+        **_decide(detector, tally.confusion, level, because),
         window=window,
         as_known_at=as_known_at,
     )
+
+
+def _decide(
+    detector: Detector, confusion: Confusion, level: float, because: str | None
+) -> dict[str, Any]:
+    """Return the decision on the detector's measure, and on those beside it."""
+    if because or detector.target is None:
+        return {"decision": None, "no_decision_because": because or NO_TARGET}
+    wanted = [(detector.measure, detector.target), *detector.also]
+    first, *others = (
+        decide(read_measure(name), target, confusion, level, promises=len(wanted))
+        for name, target in wanted
+    )
+    return {"decision": first, "also": others, "no_decision_because": None}
 
 
 def _count_answered(tally: "_Tally", level: float) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from tracker.storage.estimates.pending import (
 from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query
 from tracker.storage.queries.waiting import WaitingQuery
+from tracker.storage.tasks import PREDICTION, enqueue
 from tracker.words import UNSTATED
 
 
@@ -106,6 +107,15 @@ def add_waiting(
     )
     session.add(waiting)
     session.flush()
+    if image is not None and detector.predictor is not None:
+        enqueue(
+            session,
+            PREDICTION,
+            str(waiting.id),
+            detector_id=detector.id,
+            lane=str(detector.id),
+            due_at=by.at,
+        )
     return waiting
 
 

@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session
 
 from tracker.services import tasks
 from tracker.services.by import By
-from tracker.services.tasks import ADDRESS
 from tracker.services.telling.letters import Failure, Letterhead, begin_letter
 from tracker.services.wording import missing
 from tracker.storage.people.accounts import Account
 from tracker.storage.tasks import (
+    ADDRESS,
     Task,
     enqueue,
     find_task,

@@ -15,7 +15,6 @@ from tracker.services import tasks
 from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.people.actors import actor_of_account
-from tracker.services.tasks import DIGEST
 from tracker.services.telling.addresses import give_address
 from tracker.services.telling.deliveries import say, say_in_full
 from tracker.services.telling.letters import Failure, Letterhead, begin_letter
@@ -23,7 +22,7 @@ from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.people.accounts import Account
-from tracker.storage.tasks import Task, enqueue, finish, hold, repeat
+from tracker.storage.tasks import DIGEST, Task, enqueue, finish, hold, repeat
 from tracker.storage.telling import mail as storage
 from tracker.storage.telling.events import Event
 from tracker.storage.telling.mail import Notice

@@ -25,7 +25,6 @@ from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
 from tracker.storage.operations import schema
 from tracker.storage.operations.job_runs import Heartbeat
-from tracker.storage.operations.leases import Lease
 from tracker.storage.people.second_factors import SignInStep
 from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
 from tracker.storage.queries.queries import Query
@@ -36,7 +35,7 @@ from tracker.storage.queries.waiting import WaitingQuery
 _PASSING = tuple(
     rows_of.__table__
     for rows_of in (
-        *(Heartbeat, Lease, InputLock, Reservation, ImportPiece),
+        *(Heartbeat, InputLock, Reservation, ImportPiece),
         *(StagedBatch, StagedChange, StagedVersion),
         *(SignIn, SignInLink, SignInTry, SignInStep),
     )

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Text,
+    delete,
+    select,
+    text,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId
@@ -18,12 +26,21 @@ _SKEW = timedelta(seconds=5)
 _LONGEST_SILENCE_SECONDS = 30.0
 
 
+_EMPTY = text("snapshots = 0")
+
+
 class JobRun(Base):
     """One run of the job over one detector."""
 
     __tablename__ = "job_runs"
     __table_args__ = (
         Index(None, "detector_id", "id"),
+        Index(
+            "ix_job_runs_started_at_empty",
+            "started_at",
+            sqlite_where=_EMPTY,
+            postgresql_where=_EMPTY,
+        ),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
         {"sqlite_autoincrement": True},
     )
@@ -56,17 +73,11 @@ def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
     return [run.id for run in runs]
 
 
-def list_job_runs(
-    session: Session, detector_id: int, *, limit: int
-) -> Sequence[JobRun]:
-    """Return the last runs over a detector, the newest first."""
-    statement = (
-        select(JobRun)
-        .where(JobRun.detector_id == detector_id)
-        .order_by(JobRun.id.desc())
-        .limit(limit)
-    )
-    return session.scalars(statement).all()
+def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some runs from before an instant to which no snapshot refers."""
+    old = select(JobRun.id).where(JobRun.snapshots == 0, JobRun.started_at < before)
+    ids = session.scalars(old.limit(limit)).all()
+    session.execute(delete(JobRun).where(JobRun.id.in_(ids)))
 
 
 def beat(session: Session, worker: str, *, seen_at: datetime) -> bool:

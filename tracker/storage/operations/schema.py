@@ -40,10 +40,7 @@ from tracker.storage.labelling import (
     studies,  # noqa: F401
 )
 from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
-from tracker.storage.operations import (
-    job_runs,  # noqa: F401
-    leases,  # noqa: F401
-)
+from tracker.storage.operations import job_runs  # noqa: F401
 from tracker.storage.people import (
     accounts,  # noqa: F401
     api_keys,  # noqa: F401
