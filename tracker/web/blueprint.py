@@ -20,6 +20,7 @@ from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, find_account, now, required_role
 from tracker.rounding import outward
 from tracker.services.by import Actor
+from tracker.services.evidence.measures import read_measure
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import FileImport
@@ -76,6 +77,12 @@ for _word in (
     shorten,
 ):
     pages.add_app_template_global(_word)
+
+
+@pages.app_template_global()
+def name_measure(text: str) -> str:
+    """Return a measure in words, such as "accuracy of DEFECT"."""
+    return read_measure(text).name
 
 
 @pages.app_template_global()

@@ -15,9 +15,11 @@ from tracker.services.estimates.estimate import (
     Estimate,
     get_estimate,
 )
+from tracker.services.evidence.measures import read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
 from tracker.services.versions import choose_versions
+from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import (
     Detector,
@@ -40,6 +42,7 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
     read_published,
+    span,
 )
 from tracker.web.drawing.words import roughly
 from tracker.web.forms import Form, failed_form, parse_new_detector
@@ -81,6 +84,18 @@ class Report:
     reread: Reread | None
     failure: Task | None
     alarm: Event | None
+
+    @property
+    def measure(self) -> str:
+        """What the target is on, in words."""
+        return read_measure(self.detector.measure).name
+
+    @property
+    def decided(self) -> str:
+        """The interval that the verdict goes by, such as "88.9–98.7 %"."""
+        found = self.estimate.decision
+        assert found is not None
+        return span(Accuracy.from_row(found), found.target)
 
     @property
     def lowest(self) -> Sequence[Reading]:

@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, context, database, requires
 from tracker.services.detectors import (
+    DetectorChange,
     change_detector,
     get_detector,
     get_open_detector,
 )
+from tracker.services.fields import parse_input
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.storage.detectors import Detector, list_detectors, list_versions
@@ -83,6 +85,18 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
             return _render_detector(session, detector, form), 422
     flash("Saved.")
     return redirect(url_for("pages.edit_detector", detector_id=detector_id), 303)
+
+
+@pages.post("/detectors/<detector_id>/label-sampling")
+@requires("editor")
+def state_label_sampling(detector_id: str) -> ResponseReturnValue:
+    """State how the queries were chosen whose labels do not say it."""
+    said = {"label_sampling": request.form.get("label_sampling") or None}
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        change_detector(session, detector, parse_input(DetectorChange, said), by())
+    flash("Saved.")
+    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
 
 
 @pages.get("/settings")

@@ -25,6 +25,15 @@ class Measure(NamedTuple):
         """Return the measure as it is sent."""
         return self.kind if self.of is None else f"{self.kind}:{self.of}"
 
+    @property
+    def name(self) -> str:
+        """The measure in words, such as "accuracy of DEFECT"."""
+        if self.kind == RECALL:
+            return f"accuracy of {self.of}"
+        if self.kind == PRECISION:
+            return f"precision of {self.of}"
+        return f"{self.kind} accuracy"
+
     def count_right(
         self, confusion: Confusion
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -44,6 +53,12 @@ class Measure(NamedTuple):
             return (right[self.of],), (labelled[self.of],)
         predicted = sum(row.get(self.of, 0) for row in confusion.values())
         return (right[self.of],), (predicted,)
+
+
+def read_measure(text: str) -> Measure:
+    """Return the measure that a stored *text* names."""
+    kind, _, of = text.partition(":")
+    return Measure(kind, of or None)
 
 
 def parse_measure(
