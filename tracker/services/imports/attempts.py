@@ -79,14 +79,13 @@ class Attempt:
     by: By
     on_error: str
     file: RowFile
-    _pieces: PieceFile
     # How many bytes of rows there are, and of images, which were stored before.
     _size: int
     _images_bytes: int
 
     def progress(self, rows: int) -> Progress:
         """Return how far it is after so many rows."""
-        read = min(self._pieces.bytes_read, self._size)
+        read = min(self.file.bytes_read, self._size)
         return Progress(rows, self._images_bytes + read)
 
     def carry_out(
@@ -160,7 +159,6 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
             choices=choices,
             most_unpacked=most_unpacked,
         ),
-        pieces,
         size,
         file_import.bytes - size,
     )

@@ -325,14 +325,6 @@ def refuse_columns(wrong: Sequence[FieldError]) -> NoReturn:
     raise InvalidInputError(named)
 
 
-def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
-    """Read a Parquet file with columns named as the *fields*, piece by piece."""
-    for piece in parquet_pieces(stream):
-        if wrong := unknown_columns(piece.names, fields):
-            refuse_columns(wrong)
-        yield from map(with_metadata, piece.rows())
-
-
 def parquet_pieces(
     stream: BinaryIO, unpacked: Unpacked | None = None
 ) -> Iterator[TablePiece]:
