@@ -23,6 +23,7 @@ from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 from tracker.jobs.telemetry import Exporter
 from tracker.jobs.webhooks import Courier
+from tracker.services.sandbox import warm_up
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
@@ -49,6 +50,8 @@ def worker(parent: int | None, *, check: bool) -> None:
     stop = threading.Event()
     if parent is not None:
         watch_parent(parent, stop.set)
+    # Now, so that no import waits for it.
+    warm_up()
     with connected(settings, fill=True) as database:
         recomputer = Recomputer(database, process_name())
         with database.write() as session:

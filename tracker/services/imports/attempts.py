@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import BinaryIO, cast
 
 from sqlalchemy.orm import Session
 
@@ -12,7 +13,7 @@ from tracker.errors import TrackerError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.background import pack_report
-from tracker.services.imports.images import open_zip, store_images
+from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.limits import MOST_UNPACKED
@@ -205,7 +206,7 @@ def take_images(
         most_unpacked=most_unpacked,
     )
     # An archive is read from its end, whatever stands before it.
-    images = open_zip(whole)
+    images = ImageFiles({}, cast("BinaryIO", whole))
     return store_images(file, detector, images, store, on_progress=note).choices
 
 
