@@ -23,7 +23,7 @@ from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
 from tracker.jobs.telemetry import Exporter
 from tracker.jobs.webhooks import Courier
-from tracker.services.sandbox import warm_up
+from tracker.services.sandbox.readers import warm_up
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings

@@ -16,10 +16,10 @@ from tracker.services.imports.background import pack_report
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.staging import Stage, Writes
 from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore

@@ -18,10 +18,10 @@ from typing import BinaryIO, cast
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, CleanImage
-from tracker.services.imports.archives import MISSING, Names
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
-from tracker.services.sandbox import Reader, reading
+from tracker.services.sandbox.archives import MISSING, Names
+from tracker.services.sandbox.readers import Reader, reading
 from tracker.services.wording import show_reason
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore

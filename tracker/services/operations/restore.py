@@ -31,7 +31,7 @@ from tracker.services.operations.backup import (
     member_of,
 )
 from tracker.services.operations.restored_rows import RowChecker
-from tracker.services.sandbox import reading
+from tracker.services.sandbox.readers import reading
 from tracker.services.wording import describe_errors, show, show_name
 from tracker.storage.base import UtcDateTime
 from tracker.storage.dialect import gather_statistics

@@ -19,7 +19,6 @@ from tracker.services.imports.reading.kinds import (
     load_value,
     read_pieces,
 )
-from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import (
     FIELDS,
@@ -29,7 +28,8 @@ from tracker.services.imports.reading.rows import (
     unknown_columns,
     with_metadata,
 )
-from tracker.services.sandbox import reading
+from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.readers import reading
 from tracker.services.strict_json import load_json
 from tracker.storage.detectors import Detector
 

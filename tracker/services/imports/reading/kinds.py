@@ -1,6 +1,6 @@
 """Each kind of file read as raw pieces, here or in a process of its own.
 
-Nothing of the database is loaded here: see services/sandbox.py.
+Nothing of the database is loaded here: see services/sandbox/readers.py.
 """
 
 import base64
@@ -19,7 +19,7 @@ from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.csv_rows import CsvPiece, CsvRows
 from tracker.services.imports.reading.documents import document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
-from tracker.services.imports.reading.limits import Unpacked
+from tracker.services.imports.reading.parquet import parquet_pieces
 from tracker.services.imports.reading.rows import (
     LONGEST_ROW,
     PIECE_BYTES,
@@ -28,9 +28,9 @@ from tracker.services.imports.reading.rows import (
     RowPiece,
     TablePiece,
     jsonl_pieces,
-    parquet_pieces,
 )
-from tracker.services.sandbox_process import Channel, SharedFile, dump
+from tracker.services.sandbox.channel import Channel, SharedFile, dump
+from tracker.services.sandbox.limits import Unpacked
 from tracker.services.strict_json import load_json
 from tracker.services.wording import show_reason
 
@@ -139,7 +139,8 @@ def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
 def prepare(kind: str, **_: Any) -> None:
     """Load what is heavy, before the process copies itself for a file."""
     if kind == "parquet":
-        import pyarrow.parquet  # noqa: F401, PLC0415 - heavy.
+        # Heavy, and only for files of this kind.
+        import pyarrow.parquet  # noqa: F401, PLC0415
 
 
 def work(channel: Channel, file: SharedFile, *, kind: str, most_unpacked: int) -> None:

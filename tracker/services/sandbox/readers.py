@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 import structlog
 
 from tracker.errors import FieldError, InvalidInputError, TooLargeError, TooManyError
-from tracker.services.sandbox_process import Channel, Closed
+from tracker.services.sandbox.channel import Channel, Closed
 
 log = structlog.get_logger("tracker.reader")
 
@@ -32,7 +32,7 @@ _SECONDS = 10
 _BYTES = 64 * 2**20
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from tracker.services.sandbox_process import main; main()"
+    "from tracker.services.sandbox.process import main; main()"
 )
 # Nothing of the settings, which hold secrets.
 _ENVIRON = {

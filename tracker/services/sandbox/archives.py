@@ -1,6 +1,6 @@
 """Images that are taken out of an archive and decoded, in a process of its own.
 
-Nothing of the database is loaded here: see services/sandbox.py.
+Nothing of the database is loaded here: see readers.py.
 """
 
 import io
@@ -13,7 +13,7 @@ from typing import Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
-from tracker.services.sandbox_process import Channel, Closed, SharedFile
+from tracker.services.sandbox.channel import Channel, Closed, SharedFile
 from tracker.services.wording import show_reason
 
 # Of processor time; a good image takes a tenth of it.
@@ -47,7 +47,7 @@ def _end_of(name: str) -> str:
 
 
 def prepare(**_: Any) -> None:
-    """Load what is heavy, before the process copies itself: it is loaded by now."""
+    """Do nothing: what is heavy was loaded with this module."""
 
 
 def work(channel: Channel, *archives: SharedFile) -> None:
