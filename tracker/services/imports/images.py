@@ -208,10 +208,11 @@ def _list_named(file: RowFile, detector: Detector) -> list[str]:
     plain = file.read_by(file.choices.model_copy(update={"images": {}}))
     rows = plain.rows(detector)
     names: dict[str, None] = {}
-    for piece in rows.pieces():
-        for value in piece.said(IMAGE):
-            with suppress(TypeError):
-                names[str(value)] = None
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            for value in piece.said(IMAGE):
+                with suppress(TypeError):
+                    names[str(value)] = None
     if IMAGE not in rows.plan.fields:
         raise InvalidInputError.of("images", _NONE_NAMED)
     return list(names)

@@ -56,6 +56,8 @@ class Reader(Channel):
         self._starter = starter
         self.pid = pid
         self.field = "file"
+        # How it ended and what it took, once it has.
+        self.ended: dict[str, Any] = {}
 
     def ask(self, value: Any, content: bytes = b"") -> tuple[Any, bytes]:
         """Send *value* and return the answer; raises what ``answer`` does."""
@@ -87,14 +89,14 @@ class Reader(Channel):
                 )
         return value, content
 
-    def end(self) -> dict[str, Any]:
-        """End the process, and return how it ended and what it took."""
+    def end(self) -> None:
+        """End the process, if it has not ended by itself."""
         self.close()
-        return self._starter.end(self.pid, kills=True)
+        self.ended |= self._starter.end(self.pid, kills=True)
 
     def _died(self) -> InvalidInputError:
-        ended = self._starter.end(self.pid, kills=False)
-        log.warning("a reader died of its file", **ended)
+        self.ended |= self._starter.end(self.pid, kills=False)
+        log.warning("a reader died of its file", **self.ended)
         return InvalidInputError.of(
             self.field,
             "reading it took more memory or processor time than a file may take, or it "

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import SEEK_END
 from pathlib import PurePath
@@ -98,7 +98,7 @@ class RowFile:
         notes: list[str] = []
         return MappedRows(self._pieces(notes), detector, self.choices, notes=notes)
 
-    def _pieces(self, notes: list[str]) -> Iterator[RawPiece]:
+    def _pieces(self, notes: list[str]) -> Generator[RawPiece]:
         if self.document is not None:
             yield from document_pieces(self.document)
             return
