@@ -276,6 +276,23 @@ class Hostile(NamedTuple):
     is_too_large: bool = False
 
 
+# No check knows these: they die of their reader's limits.
+DEADLY = {
+    "shared text": Hostile("x.xlsx", shared_text, "more memory or processor time"),
+    "dictionary bomb": Hostile("x.parquet", dictionary_bomb, "640 MiB of memory"),
+}
+LARGE = {
+    "JSON of lists": Hostile("x.json", json_of_lists, "640 MiB of memory"),
+    "JSON of one key": Hostile("x.json", json_of_one_key, "longer than 4,194,304"),
+    "a billion nulls": Hostile("x.parquet", many_nulls, "may have 100,000,000 cells"),
+    "huge row group": Hostile("x.parquet", huge_row_group, "unpacked", True),
+    "400 MB of empty lines": Hostile(
+        "x.csv.gz", lambda: packed(empty_lines(400 * MIB)), "1,000,000 empty lines"
+    ),
+    "a field of 600 MB": Hostile(
+        "x.csv.gz", lambda: packed(one_field(600 * MIB)), "longer than 4,194,304"
+    ),
+}
 # Each takes less than a second to make.
 SMALL = {
     "far cell": Hostile(

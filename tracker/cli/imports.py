@@ -128,7 +128,7 @@ def import_file(
             rows = rows.read_by(how.choices)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)
-            report = _import(database, detector, rows, stream, how)
+            report = _import(database, detector, rows, how)
     except RejectedImportError as error:
         _print_readings(error.report)
         _print_errors(error.report)
@@ -184,14 +184,13 @@ def _import(
     database: Database,
     detector: str,
     file: RowFile,
-    stream: io.BufferedReader,
     how: _How,
 ) -> Outcome:
     with _progress("rows") as progress:
         task = progress.add_task("", total=file.size, done=0)
 
         def note(rows: int) -> None:
-            progress.update(task, completed=stream.raw.tell(), done=rows)
+            progress.update(task, completed=file.bytes_read, done=rows)
 
         prepared = importing(
             database,

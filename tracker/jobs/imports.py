@@ -28,7 +28,6 @@ from tracker.services.imports.attempts import (
 )
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.staging import (
     LARGE_BYTES,
     GivenUpError,
@@ -36,6 +35,7 @@ from tracker.services.imports.staging import (
     clear,
     clear_ended,
 )
+from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (

@@ -92,7 +92,7 @@ class Report:
 
     @property
     def decided(self) -> str:
-        """The interval that the verdict goes by, such as "88.9–98.7 %"."""
+        """The interval that the verdict goes by, in percent."""
         found = self.estimate.decision
         assert found is not None
         return span(Accuracy.from_row(found), found.target)

@@ -23,11 +23,12 @@ from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports.images import ImageFiles, gather_images
 from tracker.services.imports.reading.files import (
     BY_MEDIA_TYPE,
-    LARGEST_DOCUMENT,
+    SMALL,
     RowFile,
     guess_format,
     open_named,
 )
+from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT
 from tracker.services.queries.queries import NewQuery
 from tracker.services.strict_json import load_json
 
@@ -178,9 +179,11 @@ def read_images(name: str) -> ImageFiles | None:
 
 def _receive_document() -> RowFile:
     request.max_content_length = min(request.max_content_length or 0, LARGEST_DOCUMENT)
-    read_json_body()
     raw = request.get_data()
     digest = hashlib.sha256(raw).hexdigest()
+    if len(raw) > SMALL:
+        return RowFile("json", digest, io.BytesIO(raw))
+    read_json_body()
     return RowFile("json", digest, io.BytesIO(raw), request.get_json())
 
 

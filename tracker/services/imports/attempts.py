@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import BinaryIO, cast
 
 from sqlalchemy.orm import Session
 
@@ -12,13 +13,13 @@ from tracker.errors import TrackerError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.background import pack_report
-from tracker.services.imports.images import open_zip, store_images
+from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.limits import MOST_UNPACKED
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.staging import Stage, Writes
 from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -56,14 +57,13 @@ class Attempt:
     by: By
     on_error: str
     file: RowFile
-    _pieces: PieceFile
     # How many bytes of rows there are, and of images, which were stored before.
     _size: int
     _images_bytes: int
 
     def progress(self, rows: int) -> Progress:
         """Return how far it is after so many rows."""
-        read = min(self._pieces.bytes_read, self._size)
+        read = min(self.file.bytes_read, self._size)
         return Progress(rows, self._images_bytes + read)
 
     def carry_out(
@@ -136,7 +136,6 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
             choices=choices,
             most_unpacked=most_unpacked,
         ),
-        pieces,
         size,
         file_import.bytes - size,
     )
@@ -183,7 +182,7 @@ def take_images(
         most_unpacked=most_unpacked,
     )
     # An archive is read from its end, whatever stands before it.
-    images = open_zip(whole)
+    images = ImageFiles({}, cast("BinaryIO", whole))
     return store_images(file, detector, images, store, on_progress=note).choices
 
 

@@ -90,28 +90,9 @@ class CsvRows:
             stream, encoding=_encoding(stream), newline="", errors=_LATIN
         )
         _seen.latin = False
-        first: int = 1
-        lines: list[list[str]] = []
+        reader = _Reader(text, self._fields)
         try:
-            header, delimiter = _read_header(text, self._fields)
-            has_comma = delimiter == ";"
-            yield CsvPiece(first, header, [], has_comma)
-            source = _Lines(text)
-            size = empty = 0
-            for cells in csv.reader(source, delimiter=delimiter, strict=True):
-                if not cells or cells == [""]:
-                    source.size = 0
-                    empty += 1
-                    check_empty_lines(empty)
-                    continue
-                lines.append(cells)
-                size += source.size
-                source.size = 0
-                if len(lines) == PIECE_ROWS or size >= PIECE_BYTES:
-                    yield CsvPiece(first, header, lines, has_comma)
-                    first, lines, size = first + len(lines), [], 0
-            if lines:
-                yield CsvPiece(first, header, lines, has_comma)
+            yield from reader.pieces()
             if _seen.latin:
                 self._notes.append("the file is not UTF-8 and was read as Latin-1")
         except UnicodeDecodeError as error:
@@ -123,12 +104,7 @@ class CsvRows:
             # The rest is advice to programmers.
             what = str(error).partition(" - ")[0]
             raise InvalidInputError.of(
-                "body", f"row {first + len(lines)} is not CSV: {what}"
-            ) from error
-        except _LongRowError as error:
-            raise InvalidInputError.of(
-                "body",
-                f"row {first + len(lines)} is longer than {LONGEST_ROW:,} characters",
+                "body", f"row {reader.row} is not CSV: {what}"
             ) from error
         finally:
             # The caller opened the stream and closes it, now and then before this.
@@ -136,30 +112,49 @@ class CsvRows:
                 text.detach()
 
 
-class _LongRowError(Exception):
-    """A row has more characters than are read at once."""
+class _Reader:
+    """Cuts a text into pieces of rows, none of which takes more than it may."""
 
-
-class _Lines:
-    """The lines of a text, which also counts the characters of a row over many."""
-
-    def __init__(self, text: io.TextIOWrapper) -> None:
+    def __init__(self, text: io.TextIOWrapper, fields: Sequence[str] | None) -> None:
         self._text = text
-        # Characters since the row began; who takes a row sets it to 0.
-        self.size = 0
+        self._fields = fields
+        # Characters since the row began.
+        self._size = 0
+        # The number of the row that is being read.
+        self.row = 1
 
-    def __iter__(self) -> Iterator[str]:
-        return self
+    def pieces(self) -> Iterator[CsvPiece]:
+        header, delimiter = _read_header(self._text, self._fields)
+        has_comma = delimiter == ";"
+        yield CsvPiece(1, header, [], has_comma)
+        lines: list[list[str]] = []
+        size = empty = 0
+        for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
+            if not cells or cells == [""]:
+                self._size = 0
+                empty += 1
+                check_empty_lines(empty)
+                continue
+            lines.append(cells)
+            self.row += 1
+            size += self._size
+            self._size = 0
+            if len(lines) == PIECE_ROWS or size >= PIECE_BYTES:
+                yield CsvPiece(self.row - len(lines), header, lines, has_comma)
+                lines, size = [], 0
+        if lines:
+            yield CsvPiece(self.row - len(lines), header, lines, has_comma)
 
-    def __next__(self) -> str:
+    def _lines(self) -> Iterator[str]:
         # Not the iteration of the text: it takes a line of any length.
-        line = self._text.readline(LONGEST_ROW + 1)
-        if not line:
-            raise StopIteration
-        self.size += len(line)
-        if self.size > LONGEST_ROW:
-            raise _LongRowError
-        return line
+        while line := self._text.readline(LONGEST_ROW + 1):
+            self._size += len(line)
+            if self._size > LONGEST_ROW:
+                raise InvalidInputError.of(
+                    "body",
+                    f"row {self.row} is longer than {LONGEST_ROW:,} characters",
+                )
+            yield line
 
 
 def _encoding(stream: BinaryIO) -> str:

@@ -8,8 +8,8 @@ from typing import IO, Any, BinaryIO
 from xml.parsers import expat
 
 from tracker.errors import InvalidInputError
-from tracker.services.imports.reading.limits import Unpacked
 from tracker.services.imports.reading.rows import TablePiece, iter_tables
+from tracker.services.sandbox.limits import Unpacked
 from tracker.services.wording import show_reason
 
 # A sheet is held in memory as one rectangle, however few of its cells are filled.

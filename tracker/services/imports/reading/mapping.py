@@ -1,7 +1,8 @@
 """The pieces of a file with its columns named and its cells read as fields."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
@@ -152,7 +153,7 @@ class MappedRows:
 
     def __init__(
         self,
-        pieces: Iterable[RawPiece],
+        pieces: Generator[RawPiece],
         detector: Detector,
         choices: Choices = DEFAULT,
         *,
@@ -165,11 +166,16 @@ class MappedRows:
         self.plan = Plan()
         self.notes: list[str] = [] if notes is None else notes
 
-    def pieces(self) -> Iterator[MappedPiece]:
-        """Read the next rows, again and again.
+    @contextmanager
+    def pieces(self) -> Iterator[Iterator[MappedPiece]]:
+        """Give the next rows, again and again; what reads them ends with the block.
 
         Raises InvalidInputError where the columns make no sense.
         """
+        with closing(self._pieces):
+            yield self._iter_pieces()
+
+    def _iter_pieces(self) -> Iterator[MappedPiece]:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
@@ -206,11 +212,12 @@ class MappedRows:
         """
         names: list[str] = []
         found: list[Row] = []
-        for piece in self._pieces:
-            names = list(dict.fromkeys([*names, *piece.names]))
-            found += piece.rows()[: rows - len(found)]
-            if len(found) >= rows:
-                break
+        with closing(self._pieces):
+            for piece in self._pieces:
+                names = list(dict.fromkeys([*names, *piece.names]))
+                found += piece.rows()[: rows - len(found)]
+                if len(found) >= rows:
+                    break
         saved = {column: name for name, column in self._choices.remembered.items()}
         return [
             Seen(
