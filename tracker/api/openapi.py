@@ -18,7 +18,6 @@ from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
-from tracker.api.examples import EXAMPLES, TEXTS
 from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
@@ -70,6 +69,13 @@ _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
 _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
     "swagger-ui-bundle.js": _SWAGGER / "js",
+}
+# What the API answered to the walk in tests/api/story.py.
+EXAMPLES_FILE = Path(__file__).with_name("examples.json")
+EXAMPLES: dict[str, Any] = json.loads(EXAMPLES_FILE.read_text(encoding="utf-8"))
+_TEXTS = {
+    "text/csv": "key,predicted,confidence,label\r\nframe-0001,YES,0.97,NO\r\n",
+    "application/x-ndjson": '{"key":"frame-0001","predicted":"YES","label":"NO"}\n',
 }
 # Where an application keeps the document once it is written.
 _WRITTEN = "tracker-openapi"
@@ -146,8 +152,8 @@ def _finish_call(call: dict[str, Any]) -> None:
     for parameter in call.get("parameters", []):
         parameter["schema"] = _without_null(parameter["schema"])
     for media_type, content in call.get("requestBody", {}).get("content", {}).items():
-        if media_type in TEXTS:
-            content.setdefault("example", TEXTS[media_type])
+        if media_type in _TEXTS:
+            content.setdefault("example", _TEXTS[media_type])
     call["responses"] = dict(sorted(call["responses"].items()))
 
 
