@@ -85,7 +85,7 @@ def tell(
     _create(api, door)
     with database.write() as session:
         # Else what is drawn at random would differ each time.
-        session.execute(update(Detector).values(audit_seed="0" * 32))
+        session.execute(update(Detector).values(queue_seed="0" * 32))
     _log(api, door)
     recompute()
     clock.at += timedelta(hours=1)
@@ -105,6 +105,7 @@ def _create(api: Recorder, door: str) -> None:
         "classes": ["YES", "NO"],
         "confidence_level": 0.95,
         "target": 0.9,
+        "label_sampling": "random",
     }
     assert api.post("/detectors", body).status_code == 201
     settings = {
