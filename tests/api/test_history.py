@@ -54,7 +54,7 @@ def test_every_method_is_there_stored_or_computed(api, history):
             assert row["method"] == method
             for key in ("accuracy", "low", "high"):
                 assert row[key] == scope[key]
-        assert {row["formula"] for row in rows} == {2 if method == "anytime" else 1}
+        assert {row["formula"] for row in rows} == {3 if method == "anytime" else 1}
         if method in {"exact", "joint", "anytime"}:
             assert rows == [row for row in stored if row["method"] == method]
 

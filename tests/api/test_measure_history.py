@@ -82,7 +82,7 @@ def test_other_methods_follow_from_the_counts(api, history, measure, method):
     last = rows[-len(expected) :]
     assert [one[1:] for one in kept(last)] == [one[1:] for one in expected]
     assert {row["method"] for row in rows} == {method}
-    assert {row["formula"] for row in rows} == {2 if method == "anytime" else 1}
+    assert {row["formula"] for row in rows} == {3 if method == "anytime" else 1}
 
 
 def test_counts_are_of_what_the_measure_is_a_share_of(api, history):

@@ -26,7 +26,7 @@ from tracker.stats.coverage import (
     chances_of_ever_missing,
     class_coverage,
 )
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import Interval, balanced_union, clopper_pearson
 from tracker.stats.planning import expected_width
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracker.stats.arguments import shared_level
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import clopper_pearson
 from tracker.stats.measures import (
     WINDOW_METHOD,

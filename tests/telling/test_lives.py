@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import IS_LONG
 from tests.telling.evidence import may_be_decided
 from tracker.services.telling.events import Look, follow_verdict
-from tracker.stats import balanced_interval, log_balanced_evidence_above
+from tracker.stats import balanced_interval, log_evidence_above
 from tracker.words import DECIDING_METHOD
 
 TARGET, LEVEL = 0.9, 0.95
@@ -53,11 +53,11 @@ def verdict(k: Counts, n: Counts) -> npt.NDArray[np.int8]:
 
 
 def speaks_for_met(k: Counts, n: Counts) -> npt.NDArray[np.int8]:
-    return (log_balanced_evidence_above(k, n, TARGET) >= 0).astype("i1")
+    return (log_evidence_above(k, n, TARGET) >= 0).astype("i1")
 
 
 def speaks_for_missed(k: Counts, n: Counts) -> npt.NDArray[np.int8]:
-    return (log_balanced_evidence_above(n - k, n, 1.0 - TARGET) >= 0).astype("i1")
+    return (log_evidence_above(n - k, n, 1.0 - TARGET) >= 0).astype("i1")
 
 
 def is_at_target(accuracies: npt.ArrayLike) -> bool:

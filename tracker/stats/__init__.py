@@ -42,11 +42,11 @@ from tracker.stats.coverage import (
     only_likely,
     simulated_coverage,
 )
-from tracker.stats.evidence.balanced import (
+from tracker.stats.evidence.intervals import (
+    anytime,
     balanced_anytime,
-    log_balanced_evidence_above,
+    log_evidence_above,
 )
-from tracker.stats.evidence.one_class import anytime
 from tracker.stats.exact import (
     LARGEST_SET,
     Interval,
@@ -218,7 +218,7 @@ __all__ = [
     "labels_to_narrow",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
-    "log_balanced_evidence_above",
+    "log_evidence_above",
     "look",
     "lower_bound",
     "lowest_threshold",

@@ -29,9 +29,7 @@ from tracker.stats.approximations.one_class import (
     wilson_cc,
 )
 from tracker.stats.arguments import checked_fraction
-from tracker.stats.evidence.balanced import balanced_anytime
-from tracker.stats.evidence.mixtures import FORMULA
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import FORMULA, anytime, balanced_anytime
 from tracker.stats.exact import Interval, balanced_union, clopper_pearson
 from tracker.stats.joint.balanced import balanced_joint
 
@@ -171,24 +169,27 @@ def class_intervals(
 
 
 def balanced_interval(
-    method: str, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
+    method: str,
+    k: npt.ArrayLike,
+    n: npt.ArrayLike,
+    confidence_level: float,
+    *,
+    shares: npt.ArrayLike | None = None,
 ) -> Interval:
     """Return the interval for the balanced accuracy, by the method's name.
 
     The last axis of *k* and *n* runs over the classes; both bounds have the
-    shape that remains.
+    shape that remains.  *shares* are for the method `anytime`, and others need none.
 
     Raises ValueError for an unknown method and for what the method refuses.
     """
+    if shares is not None and method == "anytime":
+        return balanced_anytime(k, n, confidence_level, shares=shares)
     return get_method(method).balanced_interval(k, n, confidence_level)
 
 
 Side = Literal["both", "lower", "upper"]
 """The bounds that are wanted."""
-
-# The two sides of this balanced interval search the same box of class intervals,
-# each of which may miss; a side by itself errs by more than half of the error.
-_SIDES_SHARE = frozenset({"anytime"})
 
 
 def one_sided_level(confidence_level: float) -> float:
@@ -231,14 +232,11 @@ def balanced_bounds(
     """Return the balanced interval, or with one *side* that bound at the level.
 
     The bound that is not wanted is 0 or 1.  The rest is as for `balanced_interval`.
-    The method `anytime` has the bounds of its interval at the level itself, since
-    what its two sides pay for together cannot be had for half.
 
     Raises ValueError as `balanced_interval` and `one_sided_level` do.
     """
     if side != "both":
-        doubled = one_sided_level(confidence_level)
-        confidence_level = confidence_level if method in _SIDES_SHARE else doubled
+        confidence_level = one_sided_level(confidence_level)
     return keep_side(balanced_interval(method, k, n, confidence_level), side)
 
 

@@ -14,8 +14,8 @@ from tracker.stats.arguments import (
     tail_share,
 )
 from tracker.stats.coverage import IntervalFunction
-from tracker.stats.evidence.balanced import balanced_anytime
-from tracker.stats.exact import balanced_union, clopper_pearson
+from tracker.stats.evidence.intervals import balanced_anytime
+from tracker.stats.exact import Interval, balanced_union, clopper_pearson
 from tracker.stats.laws import beta_quantile
 
 MOST_PLANNED = 10**7
@@ -238,16 +238,18 @@ def labels_to_decide(
     labelled: Sequence[int],
     target: float,
     confidence_level: float,
+    *,
+    shares: npt.ArrayLike | None = None,
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class decide whether *target* is met.
 
-    It is decided once the interval of `balanced_anytime` lies on one side of the
-    target.  The shares of the classes among the labels, and their accuracies, are
-    taken to stay what they are now; the answer exceeds the fewest labels by about
-    half a percent at most.  All are 0 when it is decided now.  None means that no
-    number decides: the accuracy is at the target, it is unknown for a class without
-    labels, or more than 10**7 labels are needed.  Four to six intervals are usual,
-    and 41 the most that are computed.
+    It is decided once the interval of `balanced_anytime`, with the same *shares*,
+    lies on one side of the target.  How the labels are shared among the classes, and
+    their accuracies, are taken to stay what they are now; the answer exceeds the
+    fewest labels by about half a percent at most.  All are 0 when it is decided now.
+    None means that no number decides: the accuracy is at the target, it is unknown
+    for a class without labels, or more than 10**7 labels are needed.  Four to six
+    intervals are usual, and 41 the most that are computed.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n in each, and
     target and confidence_level lie between 0 and 1.
@@ -256,7 +258,14 @@ def labels_to_decide(
     if right.ndim != 1:
         raise ValueError(f"k and n must be one list each, not of shape {right.shape}")
     target = checked_fraction("target", target)
-    reach = _reach(right, total, target, confidence_level)
+
+    def reach_of(k: Floats, n: Floats) -> float:
+        low, high = balanced_anytime(
+            k.astype(np.int64), n.astype(np.int64), confidence_level, shares=shares
+        )
+        return _reach(k, n, target, Interval(low, high))
+
+    reach = reach_of(right, total)
     if reach < 0:
         return (0,) * right.size
     now = float(total.sum())
@@ -268,7 +277,7 @@ def labels_to_decide(
         return np.rint(counts * (right / total)), counts
 
     enough = least_enough(
-        lambda size: _reach(*planned(size), target, confidence_level),
+        lambda size: reach_of(*planned(size)),
         (now, reach),
         MOST_PLANNED,
     )
@@ -278,14 +287,12 @@ def labels_to_decide(
     return tuple(int(labels) for labels in more)
 
 
-def _reach(k: Floats, n: Floats, target: float, confidence_level: float) -> float:
+def _reach(k: Floats, n: Floats, target: float, interval: Interval) -> float:
     """Return the logarithm of how many times too wide an interval is to decide.
 
     It is negative where the target is decided, and infinite where no width would do.
     """
-    low, high = balanced_anytime(
-        k.astype(np.int64), n.astype(np.int64), confidence_level
-    )
+    low, high = interval
     is_decided = bool(low > target or high < target)
     if not n.all():
         return -math.inf if is_decided else math.inf

@@ -8,26 +8,21 @@ from tracker.stats.arguments import tail_share
 
 Verdict = Literal["met", "missed", "undecided"]
 
-# How far the logarithm of `anytime` evidence may be off.
-_MARGIN = 1e-9
-_MARGIN_PER_LABEL = 2e-14
-
 
 def judge_evidence(
-    log_above: float, log_below: float, labels: int, confidence_level: float
+    log_above: float, log_below: float, confidence_level: float
 ) -> Verdict:
     """Return the verdict of the evidence that an accuracy is above or below a target.
 
-    The evidence is that of `log_evidence_above` and its mirror, or of their balanced
-    kin, after so many *labels*.  Over the whole life of a detector *met* is ever said
-    wrongly with a probability of at most half of the error, and so is *missed*.
+    The evidence is that of `log_evidence_above` and its mirror.  Over the whole life
+    of a detector *met* is ever said wrongly with a probability of at most half of the
+    error, and so is *missed*.
 
     Raises ValueError unless 0 < confidence_level < 1.
 
     J. Ville, Etude critique de la notion de collectif (1939).
     """
-    needed = -math.log(tail_share(confidence_level, 2))
-    needed += _MARGIN + _MARGIN_PER_LABEL * labels
+    needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
     if max(log_above, log_below) < needed:
         return "undecided"
     return "met" if log_above > log_below else "missed"

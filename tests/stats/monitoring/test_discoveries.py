@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tracker.stats.evidence.balanced import log_balanced_evidence_above
-from tracker.stats.evidence.one_class import log_evidence_above
+from tracker.stats.evidence.intervals import log_evidence_above
 from tracker.stats.verdicts import discoveries
 
 
@@ -62,9 +61,9 @@ def test_few_of_what_stands_is_false_when_all_claims_are(accuracy):
         )
         for correct in counts
     ]
-    above = log_balanced_evidence_above(counts, labelled, accuracy)
+    above = log_evidence_above(counts, labelled, accuracy)
     missed = np.subtract(labelled, counts)
-    below = log_balanced_evidence_above(missed, labelled, 1 - accuracy)
+    below = log_evidence_above(missed, labelled, 1 - accuracy)
     pairs = list(zip(above.tolist(), below.tolist(), chances, strict=True))
     assert sum(chances) == pytest.approx(1)
     # The expectation of the evidence for what is false is at most 1.
@@ -83,7 +82,7 @@ def test_of_a_thousand_detectors_those_below_their_target_are_found():
     rng = np.random.default_rng(0)
     accuracy = np.where(np.arange(1000) < 50, 0.8, 0.9)
     missed = 300 - rng.binomial(300, accuracy)
-    logs = log_evidence_above(missed, 300, 0.1)
+    logs = log_evidence_above(np.asarray(missed)[:, None], 300, 0.1)
     stand = np.array(discoveries(logs.tolist(), 1000, 0.05))
     assert stand[:50].mean() > 0.6
     assert stand[50:].sum() <= 1

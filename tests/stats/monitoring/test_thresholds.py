@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import clopper_pearson
 from tracker.stats.monitoring.thresholds import (
     calibration_error,

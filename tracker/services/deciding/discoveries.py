@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tracker.services.estimates.estimate import Estimate
-from tracker.stats import discoveries, log_balanced_evidence_above
+from tracker.stats import discoveries, log_evidence_above
 
 # The part of the verdicts that hold up together which may be expected to be false.
 ERROR = 0.05
@@ -41,4 +41,4 @@ def _weigh(estimate: Estimate) -> float:
 def _log_evidence(
     correct: tuple[int, ...], labelled: tuple[int, ...], target: float
 ) -> float:
-    return float(log_balanced_evidence_above(correct, labelled, target))
+    return float(log_evidence_above(correct, labelled, target))

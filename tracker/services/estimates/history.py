@@ -70,8 +70,7 @@ class HistoryRow(Moment, _Place):
     confidence_level: float
     method: MethodWord
     formula: int = Field(
-        description="The formula of the method; anytime has had a second one since it "
-        "was made narrower for unequal classes."
+        description="The formula of the method; that of anytime is the third."
     )
     measure: MeasureWord = RECALL
 

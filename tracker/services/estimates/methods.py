@@ -32,7 +32,7 @@ _APPROXIMATE = _Budget(100.0, 400, 25, 1.0)
 _GUARANTEED = _Budget(250.0, 2_000, 100, 0.01)
 
 # Milliseconds for an interval, and for each of its classes, where they are many.
-_COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.04), "mid-p": (0.3, 0.02)}
+_COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.2), "mid-p": (0.3, 0.02)}
 
 # More than this below the level, and beyond doubt, is far below it.
 _FAR = 0.1

@@ -16,7 +16,7 @@ from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
 from tracker.shapes import Shape
-from tracker.stats import epoch_level, judge_evidence, log_balanced_evidence_above
+from tracker.stats import epoch_level, judge_evidence, log_evidence_above
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.telling import events as storage
@@ -187,7 +187,6 @@ def _enter(look: Look, target: float, level: float) -> Verdict:
         _evidence_above(look.stretch.correct, look.stretch.labelled, target),
         # An accuracy that is too low now is said by the whole, once it is below.
         -math.inf,
-        sum(look.stretch.labelled),
         epoch_level(level, look.stretch.alarms + 1),
     )
 
@@ -207,7 +206,7 @@ def _stays(verdict: Verdict, look: Look, target: float, alarms: int) -> bool:
 def _evidence_above(
     correct: Sequence[int], labelled: Sequence[int], target: float
 ) -> float:
-    return float(log_balanced_evidence_above(correct, labelled, target))
+    return float(log_evidence_above(correct, labelled, target))
 
 
 def find_last_verdicts(

@@ -13,7 +13,7 @@ from tracker.stats.arguments import (
 )
 from tracker.stats.comparison.paired import Difference
 from tracker.stats.coverage import IntervalFunction
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import balanced_union
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker.stats.arguments import Floats, shared_level, tail_share
-from tracker.stats.evidence.one_class import anytime
+from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import Interval
 from tracker.stats.verdicts import discoveries, log_threshold
 

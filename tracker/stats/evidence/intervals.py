@@ -1,0 +1,215 @@
+"""Intervals and evidence that hold after every label at once."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker.stats.arguments import (
+    Floats,
+    checked_class_counts,
+    checked_counts,
+    tail_share,
+    total_of,
+)
+from tracker.stats.evidence.mixture import build_mixture, checked_shares
+from tracker.stats.evidence.programme import Bets, least_evidence, least_mean
+from tracker.stats.exact import Interval
+
+FORMULA = 3
+"""The formula that these intervals are computed by."""
+
+_USUAL_TILT, _LARGEST_TILT = 0.3, 15.0
+_MOST_AT_ONCE = 2**19
+
+
+def anytime(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
+    """Return an interval for an accuracy, to be looked at after every label.
+
+    *k* correct among *n* labelled broadcast; both bounds have the broadcast shape, in
+    [0, 1].  It promises for one class what `balanced_anytime` does for several.
+
+    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    """
+    correct, labelled = checked_counts(k, n)
+    rows = _Rows.of(correct[..., None], labelled[..., None])
+    return rows.interval(confidence_level)
+
+
+def balanced_anytime(
+    k: npt.ArrayLike,
+    n: npt.ArrayLike,
+    confidence_level: float,
+    *,
+    shares: npt.ArrayLike | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> Interval:
+    """Return an interval for the balanced accuracy, to be looked at after every label.
+
+    The last axis of *k* and *n* runs over the K classes; both bounds have the shape
+    that remains, in [0, 1].  The intervals after 1, 2, 3... labels hold the true
+    balanced accuracy *all at once* with a probability of at least
+    *confidence_level*, floating point included, whatever rule decides by the
+    results so far which class is labelled next and when to stop.  Each bound alone
+    is ever wrong with at most half of the error.  Where the accuracy of a class
+    changes from label to label, all this holds for the mean over classes of the
+    average that it had at their labels so far.
+
+    *shares* are how much of the labels each class is expected to get, positive and
+    in any unit; they broadcast with the counts.  They must have been fixed before
+    the first label that is counted.  Shares that turn out wrong make the interval
+    wider, never false; without them a fifth of the stake is bet, on equal ones.
+
+    With *weights*, positive and fixed beforehand too, the interval is for the mean
+    of the accuracies by these weights.
+
+    The bounds depend neither on the order of the classes nor on how many rows are
+    computed at once, to the last bit.
+
+    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9,
+    shares and weights are positive and finite, and 0 < confidence_level < 1.
+
+    J. Ville, Etude critique de la notion de collectif (1939); the martingales are
+    those of H. Chernoff, Annals of Mathematical Statistics 23 (1952), 493-507.
+    """
+    correct, labelled = checked_class_counts(k, n)
+    return _Rows.of(correct, labelled, shares, weights).interval(confidence_level)
+
+
+def log_evidence_above(
+    k: npt.ArrayLike,
+    n: npt.ArrayLike,
+    accuracy: npt.ArrayLike,
+    *,
+    shares: npt.ArrayLike | None = None,
+) -> Floats:
+    """Return the logarithm of the evidence for more than this balanced *accuracy*.
+
+    The last axis of *k* and *n* runs over the classes, of which there may be one;
+    *accuracy* broadcasts with the axes that remain.  While the true balanced
+    accuracy is no higher, the evidence after 1, 2, 3... labels ever reaches 1/error
+    with a probability of at most error, under any rule for what to label next.
+    *shares* are those of `balanced_anytime`.  The logarithm is rounded down.
+
+    Raises ValueError as `balanced_anytime` does, and unless 0 <= accuracy <= 1.
+    """
+    correct, labelled = checked_counts(k, n)
+    if not correct.ndim or not correct.shape[-1]:
+        raise ValueError("k and n must have a last axis for the classes")
+    claimed = np.asarray(accuracy, dtype=np.float64)
+    if not ((claimed >= 0) & (claimed <= 1)).all():
+        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r:.80}")
+    shape = np.broadcast_shapes(correct.shape, (*claimed.shape, 1))
+    correct, labelled = (np.broadcast_to(one, shape) for one in (correct, labelled))
+    mean = np.broadcast_to(claimed, shape[:-1]).ravel()
+    return _Rows.of(correct, labelled, shares).evidence(mean)
+
+
+class _Rows:
+    """Counts by row, (R, K), with the classes in an order that counts alone decide."""
+
+    def __init__(
+        self, counts: tuple[Floats, Floats], shares: Floats | None, costs: Floats
+    ) -> None:
+        self.k, self.n = counts
+        self.shares, self.costs = shares, costs
+        self.shape: tuple[int, ...] = (len(self.k),)
+
+    @classmethod
+    def of(
+        cls,
+        correct: Floats,
+        labelled: Floats,
+        shares: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+    ) -> "_Rows":
+        shape = correct.shape
+        known = checked_shares("shares", 1.0 if shares is None else shares, shape)
+        costs = checked_shares("weights", 1.0 if weights is None else weights, shape)
+        order = np.lexsort((costs, known, correct, labelled), axis=-1)
+        correct, labelled, known, costs = (
+            np.take_along_axis(array, order, axis=-1).reshape(-1, shape[-1])
+            for array in (correct, labelled, known, costs)
+        )
+        costs = costs / total_of(costs)[:, None]
+        rows = cls((correct, labelled), None if shares is None else known, costs)
+        rows.shape = shape[:-1]
+        return rows
+
+    def interval(self, confidence_level: float) -> Interval:
+        needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
+        low, high = np.zeros(len(self.k)), np.ones(len(self.k))
+        for rows in self._blocks():
+            low[rows] = self._part(rows)._lower(needed)
+            missed = self._part(rows)._mirrored()._lower(needed)
+            high[rows] = np.minimum(np.nextafter(1.0 - missed, 2.0), 1.0)
+        return Interval(low.reshape(self.shape), high.reshape(self.shape))
+
+    def evidence(self, mean: Floats) -> Floats:
+        found = np.empty(len(mean))
+        for rows in self._blocks():
+            part, claimed = self._part(rows), mean[rows]
+            found[rows] = least_evidence(part._bets(), claimed, part._near(claimed))
+        return found.reshape(self.shape)
+
+    def _blocks(self) -> list[slice]:
+        rows, classes = self.k.shape
+        block = max(1, _MOST_AT_ONCE // (60 * classes * max(5, min(classes, 64))))
+        return [slice(at, at + block) for at in range(0, rows, block)]
+
+    def _part(self, rows: slice) -> "_Rows":
+        shares = None if self.shares is None else self.shares[rows]
+        return _Rows((self.k[rows], self.n[rows]), shares, self.costs[rows])
+
+    def _mirrored(self) -> "_Rows":
+        # Rights and wrongs exchanged, the classes are in another order.
+        return _Rows.of(self.n - self.k, self.n, self.shares, self.costs)
+
+    def _bets(self) -> Bets:
+        has_one_mean = self.shares is None and (self.costs == self.costs[:, :1]).all()
+        tilts, log_nodes, log_weights = build_mixture(
+            self.shares,
+            self.costs[:1] if has_one_mean else self.costs,
+            usual_tilt=_USUAL_TILT,
+            largest_tilt=_LARGEST_TILT,
+        )
+        return Bets(
+            scores=log_nodes + tilts * self.k[:, None, :, None],
+            growth=np.expm1(tilts),
+            labelled=self.n,
+            log_weights=np.broadcast_to(log_weights, (len(self.k), log_weights.size)),
+            costs=self.costs,
+            floor=0.0,
+        )
+
+    def _near(self, mean: Floats) -> Floats:
+        """Return accuracies near those seen that have a *mean*, if labelled ones can.
+
+        Only labelled classes have a share in it: the evidence is least where these
+        are as accurate as the mean allows.
+        """
+        costs = np.where(self.n > 0, self.costs, 0.0)
+        most = total_of(costs)
+        middle = (self.k + 0.5) / (self.n + 1.0)
+        seen, wanted = total_of(costs * middle), np.minimum(mean, most)
+        up = (wanted - seen) / np.maximum(most - seen, 1e-300)
+        down = wanted / np.maximum(seen, 1e-300)
+        higher = middle + np.clip(up, 0.0, 1.0)[:, None] * (1.0 - middle)
+        return np.where((wanted > seen)[:, None], higher, down[:, None] * middle)
+
+    def _lower(self, needed: float) -> Floats:
+        low = np.zeros(len(self.k))
+        # With nothing correct there is never any evidence, and the bound is 0.
+        searched = np.flatnonzero(self.k.any(axis=-1))
+        if not searched.size:
+            return low
+        shares = None if self.shares is None else self.shares[searched]
+        counts = self.k[searched], self.n[searched]
+        rows = _Rows(counts, shares, self.costs[searched])
+        middle = (rows.k + 0.5) / (rows.n + 1.0)
+        spread = rows.costs * middle * (1.0 - middle) / (rows.n + 1.0)
+        size = np.sqrt(total_of(rows.costs * spread))[:, None]
+        start = middle - math.sqrt(2.0 * (needed + 1.5)) * spread / size
+        found = least_mean(rows._bets(), needed, np.clip(start, 1e-4, 1.0 - 1e-9))
+        low[searched] = np.maximum(found, 0.0)
+        return low
