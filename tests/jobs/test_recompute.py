@@ -12,7 +12,7 @@ from tests.processes import wait_until
 from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
@@ -72,7 +72,7 @@ def test_workers_at_once_store_each_snapshot_once(
     with database.read() as session:
         assert list_pending_detectors(session) == []
         for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+            assert recount(session, detector) == []
 
 
 def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(

@@ -12,22 +12,25 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
-from tracker.services.estimates.slices.slice_recounts import (
-    SliceRecount,
-    compute_slices,
+from tracker.services.estimates.fold import (
+    Fold,
+    StaleFoldError,
+    read_folds,
+    read_slices,
+    score_folds,
+    store_folds,
     store_slices,
 )
-from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import Fold, compute_fold, compute_folds
 from tracker.services.telling.events import FAILING, tell
+from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.database import Database
-from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.detectors import Detector, find_detector, load_detectors
 from tracker.storage.estimates.slices import list_uncounted
 from tracker.storage.operations.job_runs import JobRun, add_job_runs, beat
 from tracker.storage.operations.leases import (
     LEASE_SECONDS,
     count_failures,
+    end_leases,
     let_rest,
     renew_leases,
     take_leases,
@@ -74,17 +77,18 @@ def recompute_detector(
             detector = find_detector(session, detector_id)
             if detector is None:
                 return None
-            slices = compute_slices(session, detector)
-            fold = compute_fold(session, detector) if slices is None else None
+            slices = read_slices(session, detector, listeners=[FoldEvents()])
+            folds = [] if slices else _read(session, [detector])
+        score_folds(folds)
         seconds = time.perf_counter() - begun
         with suppress(StaleFoldError):
             if slices is not None:
                 _store_slices(database, slices, clock=clock, seconds=seconds)
-            elif fold is None:
+            elif not folds:
                 return None
             else:
                 return _store(
-                    database, [fold], worker=worker, clock=clock, seconds=seconds
+                    database, folds, worker=worker, clock=clock, seconds=seconds
                 )[0]
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
@@ -106,7 +110,8 @@ def recompute_small(
     with database.read() as session:
         found = load_detectors(session, detector_ids)
         ready = [one for one in found if not list_uncounted(one)]
-        folds = compute_folds(session, ready, below=_FEW)
+        folds = _read(session, ready, below=_FEW)
+    score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)
     for start in range(0, len(folds), _WRITTEN_AT_ONCE):
         some = folds[start : start + _WRITTEN_AT_ONCE]
@@ -114,6 +119,12 @@ def recompute_small(
             yield from _store(
                 database, some, worker=worker, clock=clock, seconds=seconds
             )
+
+
+def _read(
+    session: Session, detectors: Sequence[Detector], *, below: int | None = None
+) -> list[Fold]:
+    return read_folds(session, detectors, below=below, listeners=[FoldEvents()])
 
 
 def _store(
@@ -131,6 +142,7 @@ def _store(
     begun = time.perf_counter()
     with database.write() as session:
         store_folds(session, folds, worker=worker, computed_at=clock(), seconds=seconds)
+        end_leases(session, [one.detector_id for one in folds])
     took = seconds + (time.perf_counter() - begun) / len(folds)
     for fold in folds:
         log.info(
@@ -147,7 +159,7 @@ def _store(
 
 
 def _store_slices(
-    database: Database, found: SliceRecount, *, clock: Clock, seconds: float
+    database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
     """Write slices that took so many *seconds* to count.
 
@@ -155,11 +167,11 @@ def _store_slices(
     """
     begun = time.perf_counter()
     with database.write() as session:
-        store_slices(session, found, at=clock())
+        store_slices(session, found, computed_at=clock())
     log.info(
         "slices counted",
         detector=f"det_{found.detector_id}",
-        keys=found.changes.names,
+        keys=found.cut_by,
         seconds=round(seconds + time.perf_counter() - begun, 4),
     )
 
@@ -176,7 +188,7 @@ def _replay_drift(database: Database, detector_id: int) -> None:
     if not found:
         return
     with database.write() as session:
-        store_replays(session, found)
+        store_replays(session, detector_id, found)
     log.info(
         "drift replayed",
         detector=f"det_{detector_id}",

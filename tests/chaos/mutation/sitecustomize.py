@@ -71,28 +71,28 @@ def store_a_known_key_again():
 def let_workers_write_at_will():
     """No leases: a worker that folded writes, even if another one has written since."""
     from tracker.jobs import recompute as job
-    from tracker.services.operations import fold_writes, recompute
+    from tracker.services.estimates import fold
 
     take = job.take_leases
     job.take_leases = lambda *given, **more: take(*given, **more | {"is_forced": True})
 
-    fold_writes.advance_revisions = lambda session, seen: True
-    delete = fold_writes.delete_batches
+    fold.advance_revisions = lambda session, seen: True
+    delete = fold.delete_batches
 
     def delete_batches(session, batches):
         delete(session, batches)
         return len(batches)
 
-    fold_writes.delete_batches = delete_batches
-    compute = recompute.compute_folds
+    fold.delete_batches = delete_batches
+    read = job.read_folds
 
-    def compute_folds(session, detectors, **more):
-        folds = compute(session, detectors, **more)
+    def read_folds(session, detectors, **more):
+        folds = read(session, detectors, **more)
         # Long enough for another worker to begin with the same labels.
         time.sleep(1)
         return folds
 
-    recompute.compute_folds = job.compute_folds = compute_folds
+    job.read_folds = read_folds
 
 
 def commit_late():
