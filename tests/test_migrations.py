@@ -17,11 +17,11 @@ ROWS = (
     " created_at, revision)"
     f" VALUES (1, 'door', 'Closed?', '[\"YES\", \"NO\"]', 0.95, '{NOW}', 0)",
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
-    " corrections, next_checkpoint, next_joint, sequence)"
-    f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 0, 1)",
+    " sequence)"
+    f" VALUES (1, 1, 'v1', '{NOW}', 1, 1)",
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
-    " corrections, next_checkpoint, next_joint, sequence)"
-    f" VALUES (2, 1, 'staged', '{NOW}', 0, 0, 0, 0, 0)",
+    " sequence)"
+    f" VALUES (2, 1, 'staged', '{NOW}', 0, 0)",
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
@@ -69,21 +69,14 @@ ROWS = (
     " actor_kind, address, created_at, state, rows_read, bytes_read)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
     f" '{NOW}', 'waiting', 0, 0)",
-    "INSERT INTO slice_keys (version_id, name, correct, labelled)"
-    " VALUES (1, 'camera', 1, 1)",
-    "INSERT INTO slices (version_id, name, value, queries, counts, worse, better,"
-    " worse_peak, better_peak, state, is_told)"
-    " VALUES (1, 'camera', 'north', 1, '{\"YES\": [1, 1]}', 0, 0, 0, 0, '[]', '0')",
     "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
     "INSERT INTO staged_batches (id, owner_id, detector_id, since, until, is_given_up)"
     f" VALUES (99, 99, 1, '{NOW}', '{NOW}', '0')",
     "INSERT INTO staged_versions (version_id, owner_id) VALUES (2, 99)",
     "INSERT INTO staged_changes (query_id, owner_id, label_id, label, sampling,"
     " is_repeat) VALUES (1, 99, 1, 'YES', 'random', '0')",
-    "INSERT INTO counts (version_id, label, predicted, is_targeted, number)"
-    " VALUES (1, 'YES', 'YES', '0', 1)",
-    "INSERT INTO day_counts (version_id, day, cells, unstated, repeats)"
-    " VALUES (1, '2026-01-02', '{\"YES\": {\"YES\": [1, 0]}}', 0, 0)",
+    "INSERT INTO projections (detector_id, version_id, name, key, state)"
+    " VALUES (1, 1, 'cells', '', '{}')",
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",
     f"INSERT INTO heartbeats (worker, seen_at) VALUES ('w', '{NOW}')",
     "INSERT INTO events (id, detector_id, version_id, type, happened_at, data)"
@@ -129,7 +122,6 @@ ROWS = (
     "INSERT INTO recovery_codes (digest, account_id) VALUES ('pqr', 1)",
     "INSERT INTO sign_in_steps (digest, account_id, how, expires_at)"
     f" VALUES ('stu', 1, 'password', '{NOW}')",
-    "INSERT INTO drift_watches (version_id, state) VALUES (1, '{}')",
     "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
     "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
     "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts)"

@@ -63,15 +63,11 @@ def downgrade() -> None:
     op.drop_table("study_rounds")
     op.drop_table("staged_versions")
     op.drop_table("snapshots")
-    op.drop_table("slices")
-    op.drop_table("slice_keys")
     op.drop_table("sent_estimates")
+    op.drop_table("projections")
     op.drop_table("queries")
     op.drop_table("import_pieces")
     op.drop_table("events")
-    op.drop_table("drift_watches")
-    op.drop_table("day_counts")
-    op.drop_table("counts")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
     op.drop_table("waiting_queries")
@@ -658,12 +654,7 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("queries", BIG, nullable=False),
         sa.Column("deleted", BIG, server_default="0", nullable=False),
-        sa.Column("corrections", BIG, nullable=False),
-        sa.Column("repeats", BIG, server_default="0", nullable=False),
-        sa.Column("unstated", BIG, server_default="0", nullable=False),
         sa.Column("last_label_at", INSTANT, nullable=True),
-        sa.Column("next_checkpoint", BIG, nullable=False),
-        sa.Column("next_joint", BIG, nullable=False),
         sa.Column("sequence", BIG, nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
@@ -785,45 +776,6 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_audits_detector_id_id", "audits", ["detector_id", "id"])
-    op.create_table(
-        "counts",
-        sa.Column("version_id", BIG, nullable=False),
-        sa.Column("label", NAME, nullable=False),
-        sa.Column("predicted", NAME, nullable=False),
-        sa.Column("is_targeted", sa.Boolean(), nullable=False),
-        sa.Column("number", BIG, nullable=False),
-        sa.CheckConstraint("number >= 0", name="ck_counts_number"),
-        sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_counts_version_id_versions"
-        ),
-        sa.PrimaryKeyConstraint(
-            "version_id", "label", "predicted", "is_targeted", name="pk_counts"
-        ),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "day_counts",
-        sa.Column("version_id", BIG, nullable=False),
-        sa.Column("day", NAME, nullable=False),
-        sa.Column("cells", sa.JSON(), nullable=False),
-        sa.Column("unstated", BIG, nullable=False),
-        sa.Column("repeats", BIG, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_day_counts_version_id_versions"
-        ),
-        sa.PrimaryKeyConstraint("version_id", "day", name="pk_day_counts"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "drift_watches",
-        sa.Column("version_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("state", sa.JSON(), nullable=False),
-        sa.Column("replay", sa.JSON(none_as_null=True), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_drift_watches_version_id_versions"
-        ),
-        sa.PrimaryKeyConstraint("version_id", name="pk_drift_watches"),
-    )
     op.create_table(
         "events",
         sa.Column("id", BIG, nullable=False),
@@ -964,6 +916,24 @@ def _create_tables() -> None:
         ["detector_id", "label", "predicted", "id"],
     )
     op.create_table(
+        "projections",
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
+        sa.Column("state", sa.JSON(), nullable=False),
+        sa.Column("memory", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_projections_detector_id_version_id_versions",
+        ),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "version_id", "name", "key", name="pk_projections"
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "sent_estimates",
         sa.Column("version_id", BIG, autoincrement=False, nullable=False),
         sa.Column("sequence", sa.Integer(), nullable=False),
@@ -973,37 +943,6 @@ def _create_tables() -> None:
             name="fk_sent_estimates_version_id_versions",
         ),
         sa.PrimaryKeyConstraint("version_id", name="pk_sent_estimates"),
-    )
-    op.create_table(
-        "slice_keys",
-        sa.Column("version_id", BIG, nullable=False),
-        sa.Column("name", NAME, nullable=False),
-        sa.Column("correct", BIG, nullable=False),
-        sa.Column("labelled", BIG, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_slice_keys_version_id_versions"
-        ),
-        sa.PrimaryKeyConstraint("version_id", "name", name="pk_slice_keys"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "slices",
-        sa.Column("version_id", BIG, nullable=False),
-        sa.Column("name", NAME, nullable=False),
-        sa.Column("value", NAME, nullable=False),
-        sa.Column("queries", BIG, nullable=False),
-        sa.Column("counts", sa.JSON(), nullable=False),
-        sa.Column("worse", sa.Double(), nullable=False),
-        sa.Column("better", sa.Double(), nullable=False),
-        sa.Column("worse_peak", sa.Double(), nullable=False),
-        sa.Column("better_peak", sa.Double(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("is_told", sa.Boolean(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_slices_version_id_versions"
-        ),
-        sa.PrimaryKeyConstraint("version_id", "name", "value", name="pk_slices"),
-        sqlite_with_rowid=False,
     )
     op.create_table(
         "snapshots",

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tests.api.problems import assert_problem
 from tests.conftest import by
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.recount import recount
 from tracker.services.queries.waiting import NewWaiting, add_waiting
 from tracker.storage.detectors import Detector
 from tracker.storage.people.audit import AuditEvent
@@ -65,7 +65,7 @@ def test_what_a_query_holds_is_erased_and_its_counts_stay(
         after = api.get("/detectors/door/estimate").json
         assert after["confusion"] == before["confusion"]
         with database.read() as session:
-            assert compare_with_recount(session, session.get_one(Detector, 1)) == []
+            assert recount(session, session.get_one(Detector, 1)) == []
         recompute()
     [event] = list_events(database, "query erased")
     assert (event.subject, event.actor) == (made.json["id"], "admin-key")
@@ -153,7 +153,7 @@ def test_an_image_alone_is_erased_and_all_else_stays(
         after = api.get("/detectors/door/estimate").json
         assert after["confusion"] == before["confusion"]
         with database.read() as session:
-            assert compare_with_recount(session, session.get_one(Detector, 1)) == []
+            assert recount(session, session.get_one(Detector, 1)) == []
         recompute()
     [event] = list_events(database, "image erased")
     assert (event.subject, event.actor) == (made["id"], "admin-key")

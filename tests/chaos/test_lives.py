@@ -1,6 +1,6 @@
 """Whole lives of detectors near their target: how often what is told changes.
 
-They go through the tally, the watch for drift and the rule of the worker, and have
+They go through the projections and the rule of the worker, and have
 looks where the product has them: after every label up to 100, then at checkpoints.
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from tests.conftest import IS_LONG, START
-from tracker.services.estimates.drift import Watch
+from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.intervals import score
-from tracker.services.estimates.tallies import Tally
+from tracker.services.estimates.projections import Cells, Checkpoints, VersionFold
 from tracker.services.telling.events import Look, follow_verdict
-from tracker.storage.labelling.labels import CountedLabel
+from tracker.storage.estimates.cells import Cell, Change
 from tracker.words import DECIDING_METHOD, RANDOM
 
 TARGET, LEVEL, CLASSES = 0.9, 0.95, ("NO", "YES")
@@ -49,11 +49,11 @@ class Lives:
 
 
 def live(rng: np.random.Generator, accuracy: float) -> Life:
-    watch = Watch(CLASSES, LEVEL)
-    tally = Tally({}, 0, 0, {name: i for i, name in enumerate(CLASSES)}, watch)
-    for row in rows(rng, accuracy):
-        tally.fold(row)
-    points = [one for one in tally.points if DECIDING_METHOD in one.methods]
+    version = VersionFold(CLASSES, LEVEL, [Cells, Drifting, Checkpoints], is_new=True)
+    for change in changes(rng, accuracy):
+        version.add(change)
+    made = version.of(Checkpoints).points
+    points = [one for one in made if DECIDING_METHOD in one.methods]
     scores = score(
         [one.correct for one in points],
         [one.labelled for one in points],
@@ -64,34 +64,29 @@ def live(rng: np.random.Generator, accuracy: float) -> Life:
         Look(one.correct, one.labelled, found[0].low, found[0].high, one.stretch)
         for one, found in zip(points, scores, strict=True)
     ]
-    changes = follow_verdict(looks, TARGET, LEVEL, None)
+    told = follow_verdict(looks, TARGET, LEVEL, None)
     bare = [(one.low > TARGET) - (one.high < TARGET) for one in looks]
     return Life(
-        events=len(changes),
+        events=len(told),
         bare=int(np.count_nonzero(np.diff([0, *bare]))),
-        alarms=len(watch.alarms),
-        verdicts=frozenset(one.verdict for one in changes),
+        alarms=len(version.of(Drifting).watch.alarms),
+        verdicts=frozenset(one.verdict for one in told),
     )
 
 
-def rows(rng: np.random.Generator, accuracy: float) -> Iterator[CountedLabel]:
+def changes(rng: np.random.Generator, accuracy: float) -> Iterator[Change]:
     """Labels as the worker reads them."""
     truths = rng.integers(0, 2, LABELS).tolist()
     hits = (rng.random(LABELS) < accuracy).tolist()
     for number, (truth, is_right) in enumerate(zip(truths, hits, strict=True)):
-        yield CountedLabel(
-            id=number,
-            replaces_id=None,
+        predicted = CLASSES[truth if is_right else 1 - truth]
+        yield Change(
+            detector_id=1,
             version_id=1,
-            metadata=None,
-            label=CLASSES[truth],
-            predicted=CLASSES[truth if is_right else 1 - truth],
-            sampling=RANDOM,
-            is_repeat=False,
-            old_label=None,
-            old_sampling=None,
-            old_is_repeat=None,
-            asked_at=START,
+            id=number,
+            day=START.date(),
+            added=Cell(RANDOM, CLASSES[truth], predicted),
+            is_first=True,
             created_at=START,
         )
 

@@ -19,13 +19,13 @@ from hypothesis.stateful import (
 )
 
 from tests.conftest import DATABASES, IS_LONG, START, by
+from tests.services.folds import compute_fold
 from tracker.app import create_app
 from tracker.errors import ConflictError
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import Recompute
-from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import Fold, compute_fold
+from tracker.services.estimates.fold import Fold, store_folds
+from tracker.services.estimates.recount import recount
 from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database
@@ -172,7 +172,7 @@ class Side:
         with self.database.read() as session:
             found = find_detector_by_name(session, detector)
             assert found is not None
-            return compare_with_recount(session, found)
+            return recount(session, found)
 
 
 class Machine(RuleBasedStateMachine):

@@ -29,7 +29,7 @@ from tests.processes import (
     wait_until,
 )
 from tracker.jobs.recompute import recompute_all
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.recount import recount
 from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
@@ -141,7 +141,7 @@ def assert_counted(database: Database) -> None:
     recompute_all(database, worker="test")
     with database.read() as session:
         for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+            assert recount(session, detector) == []
 
 
 class Import:

@@ -7,16 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.conftest import START, Clock, by
+from tests.services.folds import compute_fold, compute_folds
 from tracker.jobs.recompute import (
     recompute_all,
     recompute_detector,
     recompute_small,
 )
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import compute_fold, compute_folds
+from tracker.services.estimates.fold import StaleFoldError, store_folds
+from tracker.services.estimates.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
@@ -81,7 +80,9 @@ def test_together_they_give_the_bits_of_each_alone(database: Database) -> None:
         assert fold.labels == 1 + 6 * (fold.detector_id - 1)
         assert found.intervals == fold.intervals
         assert found.measures == fold.measures
-        assert found.verdicts == fold.verdicts
+        [mine], [its] = found.listeners, fold.listeners
+        for version_id in fold.versions:
+            assert mine.verdicts[version_id] == its.verdicts[version_id]
         assert sum(map(len, fold.intervals.values())) >= 2 * fold.labels
 
 
@@ -147,7 +148,7 @@ def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
     assert sum(folded) == 1 + 7 + 13 + 19 + 25 + 31
     with database.read() as session:
         for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+            assert recount(session, detector) == []
             assert find_failures(session, RECOMPUTE, [detector.id]) == {}
 
 

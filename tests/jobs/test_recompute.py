@@ -10,15 +10,14 @@ from sqlalchemy import select
 
 from tests.conftest import START, Clock, by
 from tests.processes import wait_until
+from tests.services.folds import compute_fold
 from tracker.clock import utc_now
 from tracker.jobs.loop import Loop, Watch
 from tracker.jobs.recompute import Recompute, recompute_all
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.counts import compare_with_recount
-from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import compute_fold
+from tracker.services.estimates.fold import StaleFoldError, store_folds
+from tracker.services.estimates.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
@@ -103,7 +102,7 @@ def test_workers_at_once_store_each_snapshot_once(
     with database.read() as session:
         assert list_pending_detectors(session) == []
         for detector in list_detectors(session):
-            assert compare_with_recount(session, detector) == []
+            assert recount(session, detector) == []
 
 
 def test_a_detector_that_fails_is_set_aside_and_the_others_go_on(

@@ -27,7 +27,7 @@ from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import Retention
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.recount import recount
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
 from tracker.services.operations.retention import (
@@ -77,7 +77,7 @@ def test_only_old_queries_without_a_label_go(
     recompute()
     assert numbers(bench) == before
     with bench.database.read() as session:
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
 
 
 def test_what_the_job_has_not_counted_is_kept_until_it_has(
@@ -315,7 +315,7 @@ def test_labelers_who_race_the_worker_lose_no_label(
     assert len(labelled) + deleted == len(queries)
     with bench.database.read() as session:
         assert set(session.scalars(select(Label.query_id))) == labelled
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
         assert [v.queries for v in list_versions(session, bench.detector.id)] == [300]
 
 

@@ -57,6 +57,6 @@ def numbers(bench: Bench) -> object:
         versions = list_versions(session, bench.detector.id)
         return (
             [tuple(row) for v in versions for row in iter_intervals(session, [v])],
-            [(v.name, v.queries, v.corrections) for v in versions],
+            [(v.name, v.queries) for v in versions],
             bench.estimate().confusion,
         )

@@ -8,13 +8,11 @@ from typing import Any
 
 from tests.conftest import START
 from tests.services.conftest import Bench
-from tracker.services.estimates.counts import (
-    compare_with_recount,
-    count_asked,
-    pool,
-)
+from tracker.services.estimates.counts import count_asked
+from tracker.services.estimates.recount import recount
 from tracker.storage.detectors import list_versions
-from tracker.storage.estimates.counts import VersionCounts, count_window
+from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.counts import count_window
 
 FIRST = START.replace(hour=0, minute=0, second=0, microsecond=0)
 LAST_DAY = datetime(9999, 12, 31, tzinfo=UTC)
@@ -55,7 +53,7 @@ def log_some(bench: Bench, draw: random.Random, *, number: int) -> None:
             )
 
 
-def count_plainly(session: Any, bench: Bench, **span: Any) -> VersionCounts:
+def count_plainly(session: Any, bench: Bench, **span: Any) -> Counts:
     return pool(count_window(session, bench.detector.id, **span).values())
 
 
@@ -80,4 +78,4 @@ def test_what_was_asked_in_a_while_is_what_a_plain_count_finds(
             assert (asked.cells, asked.unstated, asked.repeats) == (
                 *(found.cells, found.unstated, found.repeats),
             ), span
-        assert compare_with_recount(session, detector) == []
+        assert recount(session, detector) == []

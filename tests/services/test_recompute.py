@@ -10,17 +10,22 @@ from sqlalchemy import select
 
 from tests.conftest import START, Clock, by
 from tests.services.conftest import Bench
+from tests.services.folds import compute_fold
 from tracker import stats
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
-from tracker.services.estimates.tallies import StaleFoldError
+from tracker.services.estimates.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import compute_fold
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
-from tracker.storage.estimates.counts import Cell, store_counts
+from tracker.storage.estimates.cells import Cell
+from tracker.storage.estimates.projections import (
+    CELLS,
+    Kept,
+    load_counts,
+    store_projections,
+)
 from tracker.storage.estimates.snapshots import Snapshot, iter_intervals
 from tracker.storage.operations.job_runs import JobRun
 from tracker.storage.queries.queries import Query
@@ -212,7 +217,7 @@ def test_corrected_labels_move_the_counts_and_leave_the_history(
     assert [c.labelled for c in estimate.classes] == [16, 4]
     assert estimate.corrections == 6
     with bench.database.read() as session:
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
 
 
 def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
@@ -251,7 +256,7 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
     estimate = bench.estimate()
     assert [c.labelled for c in estimate.classes] == [1, 0]
     with bench.database.read() as session:
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
 
 
 def test_a_worker_that_was_too_slow_writes_nothing(bench: Bench) -> None:
@@ -292,7 +297,7 @@ def test_labels_that_commit_late_are_in_the_next_snapshot(
 
     assert checkpoints(bench)[-1] == bench.estimate().labels
     with bench.database.read() as session:
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
 
 
 def test_a_count_that_was_tampered_with_is_found_by_the_recount(
@@ -301,10 +306,13 @@ def test_a_count_that_was_tampered_with_is_found_by_the_recount(
     recompute()
     with published.database.write() as session:
         version = list_versions(session, published.detector.id)[0]
-        store_counts(session, {version.id: {Cell("YES", "YES", False): 24}})
+        place = (published.detector.id, version.id, CELLS, "")
+        counts = load_counts(session, [version])[version.id]
+        counts.cells[Cell("unstated", "YES", "YES")] = 24
+        store_projections(session, {place: Kept("", counts.dump())})
 
     with published.database.read() as session:
-        [wrong] = compare_with_recount(session, published.attached(session))
+        [wrong] = recount(session, published.attached(session))
 
     assert (wrong.running, wrong.recounted) == (24, 23)
 

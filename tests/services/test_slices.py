@@ -9,26 +9,25 @@ from sqlalchemy import select
 
 from tests.conftest import START, by
 from tests.services.conftest import Bench
+from tests.services.folds import compute_fold
 from tests.services.test_recompute import import_steps
 from tracker.errors import InvalidInputError
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import DetectorChange, change_detector
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.fold import (
+    StaleFoldError,
+    read_slices,
+    store_folds,
+    store_slices,
+)
+from tracker.services.estimates.recount import recount
 from tracker.services.estimates.slices.slice_counts import (
     MOST_VALUES,
     OTHER,
     read_value,
 )
-from tracker.services.estimates.slices.slice_recounts import (
-    compare_slices,
-    compute_slices,
-    store_slices,
-)
 from tracker.services.estimates.slices.slices import Slices, get_slices, list_cuts
-from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import compute_fold
-from tracker.storage.estimates.slices import Slice
+from tracker.storage.estimates.projections import Projection
 from tracker.storage.queries.queries import Query
 from tracker.storage.telling.events import list_detector_events
 from tracker.words import NO_VALUE
@@ -46,10 +45,7 @@ def declare(bench: Bench, *names: str) -> None:
 def differences(bench: Bench) -> list[Any]:
     with bench.database.read() as session:
         detector = bench.attached(session)
-        return [
-            *compare_slices(session, detector),
-            *compare_with_recount(session, detector),
-        ]
+        return recount(session, detector)
 
 
 def cut(bench: Bench, by_what: str = "metadata.camera", **choices: Any) -> Slices:
@@ -72,8 +68,11 @@ def counted(found: Slices) -> dict[str, tuple[int, int, int]]:
 
 def stored(bench: Bench) -> list[Any]:
     with bench.database.read() as session:
+        columns = Projection.__table__.c
         rows = session.execute(
-            select(*Slice.__table__.c).order_by(*Slice.__table__.primary_key)
+            select(*columns)
+            .where(Projection.name.startswith("slices"))
+            .order_by(*Projection.__table__.primary_key)
         ).all()
         return [tuple(row) for row in rows]
 
@@ -141,10 +140,10 @@ def test_the_same_labels_in_one_run_or_in_many_give_the_same_rows(
         detector = bench.attached(session)
         detector.counted_slices = []
     with bench.database.read() as session:
-        found = compute_slices(session, bench.attached(session))
+        found = read_slices(session, bench.attached(session))
     assert found is not None
     with bench.database.write() as session:
-        store_slices(session, found, at=START)
+        store_slices(session, found, computed_at=START)
 
     assert stored(bench) == one_by_one
 
@@ -173,7 +172,7 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
     recompute()
     declare(bench, "camera")
     with bench.database.read() as session:
-        found = compute_slices(session, bench.attached(session))
+        found = read_slices(session, bench.attached(session))
     assert found is not None
     bench.log("YES", "NO", metadata={"camera": "north"})
     with bench.database.read() as session:
@@ -183,7 +182,7 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
         store_folds(session, [fold], worker="w", computed_at=START, seconds=0.0)
 
     with pytest.raises(StaleFoldError), bench.database.write() as session:
-        store_slices(session, found, at=START)
+        store_slices(session, found, computed_at=START)
     bench.log("YES", "YES", metadata={"camera": "south"})
     recompute_detector(bench.database, bench.detector.id, worker="w", clock=bench.clock)
 
@@ -200,7 +199,10 @@ def test_a_key_that_is_no_longer_declared_leaves_nothing(
     declare(bench, "site")
     recompute()
 
-    assert {row[1] for row in stored(bench)} == {"site"}
+    assert {row[2:4] for row in stored(bench)} == {
+        ("slices", "site"),
+        ("slices.site", "a"),
+    }
     with pytest.raises(InvalidInputError, match=r"metadata\.site"):
         cut(bench)
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
-from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
@@ -52,7 +52,7 @@ def numbers(found: Estimate) -> list[tuple[int, int]]:
 
 def assert_recounted(bench: Bench) -> None:
     with bench.database.read() as session:
-        assert compare_with_recount(session, bench.attached(session)) == []
+        assert recount(session, bench.attached(session)) == []
 
 
 def test_a_query_takes_over_the_label_of_its_input(bench: Bench) -> None:

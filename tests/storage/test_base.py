@@ -17,7 +17,6 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.base import Base, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, add_versions
-from tracker.storage.estimates.counts import Count
 from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.labels import Label
@@ -178,22 +177,12 @@ def test_instants_come_back_in_utc_whatever_their_zone(table: Table) -> None:
 
 
 def test_truth_values_stay_truth_values(table: Table) -> None:
-    rows = [
-        {
-            "version_id": table.version_id,
-            "label": "NO",
-            "predicted": "YES",
-            "is_targeted": is_targeted,
-            "number": number,
-        }
-        for is_targeted, number in ((False, 0), (True, 2**53 + 1))
-    ]
-    table.put(Count, rows)
+    rows = [table.query(is_repeat=is_repeat) for is_repeat in (False, True)]
+    table.put(Query, rows)
 
-    found = table.get(Count)
-    assert found == rows
-    assert [row["is_targeted"] for row in found] == [False, True]
-    assert all(isinstance(row["is_targeted"], bool) for row in found)
+    found = table.get(Query)
+    assert [row["is_repeat"] for row in found] == [False, True]
+    assert all(isinstance(row["is_repeat"], bool) for row in found)
 
 
 def test_labels_come_back_with_what_they_replace(table: Table) -> None:

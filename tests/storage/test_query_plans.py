@@ -16,6 +16,7 @@ from tests.services.conftest import Bench
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import add_versions
+from tracker.storage.estimates.changes import iter_pending_changes
 from tracker.storage.estimates.counts import (
     count_pending_labels,
     count_pending_queries,
@@ -27,7 +28,6 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import (
     add_labels,
     iter_label_rows,
-    iter_pending_labels,
     list_labels,
 )
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
@@ -195,7 +195,7 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
     "what somebody has reserved": reserved,
 }
 BY_BATCH: dict[str, Ask] = {
-    "the job": lambda s, d, b: list(iter_pending_labels(s, {d: [b]})),
+    "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]})),
     "the queries that the job counts": lambda s, d, b: count_pending_queries(
         s, {d: [b]}
     ),

@@ -16,6 +16,7 @@ from tests.web.conftest import Visitor
 from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.estimates.drift import (
+    DRIFT,
     REFERENCE_LABELS,
     Replay,
     Watch,
@@ -26,10 +27,11 @@ from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.deliveries import say
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
-from tracker.storage.estimates.drift import DriftWatch
+from tracker.storage.estimates.projections import Projection
 from tracker.storage.queries.queries import Query
 
 CLASSES = ["NO", "YES"]
+WATCHES = select(Projection).where(Projection.name == DRIFT)
 
 
 def stream(seed: int, lengths: Sequence[tuple[int, float]]) -> list[tuple[int, bool]]:
@@ -122,7 +124,7 @@ def test_a_fall_is_told_once_with_the_snapshot_however_labels_come(
         drifts = [one for one in events_of(database) if one.type == "drift.detected"]
         told.append([one.data for one in drifts])
         with database.read() as session:
-            assert len(session.scalars(select(DriftWatch)).all()) == 1
+            assert len(session.scalars(WATCHES).all()) == 1
 
     assert told[0] == told[1]
     (alarm,) = told[0]
@@ -153,7 +155,7 @@ def test_a_correction_and_a_targeted_label_are_not_watched(
             log_query(session, detector, query, by("a", START))
     recompute()
     with database.read() as session:
-        assert session.scalars(select(DriftWatch)).all() == []
+        assert session.scalars(WATCHES).all() == []
 
 
 @pytest.mark.slow
@@ -185,7 +187,7 @@ def test_after_many_corrections_a_replay_goes_by_the_labels_of_today(
     assert events == told
     assert len(told) == 1
     with database.read() as session:
-        (watch,) = session.scalars(select(DriftWatch)).all()
+        (watch,) = session.scalars(WATCHES).all()
     assert watch.state["alarms"] == 1
 
 

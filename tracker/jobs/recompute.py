@@ -14,18 +14,20 @@ from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.estimates.drift import compute_replays, store_replays
-from tracker.services.estimates.slices.slice_recounts import (
-    SliceRecount,
-    compute_slices,
+from tracker.services.estimates.fold import (
+    Fold,
+    StaleFoldError,
+    read_folds,
+    read_slices,
+    score_folds,
+    store_folds,
     store_slices,
 )
-from tracker.services.estimates.tallies import StaleFoldError
-from tracker.services.operations.fold_writes import store_folds
-from tracker.services.operations.recompute import Fold, compute_fold, compute_folds
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, tell
+from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.database import Database
-from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.detectors import Detector, find_detector, load_detectors
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
@@ -77,17 +79,18 @@ def recompute_detector(
             detector = find_detector(session, detector_id)
             if detector is None:
                 return None
-            slices = compute_slices(session, detector)
-            fold = compute_fold(session, detector) if slices is None else None
+            slices = read_slices(session, detector, listeners=[FoldEvents()])
+            folds = [] if slices else _read(session, [detector])
+        score_folds(folds)
         seconds = time.perf_counter() - begun
         with suppress(StaleFoldError):
             if slices is not None:
                 _store_slices(database, slices, clock=clock, seconds=seconds)
-            elif fold is None:
+            elif not folds:
                 return None
             else:
                 return _store(
-                    database, [fold], worker=worker, clock=clock, seconds=seconds
+                    database, folds, worker=worker, clock=clock, seconds=seconds
                 )[0]
     log.info("left to another worker", detector=f"det_{detector_id}")
     return None
@@ -109,7 +112,8 @@ def recompute_small(
     with database.read() as session:
         found = load_detectors(session, detector_ids)
         ready = [one for one in found if not list_uncounted(one)]
-        folds = compute_folds(session, ready, below=_FEW)
+        folds = _read(session, ready, below=_FEW)
+    score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)
     for start in range(0, len(folds), _WRITTEN_AT_ONCE):
         some = folds[start : start + _WRITTEN_AT_ONCE]
@@ -117,6 +121,12 @@ def recompute_small(
             yield from _store(
                 database, some, worker=worker, clock=clock, seconds=seconds
             )
+
+
+def _read(
+    session: Session, detectors: Sequence[Detector], *, below: int | None = None
+) -> list[Fold]:
+    return read_folds(session, detectors, below=below, listeners=[FoldEvents()])
 
 
 def _store(
@@ -150,7 +160,7 @@ def _store(
 
 
 def _store_slices(
-    database: Database, found: SliceRecount, *, clock: Clock, seconds: float
+    database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
     """Write slices that took so many *seconds* to count.
 
@@ -158,11 +168,11 @@ def _store_slices(
     """
     begun = time.perf_counter()
     with database.write() as session:
-        store_slices(session, found, at=clock())
+        store_slices(session, found, computed_at=clock())
     log.info(
         "slices counted",
         detector=f"det_{found.detector_id}",
-        keys=found.changes.names,
+        keys=found.cut_by,
         seconds=round(seconds + time.perf_counter() - begun, 4),
     )
 
@@ -179,7 +189,7 @@ def _replay_drift(database: Database, detector_id: int) -> None:
     if not found:
         return
     with database.write() as session:
-        store_replays(session, found)
+        store_replays(session, detector_id, found)
     log.info(
         "drift replayed",
         detector=f"det_{detector_id}",

@@ -1,6 +1,6 @@
 """The versions of a detector that a name means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -8,7 +8,9 @@ from tracker.errors import NotFoundError
 from tracker.services.fields import is_storable
 from tracker.services.wording import show
 from tracker.storage import detectors as storage
-from tracker.storage.estimates.counts import list_scored
+from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.counts import count_pending_labels
+from tracker.storage.estimates.projections import load_counts
 from tracker.storage.queries.queries import find_newest_version_id
 
 
@@ -56,17 +58,50 @@ def list_shown(
     for version in found:
         versions[version.detector_id].append(version)
     is_open = [one.id for one in detectors if one.production_version is None]
-    scored = list_scored(session, [id_ for id_ in is_open if len(versions[id_]) > 1])
+    scored = _find_scored(
+        session, {one: versions[one] for one in is_open if len(versions[one]) > 1}
+    )
     shown = {}
     for detector in detectors:
         mine = versions[detector.id]
         if detector.production_version is not None:
             mine = choose_versions(session, detector, detector.production_version)
         elif len(mine) > 1:
-            mine = [one for one in mine if one.id in scored] or _newest(session, mine)
+            newest = scored.get(detector.id)
+            mine = _newest(session, mine) if newest is None else [newest]
         if mine:
             shown[detector.id] = mine[-1]
     return shown
+
+
+def _find_scored(
+    session: Session, versions: Mapping[int, Sequence[storage.Version]]
+) -> dict[int, storage.Version]:
+    """Return the newest version of each detector with a scored label, if any has one.
+
+    Labels that wait for the job count too.  Nearly always the newest version has one,
+    so the counts of no other are read.
+    """
+    found: dict[int, storage.Version] = {}
+    if not versions:
+        return found
+    waiting = count_pending_labels(session, versions)
+    left = {detector_id: list(some) for detector_id, some in versions.items()}
+    while left:
+        newest = {detector_id: some.pop() for detector_id, some in left.items()}
+        counts = load_counts(session, newest.values())
+        for detector_id, version in newest.items():
+            parts = [counts[version.id]]
+            if version.id in waiting:
+                parts.append(waiting[version.id])
+            if pool(parts).scored > 0:
+                found[detector_id] = version
+        left = {
+            detector_id: some
+            for detector_id, some in left.items()
+            if some and detector_id not in found
+        }
+    return found
 
 
 def _newest(session: Session, versions: list[storage.Version]) -> list[storage.Version]:

@@ -133,17 +133,7 @@ class Version(Base):
     queries: Mapped[int] = mapped_column(BigId, default=0)
     # Those of them that were deleted since, because nobody labelled them.
     deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
-    # Labels that replaced one of another class.
-    corrections: Mapped[int] = mapped_column(BigId, default=0)
-    # Labelled queries that put an input to the version once more, which count nowhere.
-    repeats: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
-    # Scored labels of which nobody said why their queries were chosen.
-    unstated: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
     last_label_at: Mapped[datetime | None]
-    # The number of scored labels that makes the next checkpoint, above 100.
-    next_checkpoint: Mapped[int] = mapped_column(BigId, default=0)
-    # The number that makes the next one with a joint interval, where it is costly.
-    next_joint: Mapped[int] = mapped_column(BigId, default=0)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
 
@@ -301,9 +291,6 @@ def add_versions(
             name=name,
             created_at=created_at,
             queries=0,
-            corrections=0,
-            next_checkpoint=0,
-            next_joint=0,
             sequence=0,
         )
         session.add(version)

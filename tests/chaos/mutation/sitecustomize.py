@@ -73,7 +73,7 @@ def let_workers_write_at_will():
     from sqlalchemy import true
 
     from tracker.jobs import recompute as job
-    from tracker.services.operations import fold_writes, recompute
+    from tracker.services.estimates import fold
     from tracker.storage import tasks
 
     due = tasks._is_due
@@ -85,23 +85,23 @@ def let_workers_write_at_will():
 
     tasks._is_due = is_due
 
-    fold_writes.advance_revisions = lambda session, seen: True
-    delete = fold_writes.delete_batches
+    fold.advance_revisions = lambda session, seen: True
+    delete = fold.delete_batches
 
     def delete_batches(session, batches):
         delete(session, batches)
         return len(batches)
 
-    fold_writes.delete_batches = delete_batches
-    compute = recompute.compute_folds
+    fold.delete_batches = delete_batches
+    read = job.read_folds
 
-    def compute_folds(session, detectors, **more):
-        folds = compute(session, detectors, **more)
+    def read_folds(session, detectors, **more):
+        folds = read(session, detectors, **more)
         # Long enough for another worker to begin with the same labels.
         time.sleep(1)
         return folds
 
-    recompute.compute_folds = job.compute_folds = compute_folds
+    job.read_folds = read_folds
 
 
 def commit_late():

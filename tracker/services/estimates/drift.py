@@ -14,10 +14,12 @@ little, and the alarms that were told stay.
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.points import Stretch
+from tracker.services.estimates.projections import Cells, Place, Projection, VersionFold
 from tracker.stats import (
     DEFAULT_RUN,
     Alarm,
@@ -27,11 +29,18 @@ from tracker.stats import (
     lower_bound,
 )
 from tracker.storage.detectors import Detector, Version, list_versions
-from tracker.storage.estimates.counts import load_counts
-from tracker.storage.estimates.drift import DriftWatch, load_watches, store_replay
-from tracker.storage.labelling.labels import iter_first_labels
+from tracker.storage.estimates.cells import Change, Counts
+from tracker.storage.estimates.changes import iter_first_labels
+from tracker.storage.estimates.projections import (
+    Kept,
+    find_projection,
+    load_counts,
+    store_projections,
+)
 from tracker.words import BALANCED
 
+DRIFT = "drift"
+REPLAY = "drift.replay"
 REFERENCE_LABELS = 100
 # Two watches share the promise, so each sounds half as often.
 _MEAN_RUN = 2.0 * DEFAULT_RUN
@@ -60,18 +69,6 @@ class Drift:
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in an event."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The labels since the last alarm, by class, with the truth they first came with.
-
-    *alarms* counts those of the version so far.
-    """
-
-    alarms: int
-    correct: tuple[int, ...]
-    labelled: tuple[int, ...]
 
 
 class Watch:
@@ -204,11 +201,41 @@ class Watch:
             "balanced": self._balanced.dump() if self._balanced else None,
         }
 
-    @classmethod
-    def of(cls, detector: Detector, stored: DriftWatch | None) -> Self:
-        """Return the watch of a version of *detector*, from what was *stored* of it."""
-        state = None if stored is None else stored.state
-        return cls(detector.classes, detector.confidence_level, state)
+
+class Drifting(Projection):
+    """The watch of a version, as a projection of its first labels."""
+
+    def __init__(self, fold: VersionFold) -> None:
+        """Begin to watch."""
+        super().__init__(fold)
+        self.watch = Watch(fold.classes, fold.level)
+        fold.find_stretch = lambda: self.watch.stretch
+
+    def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
+        """Return the place of the only row."""
+        return {(DRIFT, "")}
+
+    def load(self, rows: Mapping[Place, Kept]) -> None:
+        """Continue from the stored state."""
+        if (DRIFT, "") in rows:
+            state = rows[DRIFT, ""].state
+            self.watch = Watch(self.fold.classes, self.fold.level, state)
+
+    def add(self, change: Change) -> None:
+        """Take the label of the change, if it is scored and its query's first."""
+        added = change.added
+        if change.is_first and added is not None and added.is_scored:
+            self.watch.add(
+                self.fold.positions[added.label],
+                is_right=added.predicted == added.label,
+                mark=self.fold.of(Cells).scored,
+            )
+
+    def dump(self) -> dict[Place, Kept]:
+        """Return the only row, once there are labels."""
+        if not self.watch.has_changed:
+            return {}
+        return {(DRIFT, ""): Kept("", self.watch.dump())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,43 +252,39 @@ class Replay:
 
 def find_replay(session: Session, version: Version) -> Replay | None:
     """Return the last replay of a version; None before there were many corrections."""
-    watch = session.get(DriftWatch, version.id)
-    return None if watch is None or watch.replay is None else Replay(**watch.replay)
+    replay = find_projection(session, version, REPLAY)
+    return None if replay is None else Replay(**replay)
 
 
 def compute_replays(session: Session, detector: Detector) -> dict[int, Replay]:
     """Return the replays that are due, by version."""
     versions = list_versions(session, detector.id)
-    ids = [version.id for version in versions if version.corrections]
-    watches = load_watches(session, ids)
-    counts = load_counts(session, ids)
+    counts = load_counts(session, versions)
+    corrected = [one for one in versions if counts[one.id].corrections]
     return {
-        version.id: _replay(session, detector, version)
-        for version in versions
-        if version.id in watches
-        and _is_due(
-            version,
-            watches[version.id],
-            sum(n for cell, n in counts[version.id].items() if cell.is_scored),
-        )
+        one.id: _replay(session, detector, one, counts[one.id].corrections)
+        for one in corrected
+        if _is_due(session, one, counts[one.id])
     }
 
 
-def _is_due(version: Version, watch: DriftWatch, labels: int) -> bool:
-    replayed = 0 if watch.replay is None else watch.replay["corrections"]
-    new = version.corrections - replayed
+def _is_due(session: Session, version: Version, counts: Counts) -> bool:
+    state = find_projection(session, version, DRIFT)
+    if state is None:
+        return False
+    replay = find_replay(session, version)
+    new = counts.corrections - (0 if replay is None else replay.corrections)
+    since_alarm = sum(seen for _, _, seen, _ in state["classes"])
     return (
-        new * _REPLAYED_PART > _since_alarm(watch.state)
-        and new * _REPLAYED_PART_OF_ALL > labels
+        new * _REPLAYED_PART > since_alarm
+        and new * _REPLAYED_PART_OF_ALL > counts.scored
     )
 
 
-def _since_alarm(state: Mapping[str, Any]) -> int:
-    return sum(seen for _, _, seen, _ in state["classes"])
-
-
-def _replay(session: Session, detector: Detector, version: Version) -> Replay:
-    watch = Watch.of(detector, None)
+def _replay(
+    session: Session, detector: Detector, version: Version, corrections: int
+) -> Replay:
+    watch = Watch(detector.classes, detector.confidence_level)
     positions = {name: place for place, name in enumerate(detector.classes)}
     number = 0
     with closing(iter_first_labels(session, detector.id, version.id)) as rows:
@@ -270,15 +293,15 @@ def _replay(session: Session, detector: Detector, version: Version) -> Replay:
                 positions[row.label], is_right=row.predicted == row.label, mark=number
             )
     alarms = [alarm.dump() for alarm in watch.alarms]
-    return Replay(version.corrections, number, alarms)
+    return Replay(corrections, number, alarms)
 
 
-def store_replays(session: Session, replays: Mapping[int, Replay]) -> None:
-    """Keep the replays in place of earlier ones."""
-    for version_id, replay in replays.items():
-        kept = {
-            "corrections": replay.corrections,
-            "labels": replay.labels,
-            "alarms": replay.alarms,
-        }
-        store_replay(session, version_id, kept)
+def store_replays(
+    session: Session, detector_id: int, replays: Mapping[int, Replay]
+) -> None:
+    """Store the replays in place of earlier ones."""
+    rows = {
+        (detector_id, version_id, REPLAY, ""): Kept("", asdict(replay))
+        for version_id, replay in replays.items()
+    }
+    store_projections(session, rows)

@@ -1,14 +1,14 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import count_asked, current_counts, pool
+from tracker.services.estimates.counts import count_asked, current_counts
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -34,11 +34,12 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.counts import Cell, VersionCounts, count_window
+from tracker.storage.estimates.cells import EVERY, SCORED, Counts, pool
+from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
-from tracker.words import NO_ANSWER, UNCLEAR
+from tracker.words import NO_ANSWER
 
 
 class ClassEstimate(Score, OfClass):
@@ -223,7 +224,7 @@ def _count(
     versions: Sequence[Version],
     filters: Mapping[str, Any],
     recent: Mapping[str, Any],
-) -> VersionCounts:
+) -> Counts:
     """Return the running counts, or those of the queries that pass the *filters*.
 
     With anything in *recent* they are the counts as they were known then, or those of
@@ -241,9 +242,7 @@ def _count(
     else:
         span = {name: filters[name] for name in ("since", "until")}
         seen = count_asked(session, detector, versions, **span)
-    return replace(
-        counts, cells=seen.cells, unstated=seen.unstated, repeats=seen.repeats
-    )
+    return replace(counts, cells=seen.cells, repeats=seen.repeats)
 
 
 def _add_span(
@@ -277,7 +276,7 @@ def _add_span(
 
 def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     detector: Detector,
-    counts: VersionCounts,
+    counts: Counts,
     *,
     version: str | None,
     computed_at: datetime,
@@ -288,9 +287,14 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     window: str | None,
     as_known_at: datetime | None,
 ) -> Estimate:
-    tally = _tally(detector, counts.cells, include_targeted=include_targeted)
+    found = counts.select(EVERY if include_targeted else SCORED)
+    confusion: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
+    for (label, predicted), number in found.confusion.items():
+        confusion[label][predicted] = number
+    correct = [row.get(name, 0) for name, row in confusion.items()]
+    labelled = [sum(row.values()) for row in confusion.values()]
     scores_of = score if window is None else score_window
-    whole, *scores = scores_of([tally.correct], [tally.labelled], method, level)[0]
+    whole, *scores = scores_of([correct], [labelled], method, level)[0]
     classes = zip(detector.classes, scores, strict=True)
     target = detector.target
     return Estimate(
@@ -300,20 +304,20 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
-        labels=sum(tally.labelled),
-        **_count_answered(tally, level),
+        labels=sum(labelled),
+        **_count_answered(confusion, level),
         last_label_at=counts.last_label_at,
-        unclear=tally.unclear,
+        unclear=found.unclear,
         corrections=counts.corrections,
         unstated=counts.unstated,
-        targeted_left_out=tally.targeted_left_out,
+        targeted_left_out=found.left_out,
         repeats_left_out=counts.repeats,
         includes_targeted=include_targeted,
         classes=[ClassEstimate(name=name, **dict(one)) for name, one in classes],
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
-        confusion=tally.confusion,
+        confusion=confusion,
         target=target,
-        **_decide(detector, tally.confusion, level, because),
+        **_decide(detector, confusion, level, because),
         window=window,
         as_known_at=as_known_at,
     )
@@ -333,15 +337,17 @@ def _decide(
     return {"decision": first, "also": others, "no_decision_because": None}
 
 
-def _count_answered(tally: "_Tally", level: float) -> dict[str, Any]:
+def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     """Return how many queries got no answer, and how right the others are."""
-    if not tally.unanswered:
+    unanswered = sum(row.get(NO_ANSWER, 0) for row in confusion.values())
+    if not unanswered:
         return {}
-    labels = sum(tally.labelled)
-    answered = labels - tally.unanswered
+    labels = sum(sum(row.values()) for row in confusion.values())
+    correct = sum(row.get(name, 0) for name, row in confusion.items())
+    answered = labels - unanswered
     return {
-        "unanswered": tally.unanswered,
-        "answered": score_share(sum(tally.correct), answered, level),
+        "unanswered": unanswered,
+        "answered": score_share(correct, answered, level),
         "coverage": score_share(answered, labels, level),
     }
 
@@ -360,40 +366,3 @@ def _refuse_decision(
     if is_pooled:
         return POOLED
     return CHOSEN_SPAN if is_window else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """Confusion counts, divided into scored and unscored ones."""
-
-    confusion: dict[str, dict[str, int]]
-    unclear: int
-    targeted_left_out: int
-
-    @property
-    def unanswered(self) -> int:
-        return sum(row.get(NO_ANSWER, 0) for row in self.confusion.values())
-
-    @property
-    def correct(self) -> list[int]:
-        return [row.get(name, 0) for name, row in self.confusion.items()]
-
-    @property
-    def labelled(self) -> list[int]:
-        return [sum(row.values()) for row in self.confusion.values()]
-
-
-def _tally(
-    detector: Detector, cells: Mapping[Cell, int], *, include_targeted: bool
-) -> _Tally:
-    scored: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
-    unclear = targeted = 0
-    for cell, number in cells.items():
-        if cell.label == UNCLEAR:
-            unclear += number
-        elif cell.is_targeted and not include_targeted:
-            targeted += number
-        else:
-            row = scored[cell.label]
-            row[cell.predicted] = row.get(cell.predicted, 0) + number
-    return _Tally(scored, unclear, targeted)

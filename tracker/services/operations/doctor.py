@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import compare_with_recount
+from tracker.services.estimates.recount import recount
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.estimates.counts import load_counts
+from tracker.storage.estimates.projections import load_counts
 from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
 from tracker.storage.images import ImageStore, is_whole, place_of
 from tracker.storage.imports.files import list_failed, list_waiting
@@ -51,7 +51,7 @@ class Problem:
 
 def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
     """Yield what is wrong with the counts of *detector*, its snapshots and runs."""
-    for wrong in compare_with_recount(session, detector):
+    for wrong in recount(session, detector):
         yield Problem(
             f"{detector.name}, version {wrong.version}, {wrong.what}: "
             f"{wrong.running:,} queries are counted, a recount finds "
@@ -72,13 +72,13 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
 def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
     versions = list_versions(session, detector.id)
     # Labels that wait for the job are in no snapshot yet, and not in these either.
-    counts = load_counts(session, [version.id for version in versions])
+    counts = load_counts(session, versions)
     for version in versions:
         scored = {name: [0, 0] for name in detector.classes}
-        for cell, number in counts[version.id].items():
-            if cell.is_scored:
-                scored[cell.label][0] += number if cell.label == cell.predicted else 0
-                scored[cell.label][1] += number
+        confusion = counts[version.id].select().confusion
+        for (label, predicted), number in confusion.items():
+            scored[label][0] += number if label == predicted else 0
+            scored[label][1] += number
         snapshot = find_newest_snapshot(session, version)
         stored = {name: [0, 0] for name in detector.classes}
         if snapshot is not None:

@@ -15,11 +15,12 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version, list_versions
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.counts import (
-    VersionCounts,
+    count_all_erased,
     count_erased,
+    count_logged,
 )
-from tracker.storage.estimates.logged import count_all_erased, count_logged
 from tracker.storage.queries.finding import (
     SORTS,
     Conditions,
@@ -72,7 +73,7 @@ class QueryFilter:
         """Whether every query passes."""
         return replace(self, where=tuple(self.where)) == QueryFilter()
 
-    def is_told_by(self, counts: Iterable[VersionCounts]) -> bool:
+    def is_told_by(self, counts: Iterable[Counts]) -> bool:
         """Return whether the *counts* of its versions tell how many queries pass.
 
         Repeats are in no cell, so there may be none where they would pass.
@@ -82,7 +83,7 @@ class QueryFilter:
             return False
         return self.is_counted is True or not any(one.repeats for one in counts)
 
-    def count(self, counts: VersionCounts) -> int:
+    def count(self, counts: Counts) -> int:
         """Return how many of the labelled queries in *counts* pass."""
         return sum(
             number
@@ -195,7 +196,7 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     elif counts is not None and wanted.is_told_by(counts.values()):
         erased = count_erased(session, detector.id)
         total = sum(
-            wanted.count(one) - wanted.count(erased.get(version_id, VersionCounts()))
+            wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
             for version_id, one in counts.items()
         )
     else:
@@ -238,7 +239,7 @@ def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
 
 def _count_labels(
     session: Session, detector: Detector, wanted: QueryFilter
-) -> Mapping[int, VersionCounts] | None:
+) -> Mapping[int, Counts] | None:
     """Return the counts of the versions wanted, None if what passes may lack a label.
 
     They include the labels that wait for the job.
@@ -253,7 +254,7 @@ def _count_labels(
 def _seeks(
     detector: Detector,
     wanted: QueryFilter,
-    counts: Mapping[int, VersionCounts] | None,
+    counts: Mapping[int, Counts] | None,
     sort: str,
 ) -> Sequence[Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""

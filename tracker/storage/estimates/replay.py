@@ -17,7 +17,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.estimates.counts import VersionCounts
+from tracker.storage.estimates.cells import Counts
+from tracker.storage.estimates.counts import add_kind
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
@@ -34,7 +35,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     since: datetime | None = None,
     until: datetime | None = None,
     where: Sequence[Condition] = (),
-) -> VersionCounts:
+) -> Counts:
     """Count the labels that were current at *known_at*, now unless given.
 
     With *last* only so many scored ones, of the queries whose first label came last.
@@ -53,10 +54,10 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         "known_at": known_at,
         "last": last,
     }
-    counts = VersionCounts()
+    counts = Counts()
     for row in session.execute(statement, chosen):
         label, predicted, sampling, is_repeat, number, at = row
-        counts.add(label, predicted, sampling, is_repeat, number)
+        add_kind(counts, label, predicted, sampling, is_repeat, number)
         counts.last_label_at = max(counts.last_label_at or at, at)
     if last is None:
         counts.corrections = _count_corrections(

@@ -1,44 +1,32 @@
 """Labels: append-only, the newest of a query is its current one."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
     ForeignKeyConstraint,
     Index,
-    Select,
     Text,
     and_,
-    bindparam,
     false,
     func,
     insert,
     literal,
-    null,
     select,
     update,
 )
-from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.pending import (
-    Pending,
-    PendingBatch,
-    batch_of,
-    belongs_to,
-    ends_of,
-    lies_among,
-)
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import carried_out, insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
-from tracker.words import SAMPLINGS, is_scored
+from tracker.words import SAMPLINGS
 
 # They are read within some milliseconds, each time that a labeler's page asks.
 MOST_LOOKED_AT = 10_000
@@ -202,120 +190,6 @@ def count_since(
     ).select_from(newest)
     by_labeler, by_all, seen = session.execute(statement).one()
     return by_labeler, by_all, seen < MOST_LOOKED_AT
-
-
-class CountedLabel(NamedTuple):
-    """A label to count: what it says, of which query, and what it said before.
-
-    *metadata* is None where it was not asked for, and what begins with *old* for the
-    first label of a query.  A repeat is counted nowhere.
-    """
-
-    id: int
-    replaces_id: int | None
-    label: str
-    sampling: str
-    created_at: datetime
-    is_repeat: bool
-    version_id: int
-    predicted: str
-    asked_at: datetime
-    metadata: str | None
-    old_label: str | None
-    old_sampling: str | None
-    old_is_repeat: bool | None
-
-
-def iter_pending_labels(
-    session: Session, batches: Pending, *, has_metadata: bool = False
-) -> Generator[CountedLabel]:
-    """Stream the labels of pending *batches* in order, on request with metadata."""
-    values = {"detectors": list(batches), **ends_of(batches)}
-    statement = _select_pending(has_metadata=has_metadata).params(values)
-    return _stream_counted(session, statement)
-
-
-@cache
-def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
-    """Return it once: for few labels, to build it takes longer than to run it."""
-    among: Any = bindparam("detectors", type_=Query.detector_id.type, expanding=True)
-    return (
-        _select_folded(Label.detector_id.in_(among), has_metadata=has_metadata)
-        .join(PendingBatch, belongs_to(Label.id))
-        .where(PendingBatch.detector_id.in_(among))
-        .where(lies_among(Label.id, bindparam("first"), bindparam("last")))
-        # The order of the labels' ids, in which SQLite finds those of one detector.
-        .order_by(PendingBatch.id, Label.id)
-    )
-
-
-def iter_counted_labels(session: Session, detector_id: int) -> Generator[CountedLabel]:
-    """Stream the labels that no longer wait for the job, in order, as those that do."""
-    pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
-    statement = (
-        _select_folded(Label.detector_id == detector_id, has_metadata=True)
-        .where(Query.detector_id == detector_id)
-        .where(batch_of(Label.id).not_in(pending))
-        .order_by(Label.id)
-    )
-    return _stream_counted(session, statement)
-
-
-def iter_first_labels(
-    session: Session, detector_id: int, version_id: int
-) -> Generator[Any]:
-    """Stream the queries of a version whose label of today is scored.
-
-    They come in the order of their first labels; each has ``label``, that of today,
-    and ``predicted``.
-    """
-    statement = (
-        select(Query.label, Query.predicted)
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(Label.replaces_id.is_(None), ~Query.is_repeat)
-        .where(is_scored(Query.label, Query.sampling))
-        .order_by(Label.id)
-    )
-    return stream(session, statement)
-
-
-def _select_folded(
-    is_theirs: ColumnElement[bool], *, has_metadata: bool
-) -> Select[*tuple[Any, ...]]:
-    old = aliased(Label)
-    details: Any = Query.details if has_metadata else null()
-    return (
-        select(
-            Label.id,
-            Label.replaces_id,
-            Label.label,
-            Label.sampling,
-            Label.created_at,
-            Label.is_repeat,
-            Query.version_id,
-            Query.predicted,
-            Query.asked_at,
-            details,
-            old.label,
-            old.sampling,
-            old.is_repeat,
-        )
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .outerjoin(old, is_replaced(old))
-        .where(on_postgresql(is_theirs))
-    )
-
-
-def _stream_counted(
-    session: Session, statement: Select[*tuple[Any, ...]]
-) -> Generator[CountedLabel]:
-    with closing(stream(session, statement)) as rows:
-        # Its fields are read many times, which takes far longer from a row.
-        yield from map(CountedLabel._make, rows)
 
 
 def iter_label_rows(

@@ -16,11 +16,8 @@ from tracker.storage import detectors, device, idempotency, tasks  # noqa: F401
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
-    counts,  # noqa: F401
-    days,  # noqa: F401
-    drift,  # noqa: F401
     pending,  # noqa: F401
-    slices,  # noqa: F401
+    projections,  # noqa: F401
     snapshots,  # noqa: F401
 )
 from tracker.storage.imports import files as imports  # noqa: F401

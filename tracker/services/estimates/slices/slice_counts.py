@@ -1,25 +1,14 @@
 """The running counts of slices while the job folds labels in."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy.orm import Session
-
-from tracker.services.telling.events import SLICE_WORSE, tell
+from tracker.services.estimates.projections import Place, Projection, VersionFold
 from tracker.stats import SliceEvidence, SliceWatch, judge_slices
-from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.counts import Cell, changes_scored, read_change
-from tracker.storage.estimates.slices import (
-    find_slice_key,
-    list_slice_values,
-    list_slices,
-    load_slices,
-    store_slices,
-)
-from tracker.storage.labelling.labels import CountedLabel
+from tracker.storage.estimates.cells import Cell, Change
+from tracker.storage.estimates.projections import Kept
+from tracker.storage.estimates.slices import SLICE, SLICED
 from tracker.words import NO_VALUE
 
 # So many values of a key are told apart; the rest are one slice.
@@ -27,8 +16,6 @@ MOST_VALUES = 500
 OTHER = "(other)"
 _LONGEST_VALUE = 200
 _SPECIAL = frozenset({OTHER, NO_VALUE})
-# So many labels are held back, so that the slices they touch are read at once.
-_AT_ONCE = 1_000
 
 
 def read_value(details: Mapping[str, Any], name: str) -> str:
@@ -50,239 +37,199 @@ def read_value(details: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def parse_details(text: str | None) -> Mapping[str, Any]:
+def _parse_details(text: str | None) -> Mapping[str, Any]:
     """Return the metadata of a query, none being an empty mapping."""
     found: Mapping[str, Any] = {} if text is None else json.loads(text)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class WorseSlice:
-    """A slice that has been shown to be worse than the others."""
-
-    version_id: int
-    data: dict[str, Any]
-
-
-class _Change(NamedTuple):
-    """What a label does to a slice; with neither label it is a new query."""
-
-    value: str
-    new: Cell | None
-    old: Cell | None
-
-
-class SliceTally:
-    """The slices of a detector by the keys *names*, while labels are folded in.
+class Slices(Projection):
+    """The slices of a version by the keys that its detector declares.
 
     Only the slices that are touched are read and written, so that a label costs the
-    same with five slices and with five hundred.  With *is_new* nothing is read: they
-    are counted from the first label.
+    same with five slices and with five hundred.
     """
 
-    def __init__(
-        self, session: Session, names: Sequence[str], *, is_new: bool = False
-    ) -> None:
-        """Start from the stored counts."""
-        self._session = session
-        self.names = list(names)
-        self._is_new = is_new
-        self._keys: dict[tuple[int, str], _KeyTally] = {}
-        self._held: dict[tuple[int, str], list[_Change]] = {}
-        self._holds = 0
+    def __init__(self, fold: VersionFold) -> None:
+        """Begin without a slice."""
+        super().__init__(fold)
+        self._keys = {name: _Key(name, is_new=fold.is_new) for name in fold.cut_by}
 
-    def add_query(self, version_id: int, metadata: str | None) -> None:
-        """Count a query with these metadata."""
-        self._hold(version_id, metadata, None, None)
+    @property
+    def worse(self) -> list[dict[str, Any]]:
+        """The slices that have been shown to be worse, as an event says it."""
+        return [one for key in self._keys.values() for one in key.worse]
 
-    def fold(self, row: CountedLabel) -> None:
-        """Count a label in, and the one that it replaces out."""
-        new, old = read_change(row)
-        if changes_scored(new, old):
-            self._hold(row.version_id, row.metadata, new, old)
-
-    def _hold(
-        self, version_id: int, metadata: str | None, new: Cell | None, old: Cell | None
-    ) -> None:
-        details = parse_details(metadata)
-        for name in self.names:
-            change = _Change(read_value(details, name), new, old)
-            self._held.setdefault((version_id, name), []).append(change)
-        self._holds += 1
-        if self._holds == _AT_ONCE:
-            self._release()
-
-    def _release(self) -> None:
-        for (version_id, name), changes in self._held.items():
-            self._find(version_id, name).take(changes)
-        self._held.clear()
-        self._holds = 0
-
-    def _find(self, version_id: int, name: str) -> "_KeyTally":
-        found = self._keys.get((version_id, name))
-        if found is None:
-            found = _KeyTally(self._session, version_id, name, is_new=self._is_new)
-            self._keys[version_id, name] = found
+    def keys(self, changes: Sequence[Change]) -> set[Place]:
+        """Return the places of the slices of *changes*, and of those that they fill."""
+        details = [_parse_details(one.metadata) for one in changes if self._keys]
+        found = set()
+        for name in self._keys:
+            values = {OTHER, *(read_value(one, name) for one in details)}
+            found |= {(SLICED, name), *((SLICE + name, value) for value in values)}
         return found
 
-    def finish(self, level: float) -> "SliceChanges":
-        """Return the rows to store and the events to send."""
-        self._release()
-        changes = SliceChanges(self.names, [], [], [])
+    def load(self, rows: Mapping[Place, Kept]) -> None:
+        """Continue from stored slices."""
         for key in self._keys.values():
-            key.finish(level, changes)
-        return changes
+            key.load(rows)
+
+    def add(self, change: Change) -> None:
+        """Count a query, or a label and no longer the one that it replaces."""
+        if self._keys and (change.is_query or change.is_scored):
+            details = _parse_details(change.metadata)
+            for name, key in self._keys.items():
+                key.add(read_value(details, name), change)
+
+    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
+        """Find the slices that are worse now."""
+        for key in self._keys.values():
+            key.close(rows, self.fold.level)
+
+    def dump(self) -> dict[Place, Kept]:
+        """Return a row for each key and each slice that was touched."""
+        found: dict[Place, Kept] = {}
+        for key in self._keys.values():
+            found |= key.dump()
+        return found
+
+    @classmethod
+    def owns(cls, name: str) -> bool:
+        """Return whether *name* is that of the slices by a key."""
+        return name.startswith(SLICE)
+
+    @classmethod
+    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
+        """Return the counts of a slice by class."""
+        name, value = place
+        part = f"slice {value} by metadata.{name.removeprefix(SLICE)}"
+        numbers = {f"{part}, queries": kept.state["queries"]}
+        for label, (correct, labelled) in kept.state["counts"].items():
+            numbers[f"{part}, correct of {label}"] = correct
+            numbers[f"{part}, label {label}"] = labelled
+        return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class SliceChanges:
-    """The rows of keys and slices to write, and the events to send."""
-
-    names: list[str]
-    keys: list[dict[str, Any]]
-    rows: list[dict[str, Any]]
-    worse: list[WorseSlice]
-
-    def store(self, session: Session, detector: Detector, *, at: datetime) -> None:
-        """Write the rows, and tell of the slices that are worse now."""
-        store_slices(session, self.keys, self.rows)
-        for one in self.worse:
-            version = session.get_one(Version, one.version_id)
-            tell(session, SLICE_WORSE, detector, at=at, version=version, data=one.data)
-
-
-class _KeyTally:
+class _Key:
     """The slices of one version by one key."""
 
-    def __init__(
-        self, session: Session, version_id: int, name: str, *, is_new: bool
-    ) -> None:
-        self._session = session
-        self._version_id = version_id
+    def __init__(self, name: str, *, is_new: bool) -> None:
         self._name = name
         self._is_new = is_new
         self._rows: dict[str, dict[str, Any]] = {}
-        stored = None if is_new else find_slice_key(session, version_id, name)
-        counted = [0, 0] if stored is None else [stored.correct, stored.labelled]
-        self._watch = SliceWatch({"all": counted, "slices": {}})
-        self._values: set[str] = set()
-        # A recount tells of no slice once more.
-        self._told: set[str] = set()
-        if stored is not None:
-            self._values = list_slice_values(session, version_id, name)
-        elif is_new:
-            rows = list_slices(session, version_id, name)
-            self._told = {row.value for row in rows if row.is_told}
+        self._watch = SliceWatch()
+        # How many values there are, stored ones included.
+        self._values = 0
+        self._touched: set[str] = set()
+        self._evidence: dict[str, SliceEvidence] = {}
+        self.worse: list[dict[str, Any]] = []
 
-    def take(self, changes: Sequence[_Change]) -> None:
-        """Take changes in their order, after reading what they touch in one go."""
-        self._load({change.value for change in changes})
-        for value, new, old in changes:
-            row = self._touch(value)
-            if new is None and old is None:
-                row["queries"] += 1
-            else:
-                self._change(row, new, old)
+    def load(self, rows: Mapping[Place, Kept]) -> None:
+        whole = rows.get((SLICED, self._name))
+        if whole is not None:
+            state = whole.state
+            counted = [state["correct"], state["labelled"]]
+            self._watch = SliceWatch({"all": counted, "slices": {}})
+            self._values = state["values"]
+        for (name, value), kept in rows.items():
+            if name == SLICE + self._name:
+                parts = json.loads(kept.memory or "[]")
+                if parts:
+                    self._watch.restore(value, parts)
+                self._rows[value] = {
+                    "queries": kept.state["queries"],
+                    "counts": kept.state["counts"],
+                    "is_told": kept.state["is_told"],
+                }
 
-    def _change(self, row: dict[str, Any], new: Cell | None, old: Cell | None) -> None:
-        if old is not None and old.is_scored:
-            _count(row["counts"], old, -1)
-        if new is None:
+    def add(self, value: str, change: Change) -> None:
+        value = self._touch(value)
+        self._touched.add(value)
+        row = self._rows[value]
+        if change.is_query:
+            row["queries"] += 1
             return
-        if new.is_scored:
-            _count(row["counts"], new, 1)
+        added, removed = change.added, change.removed
+        if removed is not None and removed.is_scored:
+            _count(row["counts"], removed, -1)
+        if added is None or not added.is_scored:
+            return
+        _count(row["counts"], added, 1)
         # The evidence takes each label as it was first given: what was multiplied in
         # stays, since the promise is about that.
-        if new.is_scored and not (old is not None and old.is_scored):
-            self._watch.add(row["value"], new.label == new.predicted)
+        if removed is None or not removed.is_scored:
+            self._watch.add(value, added.label == added.predicted)
 
-    def _touch(self, value: str) -> dict[str, Any]:
-        found = self._rows.get(value)
-        if found is not None:
-            return found
+    def _touch(self, value: str) -> str:
+        """Return the value of the slice for *value*, which is there from then on."""
+        if value in self._rows:
+            return value
         # Two are no values of the metadata, and do not count among them.
-        if value not in _SPECIAL and len(self._values - _SPECIAL) >= MOST_VALUES:
-            self._load({OTHER})
+        if value not in _SPECIAL and self._values >= MOST_VALUES:
             return self._touch(OTHER)
-        row = {
-            "value": value,
-            "queries": 0,
-            "counts": {},
-            "is_told": value in self._told,
-        }
-        self._rows[value] = row
-        self._values.add(value)
-        return row
+        self._rows[value] = {"queries": 0, "counts": {}, "is_told": False}
+        self._values += value not in _SPECIAL
+        return value
 
-    def _load(self, values: set[str]) -> None:
-        wanted = (values & self._values) - self._rows.keys()
-        if not wanted:
+    def close(self, rows: Callable[[str], Sequence[Kept]], level: float) -> None:
+        self._evidence = self._watch.evidence()
+        stored = rows(SLICE + self._name) if self._is_new else []
+        # A recount tells of no slice once more.
+        for kept in stored:
+            if kept.key in self._rows:
+                self._rows[kept.key]["is_told"] = kept.state["is_told"]
+        # Below the threshold of the last of Holm's steps nothing can be told.
+        if not any(one.worse_peak >= 2.0 for one in self._evidence.values()):
             return
-        for row in load_slices(self._session, self._version_id, self._name, wanted):
-            parts = json.loads(row.state)
-            if parts:
-                self._watch.restore(row.value, parts)
-            self._rows[row.value] = {
-                "value": row.value,
-                "queries": row.queries,
-                "counts": {name: list(pair) for name, pair in row.counts.items()},
-                "is_told": row.is_told,
-            }
-
-    def finish(self, level: float, changes: SliceChanges) -> None:
-        place = {"version_id": self._version_id, "name": self._name}
-        state = self._watch.dump()
-        correct, labelled = state["all"]
-        evidence = self._watch.evidence()
-        told = self._find_worse(level, evidence)
-        for value, row in self._rows.items():
-            found = evidence.get(value, _NO_EVIDENCE)
-            if value in told and not row["is_told"]:
+        if not self._is_new:
+            stored = rows(SLICE + self._name)
+        for value in self._find_worse(level, [] if self._is_new else stored):
+            row = self._rows.get(value)
+            if row is not None and not row["is_told"]:
                 row["is_told"] = True
-                changes.worse.append(self._describe(value, row))
-            changes.rows.append(
-                {
-                    **place,
-                    **row,
-                    "worse": found.worse,
-                    "better": found.better,
-                    "worse_peak": found.worse_peak,
-                    "better_peak": found.better_peak,
-                    "state": json.dumps(state["slices"].get(value, [])),
-                }
-            )
-        changes.keys.append(place | {"correct": correct, "labelled": labelled})
+                self.worse.append(self._describe(value, row))
 
-    def _find_worse(
-        self, level: float, evidence: Mapping[str, SliceEvidence]
-    ) -> set[str]:
+    def _find_worse(self, level: float, stored: Sequence[Kept]) -> list[str]:
         """Return the slices that are worse, by a rule that errs but rarely in a life.
 
         As many hypotheses are allowed for as there can ever be slices of the key.
         """
-        # Below the threshold of the last of Holm's steps nothing can be told.
-        if not any(one.worse_peak >= 2.0 for one in evidence.values()):
-            return set()
-        found = dict(evidence)
-        if not self._is_new:
-            for row in list_slices(self._session, self._version_id, self._name):
-                found.setdefault(row.value, as_evidence(row))
+        found = dict(self._evidence)
+        for kept in stored:
+            found.setdefault(kept.key, as_evidence(kept.state))
         judged = judge_slices(list(found.values()), level, room_for=MOST_VALUES + 2)
-        return {
-            value
-            for value, one in zip(found, judged, strict=True)
-            if one.state == "worse"
-        }
+        pairs = zip(found, judged, strict=True)
+        return [value for value, one in pairs if one.state == "worse"]
 
-    def _describe(self, value: str, row: Mapping[str, Any]) -> WorseSlice:
+    def _describe(self, value: str, row: Mapping[str, Any]) -> dict[str, Any]:
         correct, labelled = sum_counts(row["counts"])
-        data = {
+        return {
             "by": f"metadata.{self._name}",
             "value": value,
             "correct": correct,
             "labelled": labelled,
         }
-        return WorseSlice(self._version_id, data)
+
+    def dump(self) -> dict[Place, Kept]:
+        if not self._touched:
+            return {}
+        state = self._watch.dump()
+        correct, labelled = state["all"]
+        whole = {"correct": correct, "labelled": labelled, "values": self._values}
+        found = {(SLICED, self._name): Kept(self._name, whole)}
+        for value in self._touched:
+            row = self._rows[value]
+            evidence = self._evidence.get(value, _NO_EVIDENCE)
+            shown = {
+                **row,
+                "worse": evidence.worse,
+                "better": evidence.better,
+                "worse_peak": evidence.worse_peak,
+                "better_peak": evidence.better_peak,
+            }
+            memory = json.dumps(state["slices"].get(value, []))
+            found[SLICE + self._name, value] = Kept(value, shown, memory)
+        return found
 
 
 _NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
@@ -300,8 +247,7 @@ def sum_counts(counts: Mapping[str, Sequence[int]]) -> tuple[int, int]:
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
-def as_evidence(row: Any) -> SliceEvidence:
+def as_evidence(state: Mapping[str, Any]) -> SliceEvidence:
     """Return the counts and the evidence of a stored slice."""
-    return SliceEvidence(
-        *sum_counts(row.counts), row.worse, row.better, row.worse_peak, row.better_peak
-    )
+    names = ("worse", "better", "worse_peak", "better_peak")
+    return SliceEvidence(*sum_counts(state["counts"]), *(state[name] for name in names))

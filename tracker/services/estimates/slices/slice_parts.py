@@ -44,16 +44,15 @@ def read_parts(
         name = by.removeprefix(METADATA)
         if name not in list_counted(detector):
             return []
-        rows = list_slices(session, versions[0].id, name)
         return [
             Part(
-                row.value,
-                row.queries,
-                row.counts,
-                None if row.value in ("", OTHER) else f"{by}:{row.value}",
-                as_evidence(row),
+                row.key,
+                row.state["queries"],
+                row.state["counts"],
+                None if row.key in ("", OTHER) else f"{by}:{row.key}",
+                as_evidence(row.state),
             )
-            for row in rows
+            for row in list_slices(session, versions[0], name)
         ]
     if by == "version":
         return _cut_by_version(session, versions)
@@ -76,13 +75,7 @@ def _cut_by_version(session: Session, versions: Sequence[Version]) -> list[Part]
         Part(
             version.name,
             version.queries,
-            _by_class(
-                {
-                    (cell.label, cell.predicted): number
-                    for cell, number in counts[version.id].cells.items()
-                    if cell.is_scored
-                }
-            ),
+            _by_class(counts[version.id].select().confusion),
             f"version:{version.name}",
         )
         for version in versions

@@ -1,10 +1,11 @@
-"""The estimates of all points on the way, of many detectors at once.
+"""The counts at the moments of snapshots, and their estimates, many at once.
 
 Rows that are computed together give the bits that each gives alone, and cost a part.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tracker.services.estimates.intervals import score
@@ -13,10 +14,36 @@ from tracker.services.estimates.measures import (
     count_trials,
     score_measure,
 )
-from tracker.services.estimates.tallies import Point
 from tracker.shapes import Score
 from tracker.storage.detectors import Version
 from tracker.words import EXACT, STORED_METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The labels since the last alarm, by class, with the truth they first came with.
+
+    *alarms* counts those of the version so far.
+    """
+
+    alarms: int
+    correct: tuple[int, ...]
+    labelled: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The counts of a version at the moment of a snapshot."""
+
+    kind: str
+    correct: tuple[int, ...]
+    labelled: tuple[int, ...]
+    predicted: tuple[int, ...]
+    unclear: int
+    targeted: int
+    methods: tuple[str, ...]
+    stretch: Stretch | None
+
 
 Found = dict[int, list[tuple[int, str, list[Score]]]]
 """By version: the number of a point, a method or measure, and the scores of it."""

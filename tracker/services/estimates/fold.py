@@ -1,0 +1,445 @@
+"""The fold: new labels move the projections, and make snapshots on the way.
+
+It goes in three steps, so that nothing is locked or open while intervals are computed:
+``read_folds`` reads one snapshot of the database, ``score_folds`` computes without it,
+and ``store_folds`` claims the next revision of each detector and writes everything in
+one transaction, or nothing if another worker was faster.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.errors import ConflictError
+from tracker.services.estimates.drift import Drifting
+from tracker.services.estimates.points import (
+    Found,
+    dump_scores,
+    estimate_points,
+    measure_points,
+)
+from tracker.services.estimates.projections import (
+    Cells,
+    Checkpoints,
+    Days,
+    Projection,
+    VersionFold,
+)
+from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.storage.detectors import Detector, Version, load_versions
+from tracker.storage.estimates.cells import Change
+from tracker.storage.estimates.changes import (
+    iter_folded_changes,
+    iter_folded_queries,
+    iter_pending_changes,
+    iter_pending_queries,
+)
+from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
+from tracker.storage.estimates.pending import (
+    advance_revisions,
+    delete_batches,
+    first_id,
+    list_pending_batches,
+)
+from tracker.storage.estimates.projections import (
+    list_projections,
+    load_projections,
+    store_projections,
+)
+from tracker.storage.estimates.slices import (
+    delete_slices,
+    list_counted,
+    list_uncounted,
+)
+from tracker.storage.estimates.snapshots import (
+    add_intervals,
+    add_measures,
+    add_snapshots,
+)
+from tracker.storage.operations.job_runs import JobRun, add_job_runs
+from tracker.words import EXACT
+
+# In this order: a checkpoint has the counts and the watch as the same label left them.
+PROJECTIONS: tuple[type[Projection], ...] = (
+    Cells,
+    Drifting,
+    Checkpoints,
+    Days,
+    Slices,
+)
+_UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
+# So many changes are taken at once, after one look for the rows that they touch.
+_AT_ONCE = 1_000
+
+
+class StaleFoldError(ConflictError):
+    """Another worker has folded these labels; this result is discarded."""
+
+
+class Listener(Protocol):
+    """What tells others of what a fold has found."""
+
+    def load(self, session: Session, folds: Sequence["Fold"]) -> None:
+        """Read what it needs of the snapshot that the folds were read from."""
+
+    def follow(self, folds: Sequence["Fold"]) -> None:
+        """Compute what is to be told, without the database."""
+
+    def tell(
+        self,
+        session: Session,
+        fold: "Fold",
+        versions: Mapping[int, Version],
+        *,
+        at: datetime,
+    ) -> None:
+        """Write it; the *versions* are as they were before the fold."""
+
+
+@dataclass(slots=True)
+class Fold:
+    """Work done for a detector and not stored yet."""
+
+    detector: Detector
+    kinds: Sequence[type[Projection]]
+    # The keys of the metadata that slices are cut by.
+    cut_by: Sequence[str]
+    batches: Sequence[int] = ()
+    # Whether it begins with the first label, whatever is stored.
+    is_new: bool = False
+    listeners: Sequence[Listener] = ()
+    versions: dict[int, VersionFold] = field(default_factory=dict)
+    intervals: Found = field(default_factory=dict)
+    measures: Found = field(default_factory=dict)
+    detector_id: int = field(init=False)
+    revision: int = field(init=False)
+    level: float = field(init=False)
+    target: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note what the detector says, which is gone with the session."""
+        self.detector_id, self.revision = self.detector.id, self.detector.revision
+        self.level, self.target = self.detector.confidence_level, self.detector.target
+
+    def of_version(self, version_id: int) -> VersionFold:
+        """Return the projections of a version, which are begun if they are not yet."""
+        found = self.versions.get(version_id)
+        if found is None:
+            found = VersionFold(
+                self.detector.classes,
+                self.level,
+                self.kinds,
+                self.cut_by,
+                is_new=self.is_new,
+            )
+            self.versions[version_id] = found
+        return found
+
+    @property
+    def labels(self) -> int:
+        """How many labels it takes in."""
+        return sum(one.labels for one in self.versions.values())
+
+    @property
+    def snapshots(self) -> int:
+        """How many snapshots it adds."""
+        return sum(len(points) for points in self.points.values())
+
+    @property
+    def points(self) -> dict[int, Sequence[Any]]:
+        """The moments of snapshots by version."""
+        if Checkpoints not in self.kinds:
+            return {}
+        return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
+
+    @property
+    def has_corrections(self) -> bool:
+        """Whether a label was replaced."""
+        return any(one.corrections for one in self.versions.values())
+
+
+def read_folds(
+    session: Session,
+    detectors: Iterable[Detector],
+    *,
+    below: int | None = None,
+    listeners: Sequence[Listener] = (),
+) -> list[Fold]:
+    """Fold the labels that wait for those of *detectors* that have some.
+
+    Read together they take far less than one by one.  With *below*, detectors with so
+    many new queries and labels, or more, are left out.
+    """
+    by_id = {detector.id: detector for detector in detectors}
+    batches = list_pending_batches(session, by_id)
+    if below is not None and batches:
+        rows = count_pending_rows(session, batches)
+        batches = {one: batches[one] for one in batches if rows[one] < below}
+    if not batches:
+        return []
+    folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
+    for (detector_id, version_id), n in count_pending_queries(session, batches).items():
+        folds[detector_id].of_version(version_id).queries += n
+    cut = {one: some for one, some in batches.items() if folds[one].cut_by}
+    if cut:
+        _replay(session, folds, iter_pending_queries(session, cut))
+    starts = {first_id(batch) for some in batches.values() for batch in some}
+    changes = iter_pending_changes(session, batches, has_metadata=bool(cut))
+    with closing(changes):
+        _replay(session, folds, in_order_of_replacement(changes, starts))
+    _close(session, folds.values())
+    for fold in folds.values():
+        fold.listeners = listeners
+    for listener in listeners:
+        listener.load(session, [*folds.values()])
+    return [*folds.values()]
+
+
+def _begin(detector: Detector, batches: Sequence[int]) -> Fold:
+    cut_by = list_counted(detector)
+    return Fold(detector, PROJECTIONS if cut_by else _UNCUT, cut_by, batches)
+
+
+def replay(
+    session: Session,
+    detector: Detector,
+    kinds: Sequence[type[Projection]],
+    cut_by: Sequence[str],
+) -> Fold:
+    """Return projections of all changes that were folded in, from the first one."""
+    fold = Fold(detector, kinds, cut_by, is_new=True)
+    folds = {detector.id: fold}
+    if cut_by:
+        _replay(session, folds, iter_folded_queries(session, detector.id))
+    changes = iter_folded_changes(session, detector.id, has_metadata=bool(cut_by))
+    with closing(changes):
+        _replay(session, folds, in_order_of_replacement(changes, _Everything()))
+    _close(session, [fold])
+    return fold
+
+
+def read_slices(
+    session: Session, detector: Detector, *, listeners: Sequence[Listener] = ()
+) -> Fold | None:
+    """Count the slices by the keys that were declared since; None if none were.
+
+    It takes what was folded in already, and no lock: writers go on meanwhile.
+    """
+    names = list_uncounted(detector)
+    if not names:
+        return None
+    fold = replay(session, detector, [Slices], names)
+    fold.listeners = listeners
+    return fold
+
+
+def _replay(
+    session: Session, folds: Mapping[int, Fold], changes: Iterator[Change]
+) -> None:
+    """Let the projections of each version take *changes* in their order."""
+    while chunk := list(islice(changes, _AT_ONCE)):
+        by_version: dict[tuple[int, int], list[Change]] = {}
+        for change in chunk:
+            place = change.detector_id, change.version_id
+            by_version.setdefault(place, []).append(change)
+        versions = {one: folds[one[0]].of_version(one[1]) for one in by_version}
+        wanted = {
+            (*one, *place)
+            for one, version in versions.items()
+            for place in version.missing(by_version[one])
+        }
+        rows: dict[tuple[int, int], dict[tuple[str, str], Any]] = {}
+        for row, kept in load_projections(session, wanted).items():
+            rows.setdefault(row[:2], {})[row[2:]] = kept
+        for one, of_version in rows.items():
+            versions[one].load(of_version)
+        for change in chunk:
+            versions[change.detector_id, change.version_id].add(change)
+
+
+def _close(session: Session, folds: Iterable[Fold]) -> None:
+    for fold in folds:
+        for version_id, version in fold.versions.items():
+            row = Version(id=version_id, detector_id=fold.detector_id)
+            version.close(partial(list_projections, session, row))
+
+
+def score_folds(folds: Sequence[Fold]) -> None:
+    """Compute the intervals of all snapshots of *folds*, and what is to be told."""
+    listeners = folds[0].listeners if folds else ()
+    for level in {fold.level for fold in folds}:
+        same = [fold for fold in folds if fold.level == level]
+        points = {key: some for fold in same for key, some in fold.points.items()}
+        intervals = estimate_points(points, level)
+        measures = measure_points(points, level)
+        for fold in same:
+            fold.intervals = {key: intervals[key] for key in fold.points}
+            fold.measures = {key: measures[key] for key in fold.points}
+    for listener in listeners:
+        listener.follow(folds)
+
+
+def store_folds(
+    session: Session,
+    folds: Sequence[Fold],
+    *,
+    worker: str,
+    computed_at: datetime,
+    seconds: float,
+) -> None:
+    """Write folds that took so many *seconds* each.
+
+    Raises StaleFoldError if another worker was faster with one of them; the caller
+    rolls all of them back.
+    """
+    if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
+        raise StaleFoldError("another worker has folded these labels")
+    batches = [batch for one in folds for batch in one.batches]
+    if delete_batches(session, batches) != len(batches):
+        raise StaleFoldError("another worker has taken these batches")
+    runs = [
+        JobRun(
+            detector_id=one.detector_id,
+            worker=worker,
+            started_at=computed_at,
+            seconds=seconds,
+            outcome="done",
+            batches=len(one.batches),
+            labels=one.labels,
+            snapshots=one.snapshots,
+            error=None,
+        )
+        for one in folds
+    ]
+    run_ids = add_job_runs(session, runs)
+    versions = load_versions(session, [key for one in folds for key in one.versions])
+    store_projections(
+        session,
+        {
+            (fold.detector_id, version_id, *place): kept
+            for fold in folds
+            for version_id, version in fold.versions.items()
+            if version.labels or version.cut_by
+            for place, kept in version.dump().items()
+        },
+    )
+    _store_snapshots(session, folds, versions, run_ids, computed_at)
+    for fold in folds:
+        for listener in fold.listeners:
+            listener.tell(session, fold, versions, at=computed_at)
+        for version_id, version in fold.versions.items():
+            row = versions[version_id]
+            row.sequence += len(fold.points[version_id])
+            row.queries += version.queries
+            row.last_label_at = version.last_label_at or row.last_label_at
+    session.flush()
+
+
+def _store_snapshots(
+    session: Session,
+    folds: Sequence[Fold],
+    versions: Mapping[int, Version],
+    run_ids: Sequence[int],
+    computed_at: datetime,
+) -> None:
+    snapshots: list[dict[str, Any]] = []
+    intervals: list[dict[str, Any]] = []
+    measures: list[dict[str, Any]] = []
+    formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
+    for fold, run_id in zip(folds, run_ids, strict=True):
+        for version_id, points in fold.points.items():
+            version = versions[version_id]
+            snapshots += [
+                {
+                    "detector_id": fold.detector_id,
+                    "version_id": version_id,
+                    "sequence": version.sequence + number,
+                    "kind": point.kind,
+                    "computed_at": computed_at,
+                    "job_run_id": run_id,
+                    "confidence_level": fold.level,
+                    "labels": sum(point.labelled),
+                    "unclear": point.unclear,
+                    "targeted_left_out": point.targeted,
+                }
+                for number, point in enumerate(points, start=1)
+            ]
+            intervals += [
+                {"method": method, "formula": formulas[method], **row}
+                for method, row in dump_scores(version, fold.intervals[version_id])
+            ]
+            measures += [
+                {"measure": measure, "formula": formulas[EXACT], **row}
+                for measure, row in dump_scores(version, fold.measures[version_id])
+            ]
+    if snapshots:
+        add_snapshots(session, snapshots)
+        add_intervals(session, intervals)
+        add_measures(session, measures)
+
+
+def store_slices(session: Session, fold: Fold, *, computed_at: datetime) -> None:
+    """Put slices that were counted from the first label in place of the stored ones.
+
+    Raises StaleFoldError if labels were folded in meanwhile: count once more.
+    """
+    if not advance_revisions(session, {fold.detector_id: fold.revision}):
+        raise StaleFoldError("labels were folded in meanwhile")
+    detector = session.get_one(Detector, fold.detector_id)
+    delete_slices(session, fold.detector_id, fold.cut_by)
+    store_projections(
+        session,
+        {
+            (fold.detector_id, version_id, *place): kept
+            for version_id, version in fold.versions.items()
+            for place, kept in version.dump().items()
+        },
+    )
+    versions = load_versions(session, fold.versions)
+    for listener in fold.listeners:
+        listener.tell(session, fold, versions, at=computed_at)
+    counted = {*detector.counted_slices, *fold.cut_by}
+    detector.counted_slices = [name for name in detector.slices if name in counted]
+
+
+class _Everything:
+    """Holds everything that is asked for."""
+
+    def __contains__(self, _one: object) -> bool:
+        return True
+
+
+def in_order_of_replacement(
+    changes: Iterable[Change], waiting: Container[int]
+) -> Iterator[Change]:
+    """Hold a label back until the one that it replaces has gone before.
+
+    A long import draws its ids when it begins, so it may replace a label with a
+    higher id that was committed meanwhile.  *waiting* are the first ids of the
+    batches being folded: a replaced label of another batch is counted already.
+    """
+    held: dict[int, list[Change]] = {}
+    for change in changes:
+        replaced = change.replaces_id
+        if (
+            replaced is not None
+            and replaced > change.id
+            and first_id(replaced // first_id(1)) in waiting
+        ):
+            held.setdefault(replaced, []).append(change)
+            continue
+        if not held:
+            yield change
+            continue
+        free = [change]
+        while free:
+            following = free.pop()
+            yield following
+            free.extend(held.pop(following.id, ()))

@@ -1,0 +1,96 @@
+"""The recount: every label is replayed and compared with what is kept."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.fold import replay
+from tracker.services.estimates.projections import (
+    Cells,
+    Days,
+    Place,
+    Projection,
+    name_counts,
+)
+from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.counts import (
+    count_logged,
+    count_pending_labels,
+    count_window,
+    recount_queries,
+)
+from tracker.storage.estimates.projections import Kept, list_all_projections
+from tracker.storage.estimates.slices import list_counted
+
+_KINDS: tuple[type[Projection], ...] = (Cells, Days, Slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A number that is kept and that a recount contradicts."""
+
+    version: str
+    # What was counted.
+    what: str
+    running: int
+    recounted: int
+
+
+def recount(session: Session, detector: Detector) -> list[Difference]:
+    """Replay every label of *detector* and return where the kept counts differ.
+
+    The replay goes by the history of labels.  With the labels that wait it is compared
+    with the current label of each query: two ways that must meet.
+    """
+    versions = list_versions(session, detector.id)
+    fold = replay(session, detector, _KINDS, list_counted(detector))
+    kept = list_all_projections(session, detector.id)
+    waiting = count_pending_labels(session, [detector.id])
+    current = count_window(session, detector.id, since=None, until=None)
+    logged = count_logged(session, versions)
+    queries = recount_queries(session, detector.id)
+    found: list[Difference] = []
+    for version in versions:
+        replayed = fold.of_version(version.id)
+        found += _compare(
+            version,
+            _list_numbers(kept.get(version.id, {})),
+            _list_numbers(replayed.dump()),
+        )
+        parts = [replayed.of(Cells).counts, waiting.get(version.id, Counts())]
+        found += _compare(
+            version,
+            _without_corrections(pool(parts)),
+            _without_corrections(current.get(version.id, Counts())),
+        )
+        numbers = logged[version.id], queries.get(version.id, 0)
+        if numbers[0] != numbers[1]:
+            found.append(Difference(version.name, "queries", *numbers))
+    return found
+
+
+def _list_numbers(rows: Mapping[Place, Kept]) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for kind in _KINDS:
+        for place, kept in rows.items():
+            if kind.owns(place[0]):
+                numbers |= kind.numbers(place, kept)
+    return numbers
+
+
+def _without_corrections(counts: Counts) -> dict[str, int]:
+    numbers = name_counts(counts)
+    del numbers["corrections"]
+    return {f"{what}, by the current labels": one for what, one in numbers.items()}
+
+
+def _compare(
+    version: Version, running: Mapping[str, int], recounted: Mapping[str, int]
+) -> Iterator[Difference]:
+    for what in sorted(running.keys() | recounted.keys()):
+        numbers = running.get(what, 0), recounted.get(what, 0)
+        if numbers[0] != numbers[1]:
+            yield Difference(version.name, what, *numbers)

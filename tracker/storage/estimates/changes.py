@@ -1,0 +1,173 @@
+"""The stream of changes: what each label adds to the counts and takes from them."""
+
+from collections.abc import Generator
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, bindparam, null, select
+from sqlalchemy.orm import Session, aliased
+
+from tracker.storage.base import on_postgresql, stream
+from tracker.storage.estimates.cells import Cell, Change
+from tracker.storage.estimates.pending import (
+    Pending,
+    PendingBatch,
+    batch_of,
+    belongs_to,
+    ends_of,
+    lies_among,
+)
+from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
+from tracker.storage.queries.queries import Query
+from tracker.words import is_scored
+
+
+def iter_pending_changes(
+    session: Session, batches: Pending, *, has_metadata: bool = False
+) -> Generator[Change]:
+    """Stream the labels of pending *batches* in order, on request with metadata."""
+    values = {"detectors": list(batches), **ends_of(batches)}
+    statement = _select_pending(has_metadata=has_metadata).params(values)
+    return _stream_changes(session, statement)
+
+
+@cache
+def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
+    """Return it once: for few labels, to build it takes longer than to run it."""
+    among: Any = bindparam("detectors", type_=Query.detector_id.type, expanding=True)
+    return (
+        _select_changes(Label.detector_id.in_(among), has_metadata=has_metadata)
+        .join(PendingBatch, belongs_to(Label.id))
+        .where(PendingBatch.detector_id.in_(among))
+        .where(lies_among(Label.id, bindparam("first"), bindparam("last")))
+        # The order of the labels' ids, in which SQLite finds those of one detector.
+        .order_by(PendingBatch.id, Label.id)
+    )
+
+
+def iter_folded_changes(
+    session: Session, detector_id: int, *, has_metadata: bool = False
+) -> Generator[Change]:
+    """Stream the labels that no longer wait for the job, in order."""
+    statement = (
+        _select_changes(Label.detector_id == detector_id, has_metadata=has_metadata)
+        .where(Query.detector_id == detector_id)
+        .where(~_is_pending(detector_id, Label.id))
+        .order_by(Label.id)
+    )
+    return _stream_changes(session, statement)
+
+
+def _is_pending(detector_id: int, column: Any) -> ColumnElement[bool]:
+    pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
+    return batch_of(column).in_(pending)
+
+
+def _select_changes(
+    is_theirs: ColumnElement[bool], *, has_metadata: bool
+) -> Select[*tuple[Any, ...]]:
+    old = aliased(Label)
+    details: Any = Query.details if has_metadata else null()
+    return (
+        select(
+            Label.detector_id,
+            Label.id,
+            Label.replaces_id,
+            Label.label,
+            Label.sampling,
+            Label.is_repeat,
+            Label.created_at,
+            Query.version_id,
+            Query.predicted,
+            Query.asked_at,
+            details,
+            old.label,
+            old.sampling,
+            old.is_repeat,
+        )
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .outerjoin(old, is_replaced(old))
+        .where(on_postgresql(is_theirs))
+    )
+
+
+def _stream_changes(
+    session: Session, statement: Select[*tuple[Any, ...]]
+) -> Generator[Change]:
+    with closing(stream(session, statement)) as rows:
+        for row in rows:
+            detector_id, id_, replaces_id, label, sampling, is_repeat, *rest = row
+            created_at, *of_query = rest
+            version_id, predicted, asked_at, metadata, *old = of_query
+            old_label, old_sampling, old_is_repeat = old
+            is_first = old_label is None
+            counts = not (is_first or old_is_repeat)
+            yield Change(
+                detector_id,
+                version_id,
+                id_,
+                replaces_id,
+                asked_at.date(),
+                None if is_repeat else Cell(sampling, label, predicted),
+                Cell(old_sampling, old_label, predicted) if counts else None,
+                is_repeat - bool(old_is_repeat),
+                is_first,
+                not (is_repeat or is_first) and old_label != label,
+                created_at,
+                metadata,
+            )
+
+
+def iter_pending_queries(session: Session, batches: Pending) -> Generator[Change]:
+    """Stream the queries of pending *batches* in order, with their metadata."""
+    statement = (
+        select(Query.detector_id, Query.version_id, Query.id, Query.details)
+        .join(PendingBatch, belongs_to(Query.id))
+        .where(PendingBatch.detector_id.in_(batches))
+        .where(on_postgresql(Query.detector_id.in_(batches)))
+        .where(lies_among(Query.id, **ends_of(batches)))
+        .order_by(Query.id)
+    )
+    return _stream_queries(session, statement)
+
+
+def iter_folded_queries(session: Session, detector_id: int) -> Generator[Change]:
+    """Stream the queries that no longer wait for the job, in order."""
+    statement = (
+        select(Query.detector_id, Query.version_id, Query.id, Query.details)
+        .where(Query.detector_id == detector_id)
+        .where(~_is_pending(detector_id, Query.id))
+        .order_by(Query.id)
+    )
+    return _stream_queries(session, statement)
+
+
+def _stream_queries(
+    session: Session, statement: Select[*tuple[Any, ...]]
+) -> Generator[Change]:
+    with closing(stream(session, statement)) as rows:
+        for detector_id, version_id, id_, metadata in rows:
+            yield Change(detector_id, version_id, id_, metadata=metadata)
+
+
+def iter_first_labels(
+    session: Session, detector_id: int, version_id: int
+) -> Generator[Any]:
+    """Stream the queries of a version whose label of today is scored.
+
+    They come in the order of their first labels; each has ``label``, that of today,
+    and ``predicted``.
+    """
+    statement = (
+        select(Query.label, Query.predicted)
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(on_postgresql(Label.detector_id == detector_id))
+        .where(Label.replaces_id.is_(None), ~Query.is_repeat)
+        .where(is_scored(Query.label, Query.sampling))
+        .order_by(Label.id)
+    )
+    return stream(session, statement)

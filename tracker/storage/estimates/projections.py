@@ -1,0 +1,186 @@
+"""What is kept of the changes of a version: one row for each projection and key."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    JSON,
+    ForeignKeyConstraint,
+    Text,
+    bindparam,
+    delete,
+    select,
+    tuple_,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name
+from tracker.storage.detectors import Version
+from tracker.storage.dialect import upsert
+from tracker.storage.estimates.cells import Counts, pool
+
+# The counts of a version in all, under no key, and by the day on which queries were
+# asked, as 2026-01-31.
+CELLS = "cells"
+DAYS = "days"
+
+# So many rows are looked up at once.
+_AT_ONCE = 500
+
+Row = tuple[int, int, str, str]
+"""Where a row stands: detector, version, projection and key."""
+
+
+class Projection(Base):
+    """The state of a projection of one version under a key."""
+
+    __tablename__ = "projections"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["detector_id", "version_id"], [Version.detector_id, Version.id]
+        ),
+        {"sqlite_with_rowid": False},
+    )
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(Name, primary_key=True)
+    key: Mapped[str] = mapped_column(Name, primary_key=True)
+    # What readers read, and what only the fold continues from.
+    state: Mapped[dict[str, Any]] = mapped_column(JSON)
+    memory: Mapped[str | None] = mapped_column(Text)
+
+
+class Kept(NamedTuple):
+    """A row of a projection."""
+
+    key: str
+    state: dict[str, Any]
+    memory: str | None = None
+
+
+_PLACE = (
+    Projection.detector_id,
+    Projection.version_id,
+    Projection.name,
+    Projection.key,
+)
+
+
+def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kept]:
+    """Return the rows at these *places*, those that there are."""
+    found: dict[Row, Kept] = {}
+    ordered = sorted(places)
+    for start in range(0, len(ordered), _AT_ONCE):
+        among = tuple_(*_PLACE).in_(ordered[start : start + _AT_ONCE])
+        statement = select(*_PLACE, Projection.state, Projection.memory).where(among)
+        for *place, state, memory in session.execute(statement):
+            found[tuple(place)] = Kept(place[-1], state, memory)
+    return found
+
+
+def find_projection(
+    session: Session, version: Version, name: str, key: str = ""
+) -> dict[str, Any] | None:
+    """Return the state of a projection of *version* under a key."""
+    place = (version.detector_id, version.id, name, key)
+    found = load_projections(session, [place]).get(place)
+    return None if found is None else found.state
+
+
+def list_projections(session: Session, version: Version, name: str) -> Sequence[Kept]:
+    """Return the states of a projection of *version* under all keys, in order."""
+    statement = (
+        select(Projection.key, Projection.state)
+        .where(
+            Projection.detector_id == version.detector_id,
+            Projection.version_id == version.id,
+            Projection.name == name,
+        )
+        .order_by(Projection.key)
+    )
+    return [Kept(*row) for row in session.execute(statement)]
+
+
+def list_all_projections(
+    session: Session, detector_id: int
+) -> dict[int, dict[tuple[str, str], Kept]]:
+    """Return every state that is kept of a detector, by version, name and key."""
+    statement = select(*_PLACE[1:], Projection.state).where(
+        Projection.detector_id == detector_id
+    )
+    found: dict[int, dict[tuple[str, str], Kept]] = {}
+    for version_id, name, key, state in session.execute(statement):
+        found.setdefault(version_id, {})[name, key] = Kept(key, state)
+    return found
+
+
+def store_projections(session: Session, rows: Mapping[Row, Kept]) -> None:
+    """Set *rows*, and leave the others as they are."""
+    names = ("detector_id", "version_id", "name", "key")
+    upsert(
+        session,
+        Projection,
+        [
+            {**dict(zip(names, place, strict=True)), **kept._asdict()}
+            for place, kept in sorted(rows.items())
+        ],
+    )
+
+
+def delete_projections(
+    session: Session, detector_id: int, name: str, *, key: str | None = None
+) -> None:
+    """Delete the rows of a projection of all versions, or those under one key."""
+    statement = delete(Projection).where(
+        Projection.detector_id == detector_id, Projection.name == name
+    )
+    if key is not None:
+        statement = statement.where(Projection.key == key)
+    session.execute(statement.execution_options(synchronize_session=False))
+
+
+# Built once: every estimate begins with this.
+_TOTALS = select(Projection.version_id, Projection.state).where(
+    Projection.detector_id.in_(bindparam("detectors", expanding=True)),
+    Projection.version_id.in_(bindparam("versions", expanding=True)),
+    Projection.name == CELLS,
+    Projection.key == "",
+)
+
+
+def load_counts(session: Session, versions: Iterable[Version]) -> dict[int, Counts]:
+    """Return the running counts of each version, without the labels that wait."""
+    counts = {one.id: Counts(last_label_at=one.last_label_at) for one in versions}
+    if not counts:
+        return counts
+    chosen = {
+        "detectors": tuple({one.detector_id for one in versions}),
+        "versions": tuple(counts),
+    }
+    for version_id, state in session.execute(_TOTALS, chosen):
+        found = Counts.load(state)
+        found.last_label_at = counts[version_id].last_label_at
+        counts[version_id] = found
+    return counts
+
+
+def sum_days(
+    session: Session,
+    versions: Collection[Version],
+    *,
+    since: date | None = None,
+    until: date | None = None,
+) -> Counts:
+    """Return what was counted of the days from *since* to before *until*."""
+    statement = select(Projection.state).where(
+        Projection.detector_id.in_({one.detector_id for one in versions}),
+        Projection.version_id.in_([one.id for one in versions]),
+        Projection.name == DAYS,
+    )
+    if since is not None:
+        statement = statement.where(Projection.key >= since.isoformat())
+    if until is not None:
+        statement = statement.where(Projection.key < until.isoformat())
+    return pool(Counts.load(state) for state in session.scalars(statement))
