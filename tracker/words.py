@@ -23,6 +23,8 @@ SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
 # version by its input.  The rest are shown and counted nowhere.
 REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")
 REPEAT, OPEN = ("repeat", "open")
+# Those that a comparison of two versions, or of a judge with people, may go by.
+COMPARED = frozenset({RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED})
 # What came of a query that several people labelled.
 AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
     "agreed",

@@ -394,6 +394,7 @@ def _create_tables() -> None:
         "assignments",
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("labeler", NAME, nullable=False),
+        sa.Column("population", sa.Text(), nullable=False),
         sa.Column("labels", BIG, nullable=False),
         sa.Column("done", BIG, nullable=False),
         sa.Column("made_by", NAME, nullable=False),

@@ -299,8 +299,8 @@ def change_detector(
         if new != old and field == "predictor":
             check_predictor(new, predictor_hosts)
             _ask_again(session, detector, new, by)
-        if new != old and field == "slices":
-            _drop_slices(session, detector, new, by)
+        if new != old:
+            _prepare(session, detector, field, new, by)
         if field == "classes":
             new = _add_classes(detector, new, by)
         if field == "also":
@@ -370,6 +370,18 @@ def _drop_slices(
     ]
     # The job takes up a detector that has a batch, be it an empty one.
     add_batch(session, detector.id, created_at=by.at)
+
+
+def _prepare(
+    session: Session, detector: storage.Detector, field: str, new: Any, by: By
+) -> None:
+    """Have slices counted that another value of *field* asks for."""
+    if field == "slices":
+        _drop_slices(session, detector, new, by)
+    if field == "label_sampling":
+        # Other labels are live from now on.
+        detector.counted_slices = []
+        add_batch(session, detector.id, created_at=by.at)
 
 
 def _check_version(session: Session, detector: storage.Detector, name: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
+from tracker.services.evidence.populations import OWN
 from tracker.services.fields import is_storable
 from tracker.services.wording import show
 from tracker.storage import detectors as storage
@@ -94,7 +95,7 @@ def _find_scored(
             parts = [counts[version.id]]
             if version.id in waiting:
                 parts.append(waiting[version.id])
-            if pool(parts).scored > 0:
+            if pool(parts).scored(OWN) > 0:
                 found[detector_id] = version
         left = {
             detector_id: some

@@ -16,6 +16,7 @@ from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import list_rows
 from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.windows import roll
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
@@ -130,7 +131,8 @@ def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
     at: datetime,
 ) -> list[Moment]:
     """Return the line of a window, which ends with the estimate that a page says."""
-    total = current_counts(session, [version])[version.id].scored
+    counts = current_counts(session, [version])[version.id]
+    total = counts.scored(pick_population(detector, counts)[1])
     line = roll(session, detector, version, points, window=window, total=total, at=at)
     last = get_estimate(
         session, detector, version=version.name, window=window, computed_at=at

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.points import Stretch
 from tracker.services.estimates.projections import Cells, Place, Projection, VersionFold
+from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.stats import (
     DEFAULT_RUN,
     Alarm,
@@ -222,13 +223,13 @@ class Drifting(Projection):
             self.watch = Watch(self.fold.classes, self.fold.level, state)
 
     def add(self, change: Change) -> None:
-        """Take the label of the change, if it is scored and its query's first."""
-        added = change.added
-        if change.is_first and added is not None and added.is_scored:
+        """Take the label of the change, if it is live and its query's first."""
+        added, live = change.added, self.fold.live
+        if change.is_first and added is not None and added.is_scored(live):
             self.watch.add(
                 self.fold.positions[added.label],
                 is_right=added.predicted == added.label,
-                mark=self.fold.of(Cells).scored,
+                mark=self.fold.of(Cells).tally.scored,
             )
 
     def dump(self) -> dict[Place, Kept]:
@@ -264,11 +265,13 @@ def compute_replays(session: Session, detector: Detector) -> dict[int, Replay]:
     return {
         one.id: _replay(session, detector, one, counts[one.id].corrections)
         for one in corrected
-        if _is_due(session, one, counts[one.id])
+        if _is_due(session, detector, one, counts[one.id])
     }
 
 
-def _is_due(session: Session, version: Version, counts: Counts) -> bool:
+def _is_due(
+    session: Session, detector: Detector, version: Version, counts: Counts
+) -> bool:
     state = find_projection(session, version, DRIFT)
     if state is None:
         return False
@@ -277,7 +280,8 @@ def _is_due(session: Session, version: Version, counts: Counts) -> bool:
     since_alarm = sum(seen for _, _, seen, _ in state["classes"])
     return (
         new * _REPLAYED_PART > since_alarm
-        and new * _REPLAYED_PART_OF_ALL > counts.scored
+        and new * _REPLAYED_PART_OF_ALL
+        > counts.scored(standings_of(LIVE, detector.label_sampling))
     )
 
 
@@ -287,7 +291,8 @@ def _replay(
     watch = Watch(detector.classes, detector.confidence_level)
     positions = {name: place for place, name in enumerate(detector.classes)}
     number = 0
-    with closing(iter_first_labels(session, detector.id, version.id)) as rows:
+    live = standings_of(LIVE, detector.label_sampling)
+    with closing(iter_first_labels(session, detector.id, version.id, live)) as rows:
         for number, row in enumerate(rows, start=1):
             watch.add(
                 positions[row.label], is_right=row.predicted == row.label, mark=number

@@ -25,21 +25,41 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measures import Confusion, read_measure
+from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
+from tracker.services.evidence.populations import (
+    PopulationWord,
+    Standings,
+    standings_of,
+    targeted_standings,
+)
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
-from tracker.shapes import Accuracy, OfClass, OfDetector, Score
+from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import EVERY, SCORED, Counts, pool
-from tracker.storage.estimates.counts import count_window
+from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.counts import count_logged, count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
-from tracker.words import NO_ANSWER
+from tracker.words import DISPUTED, NO_ANSWER, OPEN, REPLAYED, UNSTATED
+
+
+class Population(Shape):
+    """Whose labels an estimate counts."""
+
+    kind: PopulationWord = Field(
+        description="live: labels of the version's own queries, chosen at random; "
+        "replayed: taken over from other versions by input; unstated: nobody has said "
+        "how they were chosen; pooled: of several versions."
+    )
+    queries: int = Field(description="Its labelled queries, unclear ones included.")
+    of: int | None = Field(description="All queries of the version; null if not known.")
 
 
 class ClassEstimate(Score, OfClass):
@@ -52,6 +72,7 @@ class Estimate(OfDetector):
     computed_at: Instant
     confidence_level: float
     method: MethodWord
+    population: Population = Field(description="Whose labels it counts.")
     labels: int = Field(description="The number of scored labels.")
     last_label_at: Instant | None = Field(description="When the newest label arrived.")
     asked_from: Instant | None = Field(
@@ -81,6 +102,18 @@ class Estimate(OfDetector):
     corrections: int = Field(description="Labels that replaced one of another class.")
     unstated: int = Field(
         description="The number of scored labels whose sampling is unstated."
+    )
+    unstated_left_out: int = Field(
+        default=0, description="Labels of unstated sampling that are not scored."
+    )
+    replayed_left_out: int = Field(
+        default=0,
+        description="Labels taken over from another version that are not scored.",
+    )
+    disputed_left_out: int = Field(
+        default=0,
+        description="Labelled queries without a majority of their labelers, or with "
+        "too few of them.",
     )
     targeted_left_out: int = Field(description="Targeted labels that are not scored.")
     repeats_left_out: int = Field(
@@ -147,6 +180,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     where: Sequence[str] = (),
     window: str | None = None,
     as_known_at: datetime | None = None,
+    population: str | None = None,
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -167,7 +201,13 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     versions = choose_versions(session, detector, name)
     filters: dict[str, Any] = {"since": since, "until": until, "where": conditions}
     recent = {"known_at": as_known_at, "last": span.last}
-    counts = _count(session, detector, versions, filters, recent)
+    current = pool(current_counts(session, versions).values())
+    chosen, standings = pick_population(detector, current, population)
+    if include_targeted:
+        standings |= targeted_standings(detector.label_sampling)
+    counts = _count(
+        session, detector, versions, current, filters, recent | {"standings": standings}
+    )
     because = _refuse_decision(
         detector.target,
         is_pooled=version == ALL,
@@ -177,6 +217,9 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     found = _build_estimate(
         detector,
         counts,
+        population=POOLED_POPULATION if version == ALL else chosen,
+        standings=standings,
+        queries=sum(count_logged(session, versions).values()),
         version=version if version == ALL else next((v.name for v in versions), None),
         computed_at=computed_at,
         method=method,
@@ -186,7 +229,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    return _add_span(session, detector, versions, found, filters)
+    return _add_span(session, detector, versions, found, filters, standings)
 
 
 def list_estimates(
@@ -200,40 +243,47 @@ def list_estimates(
     In few statements for all of them.  When the queries were asked is not in it.
     """
     shown = [one for one in versions.values() if one is not None]
-    counts = current_counts(session, shown)
-    return [
-        _build_estimate(
-            detector,
-            pool([] if version is None else [counts[version.id]]),
-            version=None if version is None else version.name,
-            computed_at=computed_at,
-            method=detector.method,
-            level=detector.confidence_level,
-            include_targeted=False,
-            because=NO_TARGET if detector.target is None else None,
-            window=None,
-            as_known_at=None,
+    found = current_counts(session, shown)
+    estimates = []
+    for detector, version in versions.items():
+        counts = pool([] if version is None else [found[version.id]])
+        population, standings = pick_population(detector, counts)
+        estimates.append(
+            _build_estimate(
+                detector,
+                counts,
+                population=population,
+                standings=standings,
+                queries=None,
+                version=None if version is None else version.name,
+                computed_at=computed_at,
+                method=detector.method,
+                level=detector.confidence_level,
+                include_targeted=False,
+                because=NO_TARGET if detector.target is None else None,
+                window=None,
+                as_known_at=None,
+            )
         )
-        for detector, version in versions.items()
-    ]
+    return estimates
 
 
-def _count(
+def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
+    counts: Counts,
     filters: Mapping[str, Any],
     recent: Mapping[str, Any],
 ) -> Counts:
-    """Return the running counts, or those of the queries that pass the *filters*.
+    """Return the running *counts*, or those of the queries that pass the *filters*.
 
     With anything in *recent* they are the counts as they were known then, or those of
     the last labels.
     """
-    if any(value is not None for value in recent.values()):
+    if recent["known_at"] is not None or recent["last"] is not None:
         ids = [one.id for one in versions]
         return count_known(session, detector.id, ids, **recent, **filters)
-    counts = pool(current_counts(session, versions).values())
     if not any(filters.values()):
         return counts
     if filters["where"]:
@@ -242,15 +292,16 @@ def _count(
     else:
         span = {name: filters[name] for name in ("since", "until")}
         seen = count_asked(session, detector, versions, **span)
-    return replace(counts, cells=seen.cells, repeats=seen.repeats)
+    return replace(counts, cells=seen.cells)
 
 
-def _add_span(
+def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
+    standings: Standings,
 ) -> Estimate:
     """Return *found* with when its queries were asked, as far as that is known.
 
@@ -268,6 +319,7 @@ def _add_span(
         [one.test(session) for one in limits],
         labels=found.labels,
         classes=[one.name for one in found.classes if one.labelled],
+        standings=standings,
     )
     if asked is None:
         return found
@@ -278,6 +330,9 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     detector: Detector,
     counts: Counts,
     *,
+    population: str,
+    standings: Standings,
+    queries: int | None,
     version: str | None,
     computed_at: datetime,
     method: str,
@@ -287,7 +342,9 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     window: str | None,
     as_known_at: datetime | None,
 ) -> Estimate:
-    found = counts.select(EVERY if include_targeted else SCORED)
+    found = counts.select(standings)
+    word = detector.label_sampling
+    because = because or _refuse_population(population, counts.count(standings))
     confusion: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
     for (label, predicted), number in found.confusion.items():
         confusion[label][predicted] = number
@@ -304,13 +361,19 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
+        population=Population(
+            kind=population, queries=counts.count(standings), of=queries
+        ),
         labels=sum(labelled),
         **_count_answered(confusion, level),
         last_label_at=counts.last_label_at,
-        unclear=found.unclear,
+        unclear=sum(found.unclear.values()),
         corrections=counts.corrections,
-        unstated=counts.unstated,
-        targeted_left_out=found.left_out,
+        unstated=counts.scored(standings & standings_of(UNSTATED, None)),
+        unstated_left_out=counts.count(standings_of(UNSTATED, word) - standings),
+        replayed_left_out=counts.count(standings_of(REPLAYED, word) - standings),
+        disputed_left_out=counts.count(frozenset({OPEN, DISPUTED})),
+        targeted_left_out=counts.scored(targeted_standings(word) - standings),
         repeats_left_out=counts.repeats,
         includes_targeted=include_targeted,
         classes=[ClassEstimate(name=name, **dict(one)) for name, one in classes],
@@ -350,6 +413,21 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
         "answered": score_share(correct, answered, level),
         "coverage": score_share(answered, labels, level),
     }
+
+
+def _refuse_population(population: str, labels: int) -> str | None:
+    """Return why labels of a population have no verdict."""
+    if population == UNSTATED:
+        return (
+            f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
+            "queries were chosen; state the label sampling of the detector"
+        )
+    if population == REPLAYED:
+        return (
+            "its labels were given to another version, whose inputs it was put to; "
+            "label queries of its own"
+        )
+    return None
 
 
 def _refuse_decision(

@@ -137,6 +137,7 @@ class Fold:
                 self.level,
                 self.kinds,
                 self.cut_by,
+                label_sampling=self.detector.label_sampling,
                 is_new=self.is_new,
             )
             self.versions[version_id] = found
@@ -362,6 +363,7 @@ def _store_snapshots(
                     "version_id": version_id,
                     "sequence": version.sequence + number,
                     "kind": point.kind,
+                    "population": point.population,
                     "computed_at": computed_at,
                     "job_run_id": run_id,
                     "confidence_level": fold.level,

@@ -36,6 +36,7 @@ class Point:
     """The counts of a version at the moment of a snapshot."""
 
     kind: str
+    population: str
     correct: tuple[int, ...]
     labelled: tuple[int, ...]
     predicted: tuple[int, ...]

@@ -6,9 +6,15 @@ from typing import Any, TypeVar
 
 from tracker import stats
 from tracker.services.estimates.points import Point, Stretch
+from tracker.services.evidence.populations import (
+    LIVE,
+    POPULATIONS,
+    standings_of,
+    targeted_standings,
+)
 from tracker.storage.estimates.cells import Cell, Change, Counts
 from tracker.storage.estimates.projections import CELLS, DAYS, Kept
-from tracker.words import STORED_METHODS, TARGETED, UNCLEAR, UNSTATED
+from tracker.words import STANDINGS, STORED_METHODS, UNCLEAR
 
 Place = tuple[str, str]
 """The name of a projection and a key."""
@@ -27,19 +33,22 @@ class VersionFold:
     A *new* one begins with nothing, whatever is stored.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the detector says, and what is folded.
         self,
         classes: Sequence[str],
         level: float,
         kinds: Sequence[type["Projection"]],
         cut_by: Sequence[str] = (),
         *,
+        label_sampling: str | None = None,
         is_new: bool = False,
     ) -> None:
         """Begin with one projection of each of *kinds*, which may build on others."""
         self.classes = list(classes)
         self.positions = {name: place for place, name in enumerate(self.classes)}
         self.level = level
+        self.label_sampling = label_sampling
+        self.live = standings_of(LIVE, label_sampling)
         self.cut_by = cut_by
         self.is_new = is_new
         self.queries = self.labels = 0
@@ -138,12 +147,37 @@ class Projection:
 def name_counts(counts: Counts) -> dict[str, int]:
     """Return the number in each cell under the words for it."""
     numbers = {
-        f"{'targeted ' * (cell.sampling == TARGETED)}label {cell.label}, "
-        f"predicted {cell.predicted}"
-        f"{', sampling unstated' * (cell.sampling == UNSTATED)}": number
+        f"{cell.standing} label {cell.label}, predicted {cell.predicted}": number
         for cell, number in counts.cells.items()
     }
-    return numbers | {"repeats": counts.repeats, "corrections": counts.corrections}
+    return numbers | {"corrections": counts.corrections}
+
+
+class Tally:
+    """The labels of one population by class."""
+
+    def __init__(self, population: str, fold: VersionFold) -> None:
+        """Begin without a label."""
+        self.population = population
+        self.standings = standings_of(population, fold.label_sampling)
+        self._positions = fold.positions
+        self.correct = [0] * len(fold.classes)
+        self.labelled = [0] * len(fold.classes)
+        self.predicted = [0] * len(fold.classes)
+        self.scored = self.unclear = 0
+
+    def count(self, cell: Cell, step: int) -> None:
+        """Count so many labels of a cell more."""
+        if cell.label == UNCLEAR:
+            self.unclear += step
+            return
+        position = self._positions[cell.label]
+        self.scored += step
+        self.labelled[position] += step
+        if cell.predicted in self._positions:
+            self.predicted[self._positions[cell.predicted]] += step
+        if cell.predicted == cell.label:
+            self.correct[position] += step
 
 
 class Cells(Projection):
@@ -153,10 +187,23 @@ class Cells(Projection):
         """Begin without a label."""
         super().__init__(fold)
         self.counts = Counts()
-        self.correct = [0] * len(fold.classes)
-        self.labelled = [0] * len(fold.classes)
-        self.predicted = [0] * len(fold.classes)
-        self.scored = self.unclear = self.left_out = 0
+        self._tallies = {name: Tally(name, fold) for name in POPULATIONS}
+        self._takers = {
+            standing: [
+                one for one in self._tallies.values() if standing in one.standings
+            ]
+            for standing in STANDINGS
+        }
+        self._targeted = targeted_standings(fold.label_sampling)
+        self.targeted = 0
+
+    @property
+    def tally(self) -> Tally:
+        """The population that an estimate is of now."""
+        for one in self._tallies.values():
+            if one.scored:
+                return one
+        return self._tallies[LIVE]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
         """Return the place of the only row."""
@@ -178,17 +225,10 @@ class Cells(Projection):
             self._count(change.removed, -1)
 
     def _count(self, cell: Cell, step: int) -> None:
-        if cell.is_scored:
-            position = self.fold.positions[cell.label]
-            self.scored += step
-            self.labelled[position] += step
-            self.predicted[self.fold.positions[cell.predicted]] += step
-            if cell.predicted == cell.label:
-                self.correct[position] += step
-        elif cell.label == UNCLEAR:
-            self.unclear += step
-        else:
-            self.left_out += step
+        for one in self._takers[cell.standing]:
+            one.count(cell, step)
+        if cell.standing in self._targeted and cell.label != UNCLEAR:
+            self.targeted += step
 
     def dump(self) -> dict[Place, Kept]:
         """Return the only row."""
@@ -264,6 +304,7 @@ class Checkpoints(Projection):
         super().__init__(fold)
         self.points: list[Point] = []
         self._next = self._next_joint = 0
+        self._population = LIVE
         self._is_recorded = True
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
@@ -275,13 +316,19 @@ class Checkpoints(Projection):
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
+            self._population = state["population"]
 
     def add(self, change: Change) -> None:
         """Take a snapshot where the change makes a checkpoint."""
-        if not change.is_scored:
+        tally = self.fold.of(Cells).tally
+        if not change.moves(tally.standings):
             return
+        if tally.population != self._population:
+            # Another population is counted from its own first label on.
+            self._population = tally.population
+            self._next = self._next_joint = 0
         self._is_recorded = False
-        scored = self.fold.of(Cells).scored
+        scored = tally.scored
         if DENSE_CHECKPOINTS < scored < self._next:
             return
         self._record("checkpoint")
@@ -295,29 +342,35 @@ class Checkpoints(Projection):
 
     def _record(self, kind: str) -> None:
         cells = self.fold.of(Cells)
+        tally = cells.tally
         self.points.append(
             Point(
                 kind,
-                tuple(cells.correct),
-                tuple(cells.labelled),
-                tuple(cells.predicted),
-                cells.unclear,
-                cells.left_out,
-                self._choose_methods(kind, cells),
+                tally.population,
+                tuple(tally.correct),
+                tuple(tally.labelled),
+                tuple(tally.predicted),
+                tally.unclear,
+                cells.targeted,
+                self._choose_methods(kind, tally),
                 self.fold.find_stretch(),
             )
         )
         self._is_recorded = True
 
-    def _choose_methods(self, kind: str, cells: Cells) -> tuple[str, ...]:
-        if not stats.joint_is_costly(cells.labelled):
+    def _choose_methods(self, kind: str, tally: Tally) -> tuple[str, ...]:
+        if not stats.joint_is_costly(tally.labelled):
             return STORED_METHODS
-        if kind == "checkpoint" and cells.scored >= self._next_joint:
-            self._next_joint = -(-_JOINT_GROWTH * cells.scored // 100)
+        if kind == "checkpoint" and tally.scored >= self._next_joint:
+            self._next_joint = -(-_JOINT_GROWTH * tally.scored // 100)
             return STORED_METHODS
         return tuple(method for method in STORED_METHODS if method != "joint")
 
     def dump(self) -> dict[Place, Kept]:
         """Return the only row."""
-        state = {"next": self._next, "next_joint": self._next_joint}
+        state = {
+            "next": self._next,
+            "next_joint": self._next_joint,
+            "population": self._population,
+        }
         return {(CHECKPOINTS, ""): Kept("", state)}

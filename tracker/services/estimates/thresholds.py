@@ -10,15 +10,19 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.populations import pick_population
+from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
 from tracker.stats import calibration_error, lowest_threshold, simultaneous_band
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import pool
 from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_confidences
-from tracker.words import EXACT
+from tracker.words import EXACT, UNSTATED
 
 # Thresholds at equal shares of the queries, and bins of equal width.
 _THRESHOLDS = 20
@@ -45,6 +49,7 @@ class _Confidences(OfDetector):
     computed_at: Instant
     confidence_level: float
     method: MethodWord
+    population: PopulationWord = Field(description="Whose labels it counts.")
     queries: int = Field(
         description="The number of queries with a confidence, labelled or not."
     )
@@ -146,7 +151,8 @@ def _find_thresholds(
 ) -> Thresholds:
     points = _build_points(_at_equal_shares(bins), head["confidence_level"])
     lowest = None
-    if target is not None and points:
+    # Labels that may have been picked decide nothing.
+    if target is not None and points and head["population"] != UNSTATED:
         lowest = lowest_threshold(
             [point.correct for point in points],
             [point.labelled for point in points],
@@ -205,7 +211,10 @@ def _read(
     confidence_level: float | None = None,
 ) -> tuple[dict[str, Any], list[ConfidenceBin]]:
     versions = choose_versions(session, detector, version)
-    bins = count_confidences(session, detector.id, [one.id for one in versions])
+    counts = pool(current_counts(session, versions).values())
+    population, standings = pick_population(detector, counts)
+    ids = [one.id for one in versions]
+    bins = count_confidences(session, detector.id, ids, standings)
     pooled = "*" if version == "*" else None
     return {
         "detector": dump_id("det", detector.id),
@@ -214,6 +223,7 @@ def _read(
         "computed_at": computed_at,
         "confidence_level": confidence_level or detector.confidence_level,
         "method": EXACT,
+        "population": population,
         "queries": sum(one.queries for one in bins),
         "labels": sum(one.labelled for one in bins),
     }, bins

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.estimates.intervals import score_window
+from tracker.services.estimates.populations import find_standings
 from tracker.services.fields import parse_when
 from tracker.services.wording import invalid
 from tracker.shapes import Moment
@@ -124,7 +125,10 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
 def _load(
     session: Session, detector: Detector, version: Version, total: int
 ) -> _Labels:
-    rows = list_newest_scored(session, detector.id, version.id, limit=_MOST_READ)[::-1]
+    standings = find_standings(session, detector, [version])
+    rows = list_newest_scored(
+        session, detector.id, version.id, standings, limit=_MOST_READ
+    )[::-1]
     number_of = {name: number for number, name in enumerate(detector.classes)}
     return _Labels(
         before=max(0, total - len(rows)),

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.recount import recount
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
@@ -75,7 +76,8 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
     counts = load_counts(session, versions)
     for version in versions:
         scored = {name: [0, 0] for name in detector.classes}
-        confusion = counts[version.id].select().confusion
+        _, standings = pick_population(detector, counts[version.id])
+        confusion = counts[version.id].select(standings).confusion
         for (label, predicted), number in confusion.items():
             scored[label][0] += number if label == predicted else 0
             scored[label][1] += number

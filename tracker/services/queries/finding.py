@@ -1,14 +1,16 @@
 """Lists of queries: their filters, and the neighbours of a query."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, product
+from itertools import chain
 
 from sqlalchemy.orm import Session
 
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.populations import find_standings
+from tracker.services.evidence.populations import Standings
 from tracker.services.fields import is_storable
 from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
@@ -59,6 +61,8 @@ class QueryFilter:
     where: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
+    # What labels must count for where *is_counted* says so; found by the counts.
+    standings: Standings = frozenset()
 
     def takes(self, label: str, predicted: str) -> bool:
         """Return whether queries with that label and prediction pass."""
@@ -73,15 +77,11 @@ class QueryFilter:
         """Whether every query passes."""
         return replace(self, where=tuple(self.where)) == QueryFilter()
 
-    def is_told_by(self, counts: Iterable[Counts]) -> bool:
-        """Return whether the *counts* of its versions tell how many queries pass.
-
-        Repeats are in no cell, so there may be none where they would pass.
-        """
+    @property
+    def is_told(self) -> bool:
+        """Whether the counts of its versions tell how many queries pass."""
         others = (self.key, self.agreement, self.versus, self.tag, *self.where)
-        if any(one is not None for one in (*others, self.since, self.until)):
-            return False
-        return self.is_counted is True or not any(one.repeats for one in counts)
+        return all(one is None for one in (*others, self.since, self.until))
 
     def count(self, counts: Counts) -> int:
         """Return how many of the labelled queries in *counts* pass."""
@@ -89,7 +89,7 @@ class QueryFilter:
             number
             for cell, number in counts.cells.items()
             if self.takes(cell.label, cell.predicted)
-            and self.is_counted in {None, cell.is_scored}
+            and self.is_counted in {None, cell.is_scored(self.standings)}
         )
 
 
@@ -118,6 +118,7 @@ def build_filter(
         version_id=version_id,
         is_wrong=wanted.is_wrong,
         is_counted=wanted.is_counted if wanted.versus is None else None,
+        standings=wanted.standings,
         agreement=wanted.agreement,
     )
     if wanted.versus is not None:
@@ -141,6 +142,14 @@ def _find_other(session: Session, detector: Detector, name: str) -> int:
     return version.id
 
 
+def _resolve(session: Session, detector: Detector, wanted: QueryFilter) -> QueryFilter:
+    """Return the filter with the standings that the estimate counts."""
+    if wanted.is_counted is None:
+        return wanted
+    versions = choose_versions(session, detector, wanted.version or "*")
+    return replace(wanted, standings=find_standings(session, detector, versions))
+
+
 def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     session: Session,
     detector: Detector,
@@ -158,12 +167,13 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     which combinations of label and prediction there are, and an index leads to the
     queries of each: a walk from the newest query might meet nothing for a million.
     """
+    wanted = _resolve(session, detector, wanted)
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
     return _walk(
         session,
         conditions,
-        _seeks(detector, wanted, counts, sort),
+        _seeks(wanted, counts, sort),
         sort=sort,
         after=after,
         limit=limit,
@@ -187,13 +197,14 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     They are counted only up to *at_most*.  The running counts know it of labels,
     predictions and versions, and no query is looked at.
     """
+    wanted = _resolve(session, detector, wanted)
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
-    seeks = _seeks(detector, wanted, counts, sort)
+    seeks = _seeks(wanted, counts, sort)
     found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
     if wanted.is_open:
         total = count_shown(session, detector.id)
-    elif counts is not None and wanted.is_told_by(counts.values()):
+    elif counts is not None and wanted.is_told:
         erased = count_erased(session, detector.id)
         total = sum(
             wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
@@ -252,7 +263,6 @@ def _count_labels(
 
 
 def _seeks(
-    detector: Detector,
     wanted: QueryFilter,
     counts: Mapping[int, Counts] | None,
     sort: str,
@@ -267,11 +277,6 @@ def _seeks(
         for cell, number in found.cells.items()
         if number and wanted.takes(cell.label, cell.predicted)
     }
-    if any(found.repeats for found in counts.values()):
-        # Repeats are in no cell, and may be the only ones of their combination.
-        labels = [*detector.classes, UNCLEAR]
-        every = product(labels, detector.classes)
-        combinations = {one for one in every if wanted.takes(*one)}
     if len(combinations) > _MOST_SEEKS:
         return [[]]
     return [

@@ -17,8 +17,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.queries.queries import Query
-from tracker.words import UNCLEAR, is_scored
+from tracker.storage.queries.queries import Query, has_standing
+from tracker.words import COMPARED, UNCLEAR
 
 
 class PairCount(NamedTuple):
@@ -98,7 +98,7 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
 
 
 def _scored_label(query: Any) -> ColumnElement[str | None]:
-    return case((is_scored(query.label, query.sampling), query.label))
+    return case((has_standing(query, COMPARED), query.label))
 
 
 def differs_from(
@@ -121,8 +121,8 @@ def differs_from(
     if is_counted is not None:
         # A label counts for both once it is scored of one.
         scored = or_(
-            is_scored(Query.label, Query.sampling),
-            and_(other.label.is_not(None), is_scored(other.label, other.sampling)),
+            has_standing(Query, COMPARED),
+            and_(other.label.is_not(None), has_standing(other, COMPARED)),
         )
         tests.append(scored if is_counted else ~scored)
     found = select(literal(1)).select_from(other).where(*tests).correlate(Query)

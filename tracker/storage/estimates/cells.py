@@ -1,38 +1,32 @@
-"""Cells and changes of them: queries counted by sampling, label and prediction."""
+"""Cells and changes of them: queries counted by standing, label and prediction."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from tracker.words import RANDOM, SAMPLINGS, UNCLEAR, UNSTATED
+from tracker.words import REPEAT, UNCLEAR
 
-Population = frozenset[str]
-"""The samplings whose labels count together."""
-
-# What estimates rest on, and all labels that answer the question.
-SCORED: Population = frozenset({RANDOM, UNSTATED})
-EVERY: Population = frozenset(SAMPLINGS)
+Standings = frozenset[str]
+"""The standings whose labels count together: those of a population."""
 
 
 class Cell(NamedTuple):
     """A cell of the confusion counts of one version."""
 
-    sampling: str
+    standing: str
     label: str
     predicted: str
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether its labels count for accuracy."""
-        return self.label != UNCLEAR and self.sampling in SCORED
+    def is_scored(self, standings: Standings) -> bool:
+        """Return whether its labels count for the accuracy of a population."""
+        return self.standing in standings and self.label != UNCLEAR
 
 
 class Change(NamedTuple):
     """A label that was given, replaced or taken over; without cells, a new query.
 
-    *added* is None for a repeat, which counts in no cell.  *removed* is the cell of
-    the label before it, None for the first one and for a repeat.
+    *removed* is the cell of the label before it, None for the first one.
     """
 
     detector_id: int
@@ -43,8 +37,6 @@ class Change(NamedTuple):
     day: date | None = None
     added: Cell | None = None
     removed: Cell | None = None
-    # How many labelled queries more repeat an input: -1, 0 or 1.
-    repeats: int = 0
     is_first: bool = False
     is_correction: bool = False
     created_at: datetime | None = None
@@ -55,24 +47,23 @@ class Change(NamedTuple):
         """Whether it is a new query, without a label."""
         return self.created_at is None
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether it changes an accuracy."""
-        added, removed = self.added, self.removed
-        # Another sampling of the same population changes no accuracy.
-        now = added.label if added is not None and added.is_scored else None
-        before = removed.label if removed is not None and removed.is_scored else None
+    def moves(self, standings: Standings) -> bool:
+        """Return whether it changes the accuracy of a population."""
+        now, before = (
+            cell.label if cell is not None and cell.is_scored(standings) else None
+            for cell in (self.added, self.removed)
+        )
         return now != before
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The confusion counts of a population, and how many labels it leaves out."""
+    """The confusion counts of a population."""
 
     # (label, predicted) and how many.
     confusion: Mapping[tuple[str, str], int]
-    unclear: int
-    left_out: int
+    # Of each prediction the labels that say the question cannot be answered.
+    unclear: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -80,34 +71,35 @@ class Counts:
     """The counts of a version, of a day of it, or a change of them."""
 
     cells: dict[Cell, int] = field(default_factory=dict)
-    # Labelled queries that repeat an input; they are in no cell.
-    repeats: int = 0
     corrections: int = 0
     last_label_at: datetime | None = None
 
     @property
-    def scored(self) -> int:
-        """How many labels count for accuracy."""
-        return sum(number for cell, number in self.cells.items() if cell.is_scored)
+    def repeats(self) -> int:
+        """How many labelled queries repeat an input of their version."""
+        return self.count(frozenset({REPEAT}))
 
-    @property
-    def unstated(self) -> int:
-        """How many scored labels have the sampling unstated."""
-        return sum(self.select(frozenset({UNSTATED})).confusion.values())
+    def count(self, standings: Standings) -> int:
+        """Return how many labels have one of *standings*, unclear ones included."""
+        return sum(n for cell, n in self.cells.items() if cell.standing in standings)
 
-    def select(self, population: Population = SCORED) -> Selection:
-        """Return the sum of the cells of a *population*."""
+    def scored(self, standings: Standings) -> int:
+        """Return how many labels count for the accuracy of a population."""
+        return sum(n for cell, n in self.cells.items() if cell.is_scored(standings))
+
+    def select(self, standings: Standings) -> Selection:
+        """Return the sum of the cells of a population."""
         confusion: dict[tuple[str, str], int] = {}
-        unclear = left_out = 0
-        for (sampling, label, predicted), number in self.cells.items():
+        unclear: dict[str, int] = {}
+        for (standing, label, predicted), number in self.cells.items():
+            if standing not in standings:
+                continue
             if label == UNCLEAR:
-                unclear += number
-            elif sampling in population:
+                unclear[predicted] = unclear.get(predicted, 0) + number
+            else:
                 place = label, predicted
                 confusion[place] = confusion.get(place, 0) + number
-            else:
-                left_out += number
-        return Selection(confusion, unclear, left_out)
+        return Selection(confusion, unclear)
 
     def add(self, cell: Cell, number: int) -> None:
         """Count so many labels more in a cell."""
@@ -119,7 +111,6 @@ class Counts:
             self.add(change.added, 1)
         if change.removed is not None:
             self.add(change.removed, -1)
-        self.repeats += change.repeats
         self.corrections += change.is_correction
 
     def dump(self) -> dict[str, Any]:
@@ -127,11 +118,10 @@ class Counts:
         cells: dict[str, dict[str, dict[str, int]]] = {}
         for cell, number in sorted(self.cells.items()):
             if number:
-                of_sampling = cells.setdefault(cell.sampling, {})
-                of_sampling.setdefault(cell.label, {})[cell.predicted] = number
+                of_standing = cells.setdefault(cell.standing, {})
+                of_standing.setdefault(cell.label, {})[cell.predicted] = number
         return {
             "cells": cells,
-            "repeats": self.repeats,
             "corrections": self.corrections,
         }
 
@@ -139,12 +129,12 @@ class Counts:
     def load(cls, state: Mapping[str, Any]) -> "Counts":
         """Return the counts that `dump` returned."""
         cells = {
-            Cell(sampling, label, predicted): number
-            for sampling, of_sampling in state["cells"].items()
-            for label, of_label in of_sampling.items()
+            Cell(standing, label, predicted): number
+            for standing, of_standing in state["cells"].items()
+            for label, of_label in of_standing.items()
             for predicted, number in of_label.items()
         }
-        return cls(cells, state["repeats"], state["corrections"])
+        return cls(cells, state["corrections"])
 
 
 def pool(parts: Iterable[Counts]) -> Counts:
@@ -153,7 +143,6 @@ def pool(parts: Iterable[Counts]) -> Counts:
     for part in parts:
         for cell, number in part.cells.items():
             total.add(cell, number)
-        total.repeats += part.repeats
         total.corrections += part.corrections
         instants = (total.last_label_at, part.last_label_at)
         total.last_label_at = max((one for one in instants if one), default=None)

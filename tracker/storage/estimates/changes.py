@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, null, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
-from tracker.storage.estimates.cells import Cell, Change
+from tracker.storage.estimates.cells import Cell, Change, Standings
 from tracker.storage.estimates.pending import (
     Pending,
     PendingBatch,
@@ -18,9 +18,14 @@ from tracker.storage.estimates.pending import (
     ends_of,
     lies_among,
 )
-from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
-from tracker.storage.queries.queries import Query
-from tracker.words import is_scored
+from tracker.storage.labelling.labels import (
+    Label,
+    is_correction,
+    is_of_query,
+    is_replaced,
+    truth_of,
+)
+from tracker.storage.queries.queries import Query, has_standing
 
 
 def iter_pending_changes(
@@ -74,17 +79,16 @@ def _select_changes(
             Label.detector_id,
             Label.id,
             Label.replaces_id,
-            Label.label,
-            Label.sampling,
-            Label.is_repeat,
+            truth_of(Label),
+            Label.standing,
             Label.created_at,
             Query.version_id,
             Query.predicted,
             Query.asked_at,
             details,
-            old.label,
-            old.sampling,
-            old.is_repeat,
+            truth_of(old),
+            old.standing,
+            is_correction(Label, old),
         )
         .select_from(Label)
         .join(Query, is_of_query())
@@ -98,23 +102,20 @@ def _stream_changes(
 ) -> Generator[Change]:
     with closing(stream(session, statement)) as rows:
         for row in rows:
-            detector_id, id_, replaces_id, label, sampling, is_repeat, *rest = row
-            created_at, *of_query = rest
-            version_id, predicted, asked_at, metadata, *old = of_query
-            old_label, old_sampling, old_is_repeat = old
-            is_first = old_label is None
-            counts = not (is_first or old_is_repeat)
+            detector_id, id_, replaces_id, label, standing, created_at, *rest = row
+            version_id, predicted, asked_at, metadata, *old = rest
+            old_label, old_standing, corrects = old
+            is_first = old_standing is None
             yield Change(
                 detector_id,
                 version_id,
                 id_,
                 replaces_id,
                 asked_at.date(),
-                None if is_repeat else Cell(sampling, label, predicted),
-                Cell(old_sampling, old_label, predicted) if counts else None,
-                is_repeat - bool(old_is_repeat),
+                Cell(standing, label, predicted),
+                None if is_first else Cell(old_standing, old_label, predicted),
                 is_first,
-                not (is_repeat or is_first) and old_label != label,
+                bool(corrects),
                 created_at,
                 metadata,
             )
@@ -153,9 +154,9 @@ def _stream_queries(
 
 
 def iter_first_labels(
-    session: Session, detector_id: int, version_id: int
+    session: Session, detector_id: int, version_id: int, standings: Standings
 ) -> Generator[Any]:
-    """Stream the queries of a version whose label of today is scored.
+    """Stream the queries of a version whose label of today has one of *standings*.
 
     They come in the order of their first labels; each has ``label``, that of today,
     and ``predicted``.
@@ -166,8 +167,7 @@ def iter_first_labels(
         .join(Query, is_of_query())
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(on_postgresql(Label.detector_id == detector_id))
-        .where(Label.replaces_id.is_(None), ~Query.is_repeat)
-        .where(is_scored(Query.label, Query.sampling))
+        .where(Label.replaces_id.is_(None), has_standing(Query, standings))
         .order_by(Label.id)
     )
     return stream(session, statement)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, false, func, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -18,33 +18,18 @@ from tracker.storage.estimates.pending import (
     lies_among,
     list_pending_batches,
 )
-from tracker.storage.labelling.labels import Label, is_of_query, is_replaced
+from tracker.storage.labelling.labels import (
+    Label,
+    is_correction,
+    is_of_query,
+    is_replaced,
+    truth_of,
+)
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 
 # What decides where the label of a query counts.
-_COUNTED = (
-    Query.version_id,
-    Query.label,
-    Query.predicted,
-    Query.sampling,
-    Query.is_repeat,
-)
-
-
-def add_kind(  # noqa: PLR0913, PLR0917 - the columns of a kind.
-    counts: Counts,
-    label: str,
-    predicted: str,
-    sampling: str,
-    is_repeat: bool,
-    number: int,
-) -> None:
-    """Count so many labels more of one kind."""
-    if is_repeat:
-        counts.repeats += number
-    else:
-        counts.add(Cell(sampling, label, predicted), number)
+_COUNTED = (Query.version_id, Query.standing, Query.label, Query.predicted)
 
 
 def count_pending_labels(
@@ -68,15 +53,15 @@ def count_pending_labels(
         shown = aliased(Label) if is_old else Label
         columns = (
             Query.version_id,
-            shown.label,
+            shown.standing,
+            truth_of(shown),
             Query.predicted,
-            shown.sampling,
-            shown.is_repeat,
         )
+        corrects = is_correction(Label, shown) if is_old else false()
         chosen = select(
             *columns,
             func.count(),
-            func.count().filter(~Label.is_repeat, Label.label != shown.label),
+            func.count().filter(corrects),
             func.max(Label.created_at),
         )
         statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
@@ -84,11 +69,9 @@ def count_pending_labels(
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
         rows: Iterable[Any] = session.execute(statement)
-        for version_id, label, predicted, sampling, is_repeat, *rest in rows:
-            number, corrected, at = rest
-            sign = -1 if is_old else 1
+        for version_id, standing, label, predicted, number, corrected, at in rows:
             found = changes.setdefault(version_id, Counts())
-            add_kind(found, label, predicted, sampling, is_repeat, sign * number)
+            found.add(Cell(standing, label, predicted), -number if is_old else number)
             found.corrections += corrected
             found.last_label_at = max(found.last_label_at or at, at)
     return changes
@@ -181,9 +164,9 @@ def count_erased(session: Session, detector_id: int) -> dict[int, Counts]:
 
 def _add_up(rows: Iterable[Any]) -> dict[int, Counts]:
     counts: dict[int, Counts] = {}
-    for version_id, label, predicted, sampling, is_repeat, number in rows:
+    for version_id, standing, label, predicted, number in rows:
         found = counts.setdefault(version_id, Counts())
-        add_kind(found, label, predicted, sampling, is_repeat, number)
+        found.add(Cell(standing, label, predicted), number)
     return counts
 
 

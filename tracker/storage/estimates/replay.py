@@ -17,12 +17,16 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.estimates.cells import Counts
-from tracker.storage.estimates.counts import add_kind
-from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.estimates.cells import Cell, Counts, Standings
+from tracker.storage.labelling.labels import (
+    Label,
+    is_correction,
+    is_of_query,
+    truth_of,
+)
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
-from tracker.words import is_scored
+from tracker.words import UNCLEAR
 
 
 def count_known(  # noqa: PLR0913 - one argument for each filter.
@@ -35,10 +39,12 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     since: datetime | None = None,
     until: datetime | None = None,
     where: Sequence[Condition] = (),
+    standings: Standings = frozenset(),
 ) -> Counts:
     """Count the labels that were current at *known_at*, now unless given.
 
-    With *last* only so many scored ones, of the queries whose first label came last.
+    With *last* only so many with one of *standings*, of the queries whose first label
+    came last.
     It reads the labels themselves, so many of them or all.
     """
     shape = _Shape(is_of_last=last is not None, is_as_known=known_at is not None)
@@ -53,11 +59,12 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         "ids": tuple(version_ids),
         "known_at": known_at,
         "last": last,
+        "standings": sorted(standings),
     }
     counts = Counts()
     for row in session.execute(statement, chosen):
-        label, predicted, sampling, is_repeat, number, at = row
-        add_kind(counts, label, predicted, sampling, is_repeat, number)
+        standing, label, predicted, number, at = row
+        counts.add(Cell(standing, label, predicted), number)
         counts.last_label_at = max(counts.last_label_at or at, at)
     if last is None:
         counts.corrections = _count_corrections(
@@ -67,17 +74,22 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
 
 
 def list_newest_scored(
-    session: Session, detector_id: int, version_id: int, *, limit: int
+    session: Session,
+    detector_id: int,
+    version_id: int,
+    standings: Standings,
+    *,
+    limit: int,
 ) -> Sequence[Any]:
-    """Return the scored labels of the queries that were labelled last, newest first.
+    """Return the labels of *standings* of the queries labelled last, newest first.
 
     Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
     """
     statement = (
-        select(Label.label, Query.predicted, Query.asked_at)
+        select(truth_of(Label).label("label"), Query.predicted, Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(on_postgresql(Label.detector_id == detector_id))
-        .where(is_scored(Label.label, Label.sampling), ~Label.is_repeat)
+        .where(Label.standing.in_(sorted(standings)), truth_of(Label) != UNCLEAR)
     )
     return session.execute(
         _newest_first(statement, is_as_known=False).limit(limit)
@@ -93,13 +105,17 @@ def list_corrections(
     """
     replaced = aliased(Label)
     statement = (
-        select(Label.label, replaced.label.label("before"), Label.created_at)
+        select(
+            truth_of(Label).label("label"),
+            truth_of(replaced).label("before"),
+            Label.created_at,
+        )
         .join(Query, is_of_query())
         .join(replaced, replaced.id == Label.replaces_id)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(on_postgresql(replaced.detector_id == detector_id))
-        .where(Label.replaces_id.is_not(None), replaced.label != Label.label)
+        .where(is_correction(Label, replaced))
         .order_by(Label.id.desc())
         .limit(limit)
     )
@@ -158,10 +174,9 @@ def _select_kinds(
     statement = (
         select(
             Label.id,
-            Label.label,
+            Label.standing,
+            truth_of(Label).label("label"),
             Query.predicted,
-            Label.sampling,
-            Label.is_repeat,
             Label.created_at,
         )
         .where(Query.detector_id == bindparam("detector_id"))
@@ -170,7 +185,8 @@ def _select_kinds(
         .where(*limits)
     )
     if shape.is_of_last:
-        scored = is_scored(Label.label, Label.sampling) & ~Label.is_repeat
+        among: BindParameter[Any] = bindparam("standings", expanding=True)
+        scored = Label.standing.in_(among) & (truth_of(Label) != UNCLEAR)
         statement = _newest_first(
             statement.where(scored), is_as_known=shape.is_as_known
         ).limit(bindparam("last"))
@@ -178,7 +194,7 @@ def _select_kinds(
         statement = statement.select_from(Label).join(Query, is_of_query())
         statement = statement.where(_is_current(is_as_known=shape.is_as_known))
     rows = statement.subquery()
-    kinds = (rows.c.label, rows.c.predicted, rows.c.sampling, rows.c.is_repeat)
+    kinds = (rows.c.standing, rows.c.label, rows.c.predicted)
     return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
 
 
@@ -204,8 +220,7 @@ def _count_corrections(
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(on_postgresql(replaced.detector_id == detector_id))
-        .where(Label.replaces_id.is_not(None), replaced.label != Label.label)
-        .where(~Label.is_repeat)
+        .where(is_correction(Label, replaced))
     )
     if known_at is not None:
         statement = statement.where(Label.created_at <= known_at)

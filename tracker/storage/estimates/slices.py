@@ -4,19 +4,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import day_of
+from tracker.storage.estimates.cells import Standings
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.estimates.projections import (
     Kept,
     delete_projections,
     list_projections,
 )
-from tracker.storage.queries.queries import Query
-from tracker.words import is_scored
+from tracker.storage.queries.queries import Query, has_standing
 
 # The projection of the keys, with the labels compared so far; and before the name of
 # a key, that of its slices.
@@ -72,19 +72,16 @@ def count_cut(
     detector_id: int,
     version_ids: Sequence[int],
     column: str,
+    standings: Standings,
 ) -> dict[Any, CutCounts]:
-    """Count queries and scored labels of versions by a *column* of the queries.
+    """Count queries and labels of *standings* by a *column* of the queries.
 
     A day stands for ``asked_at``.  It reads every query of the versions.
     """
     kind: Any = getattr(Query, column)
     if column == "asked_at":
         kind = day_of(session, kind)
-    scored = and_(
-        Query.label.is_not(None),
-        is_scored(Query.label, Query.sampling),
-        ~Query.is_repeat,
-    )
+    scored = has_standing(Query, standings)
     label = case((scored, Query.label)).label("scored_label")
     statement = (
         select(kind, label, Query.predicted, func.count())

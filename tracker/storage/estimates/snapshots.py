@@ -50,7 +50,9 @@ class Snapshot(Base):
     computed_at: Mapped[datetime]
     job_run_id: Mapped[int] = mapped_column(ForeignKey(JobRun.id))
     confidence_level: Mapped[float]
-    # Scored labels: neither unclear nor targeted.
+    # Whose labels it counts: live, replayed or unstated.
+    population: Mapped[str] = mapped_column(Text)
+    # Scored labels of the population.
     labels: Mapped[int] = mapped_column(BigId)
     unclear: Mapped[int] = mapped_column(BigId)
     targeted_left_out: Mapped[int] = mapped_column(BigId)

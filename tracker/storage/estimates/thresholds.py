@@ -7,8 +7,7 @@ from sqlalchemy import and_, case, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import floor
-from tracker.storage.queries.queries import Query
-from tracker.words import is_scored
+from tracker.storage.queries.queries import Query, has_standing
 
 STEPS = 1000
 """Steps from a confidence of 0 to 1; a bin is one of them, so a million queries are
@@ -30,14 +29,16 @@ class ConfidenceBin(NamedTuple):
 
 
 def count_confidences(
-    session: Session, detector_id: int, version_ids: Collection[int]
+    session: Session,
+    detector_id: int,
+    version_ids: Collection[int],
+    standings: Collection[str],
 ) -> list[ConfidenceBin]:
-    """Return the bins that hold queries of these versions, the lowest first."""
-    scored = and_(
-        Query.label.is_not(None),
-        is_scored(Query.label, Query.sampling),
-        ~Query.is_repeat,
-    )
+    """Return the bins that hold queries of these versions, the lowest first.
+
+    Labels with one of *standings* are counted in them.
+    """
+    scored = has_standing(Query, standings)
     right = and_(scored, Query.label == Query.predicted)
     step = floor(session, Query.confidence * STEPS).label("step")
     statement = (

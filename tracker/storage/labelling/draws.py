@@ -19,8 +19,8 @@ from tracker.storage.base import Base, BigId, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue
-from tracker.storage.queries.queries import Query
-from tracker.words import TARGETED, UNCLEAR, is_scored
+from tracker.storage.queries.queries import Query, has_standing
+from tracker.words import COMPARED, TARGETED, UNCLEAR
 
 
 class Draw(Base):
@@ -108,7 +108,7 @@ def count_drawn(
             ),
             own.label != UNCLEAR,
             own.sampling == TARGETED,
-            or_(other.label.is_(None), ~is_scored(other.label, other.sampling)),
+            or_(other.label.is_(None), ~has_standing(other, COMPARED)),
         )
     )
     return Drawn(*session.execute(statement).one())

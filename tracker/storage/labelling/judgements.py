@@ -23,8 +23,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.dialect import upsert
-from tracker.storage.queries.queries import Query
-from tracker.words import JUDGE_KINDS, is_scored
+from tracker.storage.queries.queries import Query, has_standing
+from tracker.words import COMPARED, JUDGE_KINDS
 
 
 class Judgement(Base):
@@ -81,7 +81,7 @@ def count_judgements(
     The label is None where the query has no scored one.  An input that a version was
     given twice counts once, by its first query.
     """
-    truth = case((is_scored(Query.label, Query.sampling), Query.label), else_=None)
+    truth = case((has_standing(Query, COMPARED), Query.label), else_=None)
     each = (
         select(
             Judgement.judge,

@@ -26,7 +26,7 @@ from tracker.storage.detectors import Version
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import carried_out, insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
-from tracker.words import SAMPLINGS
+from tracker.words import DISPUTED, OPEN, REPEAT, SAMPLINGS
 
 # They are read within some milliseconds, each time that a labeler's page asks.
 MOST_LOOKED_AT = 10_000
@@ -64,6 +64,23 @@ class Label(Base):
     source_label_id: Mapped[int | None] = mapped_column(BigId)
     # That of the query when the label was given: it is counted nowhere.
     is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+
+def truth_of(label: Any) -> ColumnElement[str]:
+    """Return the class of the query once *label*, the table or an alias, was given."""
+    return func.coalesce(label.truth, label.label)
+
+
+def is_correction(label: Any, replaced: Any) -> ColumnElement[bool]:
+    """Return the condition that *label* gives its query another class.
+
+    While several people are asked, each may say something else.
+    """
+    return and_(
+        label.standing != REPEAT,
+        replaced.standing.not_in((OPEN, DISPUTED)),
+        truth_of(label) != truth_of(replaced),
+    )
 
 
 def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """Lists of queries in any order, page by page, and how many there are."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -17,7 +17,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from tracker.storage.queries.queries import Query
-from tracker.words import is_scored
 
 Conditions = Sequence[ColumnElement[bool]]
 # By which column a list is sorted, and whether downwards.
@@ -104,6 +103,7 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
     *,
     labels: int,
     classes: Sequence[str],
+    standings: Collection[str],
 ) -> tuple[datetime, datetime] | None:
     """Return when the first and the last of the queries that count were asked.
 
@@ -116,6 +116,7 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
     else:
         statement = _select_span_of_all(is_few=is_few)
     values = {"detector_id": detector_id, "versions": versions, "classes": classes}
+    values["standings"] = sorted(standings)
     first, last = session.execute(statement, values).one()
     return None if first is None or last is None else (first, last)
 
@@ -131,8 +132,7 @@ def _select_span(conditions: Conditions, *, is_few: bool) -> Select[*tuple[Any, 
         Query.detector_id == bindparam("detector_id"),
         Query.version_id.in_(bindparam("versions", expanding=True)),
         Query.label.in_(bindparam("classes", expanding=True)),
-        is_scored(Query.label, Query.sampling),
-        ~Query.is_repeat,
+        Query.standing.in_(bindparam("standings", expanding=True)),
         *conditions,
     ]
     if is_few:

@@ -1,6 +1,6 @@
 """Queries: one input each, what the detector said of it, and its current label."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     Text,
     UniqueConstraint,
+    and_,
     bindparam,
     false,
     func,
@@ -26,7 +27,7 @@ from tracker.storage.dialect import is_sqlite
 from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import insert_rows
 from tracker.storage.prepared import Prepared
-from tracker.words import DISPUTED, UNCLEAR, is_scored
+from tracker.words import DISPUTED, UNCLEAR
 
 
 class Query(Base):
@@ -182,6 +183,14 @@ class LabelledQuery(NamedTuple):
 AnyQuery = Query | LabelledQuery
 
 
+def has_standing(query: Any, standings: Collection[str]) -> ColumnElement[bool]:
+    """Return the condition that the label of *query* has one of *standings*.
+
+    *query* is the table or an alias; a label UNCLEAR counts for no accuracy.
+    """
+    return and_(query.standing.in_(sorted(standings)), query.label != UNCLEAR)
+
+
 def find_query(session: Session, query_id: int) -> Query | None:
     """Return a query of whichever detector."""
     return session.get(Query, query_id)
@@ -261,6 +270,7 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
     version_id: int | None = None,
     is_wrong: bool | None = None,
     is_counted: bool | None = None,
+    standings: Collection[str] = (),
     agreement: str | None = None,
 ) -> list[ColumnElement[bool]]:
     """Return the conditions that a query of a detector passes every filter given."""
@@ -286,7 +296,7 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
         )
         conditions.append(Query.label != UNCLEAR)
     if is_counted is not None:
-        scored = is_scored(Query.label, Query.sampling) & ~Query.is_repeat
+        scored = has_standing(Query, standings)
         conditions.append(Query.label.is_not(None))
         conditions.append(scored if is_counted else ~scored)
     if agreement is not None:

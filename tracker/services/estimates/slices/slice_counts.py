@@ -53,7 +53,7 @@ class Slices(Projection):
     def __init__(self, fold: VersionFold) -> None:
         """Begin without a slice."""
         super().__init__(fold)
-        self._keys = {name: _Key(name, is_new=fold.is_new) for name in fold.cut_by}
+        self._keys = {name: _Key(name, fold) for name in fold.cut_by}
 
     @property
     def worse(self) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ class Slices(Projection):
 
     def add(self, change: Change) -> None:
         """Count a query, or a label and no longer the one that it replaces."""
-        if self._keys and (change.is_query or change.is_scored):
+        if self._keys and (change.is_query or change.moves(self.fold.live)):
             details = _parse_details(change.metadata)
             for name, key in self._keys.items():
                 key.add(read_value(details, name), change)
@@ -113,9 +113,10 @@ class Slices(Projection):
 class _Key:
     """The slices of one version by one key."""
 
-    def __init__(self, name: str, *, is_new: bool) -> None:
+    def __init__(self, name: str, fold: VersionFold) -> None:
         self._name = name
-        self._is_new = is_new
+        self._live = fold.live
+        self._is_new = fold.is_new
         self._rows: dict[str, dict[str, Any]] = {}
         self._watch = SliceWatch()
         # How many values there are, stored ones included.
@@ -150,14 +151,14 @@ class _Key:
             row["queries"] += 1
             return
         added, removed = change.added, change.removed
-        if removed is not None and removed.is_scored:
+        if removed is not None and removed.is_scored(self._live):
             _count(row["counts"], removed, -1)
-        if added is None or not added.is_scored:
+        if added is None or not added.is_scored(self._live):
             return
         _count(row["counts"], added, 1)
         # The evidence takes each label as it was first given: what was multiplied in
         # stays, since the promise is about that.
-        if removed is None or not removed.is_scored:
+        if removed is None or not removed.is_scored(self._live):
             self._watch.add(value, added.label == added.predicted)
 
     def _touch(self, value: str) -> str:

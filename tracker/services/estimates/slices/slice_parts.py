@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.slices.slice_counts import OTHER, as_evidence
+from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.stats import SliceEvidence
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.slices import (
@@ -55,8 +56,9 @@ def read_parts(
             for row in list_slices(session, versions[0], name)
         ]
     if by == "version":
-        return _cut_by_version(session, versions)
-    found = count_cut(session, detector.id, [versions[0].id], _CUTS[by])
+        return _cut_by_version(session, detector, versions)
+    live = standings_of(LIVE, detector.label_sampling)
+    found = count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
     if by == "week":
         found = _join_weeks(found)
         return [
@@ -69,13 +71,16 @@ def read_parts(
     ]
 
 
-def _cut_by_version(session: Session, versions: Sequence[Version]) -> list[Part]:
+def _cut_by_version(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> list[Part]:
     counts = current_counts(session, versions)
+    live = standings_of(LIVE, detector.label_sampling)
     return [
         Part(
             version.name,
             version.queries,
-            _by_class(counts[version.id].select().confusion),
+            _by_class(counts[version.id].select(live).confusion),
             f"version:{version.name}",
         )
         for version in versions

@@ -9,7 +9,8 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import Decision
-from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
+from tracker.services.evidence.populations import LIVE
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audits import goal_of
 from tracker.shapes import Accuracy, Score
@@ -91,6 +92,9 @@ def build_audit_estimate(
         computed_at=computed_at,
         confidence_level=audit.confidence_level,
         method=METHOD,
+        population=Population(
+            kind=LIVE, queries=overall.labelled + unclear, of=audit.queries
+        ),
         labels=overall.labelled,
         unclear=unclear,
         unstated=0,
