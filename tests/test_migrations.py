@@ -31,9 +31,9 @@ ROWS = (
     "INSERT INTO job_runs (id, detector_id, worker, started_at, seconds,"
     " outcome, batches, labels, snapshots)"
     f" VALUES (1, 1, 'w', '{NOW}', 0.1, 'done', 1, 1, 1)",
-    "INSERT INTO snapshots (population, detector_id, version_id, sequence, kind, computed_at,"
-    " job_run_id, confidence_level, labels, unclear, targeted_left_out)"
-    f" VALUES (1, 1, 1, 'checkpoint', '{NOW}', 1, 0.95, 1, 0, 0)",
+    "INSERT INTO snapshots (detector_id, version_id, sequence, kind, population,"
+    " computed_at, job_run_id, confidence_level, labels, unclear, targeted_left_out)"
+    f" VALUES (1, 1, 1, 'checkpoint', 'live', '{NOW}', 1, 0.95, 1, 0, 0)",
     "INSERT INTO snapshot_intervals (detector_id, version_id, sequence, method,"
     " position, correct, labelled, accuracy, low, high)"
     " VALUES (1, 1, 1, 'exact', 0, 1, 1, NULL, 0.1, 1.0)",
