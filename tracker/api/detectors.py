@@ -47,7 +47,7 @@ def create_detector(body: NewDetector) -> Response:
         detector = services.create_detector(session, body, by())
         return services.describe_detector(session, detector), 201
 
-    return answer_idempotently(create, content=body.model_dump_json())
+    return answer_idempotently(create, body)
 
 
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))

@@ -31,7 +31,6 @@ from tracker.http.requests import (
     StrictJSONProvider,
     UnsupportedMediaTypeError,
     is_api_request,
-    is_device_request,
     read_json_body,
 )
 from tracker.http.response_headers import add_response_headers, compress
@@ -63,7 +62,6 @@ __all__ = [
     "dump_errors",
     "find_account",
     "is_api_request",
-    "is_device_request",
     "limit_exact_sums",
     "limit_open_requests",
     "name_file",

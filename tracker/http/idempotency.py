@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from flask import Response, current_app, request
+from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from tracker.http.request_context import by, database
@@ -41,8 +42,7 @@ IDEMPOTENCY_PARAMETER = {
 
 def answer_idempotently(
     work: Callable[[Session], tuple[Shape, int]],
-    *,
-    content: str,
+    *content: BaseModel | str | None,
     header: str = HEADER,
     before: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Response:
@@ -59,7 +59,7 @@ def answer_idempotently(
         with before():
             answer, status = database().run(work)
         return _respond(current_app.json.dumps(answer.dump()), status)
-    digest, asked_by = _digest(content), by()
+    digest, asked_by = _digest(*content), by()
 
     def find_or_run(session: Session) -> tuple[str, int]:
         stored = find_answer(session, key, asked_by, digest=digest)
@@ -114,8 +114,12 @@ def _read_key(header: str) -> str | None:
     )
 
 
-def _digest(content: str) -> str:
-    asked = "\n".join((request.method, request.full_path, content))
+def _digest(*content: BaseModel | str | None) -> str:
+    parts = [
+        part.model_dump_json() if isinstance(part, BaseModel) else str(part)
+        for part in content
+    ]
+    asked = "\n".join((request.method, request.full_path, *parts))
     return hashlib.sha256(asked.encode()).hexdigest()
 
 

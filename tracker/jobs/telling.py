@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.loop import Handler, Watch
+from tracker.services.http_client import Target, post
 from tracker.services.tasks import retry
 from tracker.services.telling.addresses import compose_check, note_check
 from tracker.services.telling.deliveries import (
@@ -25,7 +26,6 @@ from tracker.services.telling.deliveries import (
 from tracker.services.telling.events import tell_stalls
 from tracker.services.telling.letters import Failure, Letterhead
 from tracker.services.telling.mail import begin_digest, end_digest
-from tracker.services.telling.posting import Target, post
 from tracker.services.telling.telemetry import write_estimates
 from tracker.storage.tasks import (
     ADDRESS,

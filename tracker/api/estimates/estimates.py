@@ -98,4 +98,4 @@ def recompute(path: IdPath) -> Response:
         found = services.get_estimate(session, detector, computed_at=now())
         return found, 200
 
-    return answer_idempotently(estimate, content="")
+    return answer_idempotently(estimate)

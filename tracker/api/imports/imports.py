@@ -164,9 +164,7 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
                 carry_out.append(found)
                 yield
 
-        return _finish(
-            answer_idempotently(add, content=_content_of(file), before=before)
-        )
+        return _finish(answer_idempotently(add, _content_of(file), before=before))
 
 
 def _with_images(path: IdPath, file: RowFile, images: ImageFiles) -> RowFile:
@@ -223,7 +221,7 @@ def _import_later(
             yield
 
     content = file.sha256 if images is None else f"{file.sha256} {images.sha256}"
-    return _finish(answer_idempotently(add, content=content, before=before))
+    return _finish(answer_idempotently(add, content, before=before))
 
 
 @routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))

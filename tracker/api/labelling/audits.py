@@ -145,7 +145,7 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
         audit = services.create_audit(session, detector, body, by())
         return services.describe_audit(session, audit), 201
 
-    return answer_idempotently(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/detectors/<id>/audits", responses=answers({200: AuditPage}, 404))
@@ -302,4 +302,4 @@ def _change_once(
         audit = change(session, services.get_audit(session, path.id), by())
         return services.describe_audit(session, audit), 200
 
-    return answer_idempotently(work, content="")
+    return answer_idempotently(work)

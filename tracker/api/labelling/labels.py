@@ -63,7 +63,7 @@ def add_label(path: IdPath, body: NewLabel) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         return services.add_label(session, parse_query_id(path.id), body, by()), 201
 
-    return answer_idempotently(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))

@@ -54,7 +54,7 @@ def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
         services.draw_rechecks(session, found, chosen, by())
         return _report(session, detector, found), 201
 
-    return answer_idempotently(draw, content=body.model_dump_json())
+    return answer_idempotently(draw, body)
 
 
 @routes.get(
@@ -91,7 +91,7 @@ def add_recheck(path: IdPath, body: NewRecheck) -> Response:
         found = services.add_recheck(session, detector, query, body, by())
         return services.describe_recheck(found), 201
 
-    return answer_idempotently(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))

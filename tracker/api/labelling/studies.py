@@ -114,7 +114,7 @@ def add_study(path: IdPath, query: StudyDescription) -> Response:
         report = build_study_report(session, study)
         return describe_study_report(report), 201 if is_new else 200
 
-    return answer_idempotently(add, content=new.model_dump_json())
+    return answer_idempotently(add, new)
 
 
 def _read_new_study(query: StudyDescription) -> NewStudy:

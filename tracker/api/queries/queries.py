@@ -156,7 +156,7 @@ def log_query(path: IdPath) -> Response:
         )
         return _describe(session, query), 201 if is_new else 200
 
-    return answer_idempotently(log, content=f"{name}\n{new.model_dump_json()}")
+    return answer_idempotently(log, name, new)
 
 
 def _store_image(

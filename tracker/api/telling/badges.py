@@ -47,7 +47,7 @@ def add_badge(path: IdPath) -> Response:
         server = request.url_root.rstrip("/")
         return services.describe_made(badge, token, server), 201
 
-    return answer_idempotently(add, content="")
+    return answer_idempotently(add)
 
 
 @routes.get("/detectors/<id>/badges", responses=answers({200: BadgePage}, 404))

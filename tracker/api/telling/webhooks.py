@@ -111,7 +111,7 @@ def add_webhook(body: NewWebhook) -> Response:
         webhook = services.create_webhook(session, body, by(), allowed_hosts=hosts)
         return services.describe_made(session, webhook), 201
 
-    return answer_idempotently(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/webhooks", responses=answers({200: WebhookPage}))
@@ -167,7 +167,7 @@ def try_webhook(path: IdPath) -> Response:
         delivery = services.try_webhook(session, _find(session, path), by())
         return describe_delivery(delivery), 202
 
-    return answer_idempotently(send, content="")
+    return answer_idempotently(send)
 
 
 @routes.post(
@@ -180,7 +180,7 @@ def rotate_secret(path: IdPath) -> Response:
     def rotate(session: Session) -> tuple[Shape, int]:
         return services.rotate_secret(session, _find(session, path), by()), 200
 
-    return answer_idempotently(rotate, content="")
+    return answer_idempotently(rotate)
 
 
 @routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))

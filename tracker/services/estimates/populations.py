@@ -27,7 +27,7 @@ def pick_population(
         known = ", ".join(POPULATIONS)
         raise invalid("population", wanted, f"it must be one of {known}")
     word = detector.label_sampling
-    chosen = wanted or choose_population(word, lambda some: counts.scored(some) > 0)
+    chosen = wanted or choose_population(word, lambda some: counts.count(some) > 0)
     return chosen, standings_of(chosen, word)
 
 

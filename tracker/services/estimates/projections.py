@@ -201,7 +201,7 @@ class Cells(Projection):
     def tally(self) -> Tally:
         """The population that an estimate is of now."""
         for one in self._tallies.values():
-            if one.scored:
+            if one.scored or one.unclear:
                 return one
         return self._tallies[LIVE]
 
