@@ -17,7 +17,7 @@ from tracker.stats import (
     IntervalFunction,
     anytime,
     balanced_anytime,
-    balanced_union,
+    balanced_joint,
     chances_of_ever_missing,
     clopper_pearson,
 )
@@ -58,16 +58,19 @@ def looks(most: int) -> Iterator[str]:
 
 
 def balanced_widths() -> Iterator[str]:
-    yield f"{'labels of each class':>32}{'to class bounds':>17}{'to fixed n':>12}"
+    yield f"{'labels of each class':>32}{'no shares':>12}{'shares':>9}"
     for n, accuracies in COUNTS:
         k = np.rint(np.multiply(n, accuracies)).astype(int)
-        low, high = balanced_anytime(k, n, LEVEL)
-        bounds = anytime(k, n, 1 - (1 - LEVEL) / len(n))
-        fixed = balanced_union(k, n, LEVEL)
-        averaged = float(np.mean(bounds.high - bounds.low))
-        ours, exact = float(high - low), float(fixed.high - fixed.low)
+        fixed, *ours = (
+            float(found.high - found.low)
+            for found in (
+                balanced_joint(k, n, LEVEL),
+                balanced_anytime(k, n, LEVEL),
+                balanced_anytime(k, n, LEVEL, shares=n),
+            )
+        )
         name = ", ".join(map(str, n)) if len(set(n)) > 1 else f"{len(n)} x {n[0]}"
-        yield f"{name:>32}{ours / averaged:>17.3f}{ours / exact:>12.3f}"
+        yield f"{name:>32}{ours[0] / fixed:>12.3f}{ours[1] / fixed:>9.3f}"
 
 
 def history(checkpoints: int, classes: int) -> tuple[npt.NDArray[np.int64], ...]:
@@ -101,7 +104,9 @@ def main() -> None:
     print("One class: width over exact; chance of ever missing the truth up to then")
     for line in looks(arguments.most_labels):
         print(line, flush=True)
-    print("\nBalanced accuracy: width over averaged class bounds, and over exact")
+    print(
+        "\nBalanced accuracy: width over joint, without shares and with the true ones"
+    )
     for line in balanced_widths():
         print(line)
     print("\nTime, best of three")

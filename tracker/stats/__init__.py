@@ -47,6 +47,11 @@ from tracker.stats.evidence.intervals import (
     balanced_anytime,
     log_evidence_above,
 )
+from tracker.stats.evidence.paired import (
+    PairedDecision,
+    log_evidence_better,
+    paired_anytime,
+)
 from tracker.stats.exact import (
     LARGEST_SET,
     Interval,
@@ -81,9 +86,17 @@ from tracker.stats.methods import (
     balanced_interval,
     class_bounds,
     class_intervals,
+    completed_interval,
+    count_unanswered,
     get_method,
     keep_side,
     one_sided_level,
+)
+from tracker.stats.monitoring.bursts import (
+    Bursts,
+    burst_look,
+    bursts_are_beyond_doubt,
+    find_bursts,
 )
 from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
 from tracker.stats.monitoring.labelers import (
@@ -125,7 +138,12 @@ from tracker.stats.resampling import (
     seeds_t,
 )
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import discoveries, epoch_level, judge_evidence
+from tracker.stats.verdicts import (
+    discoveries,
+    epoch_level,
+    judge_evidence,
+    log_evidence_needed,
+)
 
 __all__ = [
     "ACCEPTABLE_RATE",
@@ -139,6 +157,7 @@ __all__ = [
     "WINDOW_METHOD",
     "Alarm",
     "BalancedWatch",
+    "Bursts",
     "ClassWatch",
     "Difference",
     "Floats",
@@ -150,6 +169,7 @@ __all__ = [
     "Ledger",
     "Look",
     "Method",
+    "PairedDecision",
     "Round",
     "Side",
     "SliceEvidence",
@@ -175,6 +195,8 @@ __all__ = [
     "bootstrap_t",
     "boxed_paired_difference",
     "build_strata",
+    "burst_look",
+    "bursts_are_beyond_doubt",
     "calibration_error",
     "chance_to_certify",
     "chances_of_ever_missing",
@@ -188,14 +210,17 @@ __all__ = [
     "cohen_kappa",
     "cohen_kappa_interval",
     "compare_once",
+    "completed_interval",
     "corrected_632",
     "corrected_632_plus",
     "count_likely",
+    "count_unanswered",
     "decide",
     "discoveries",
     "epoch_level",
     "f1_intervals",
     "f1_scores",
+    "find_bursts",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -219,6 +244,8 @@ __all__ = [
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
     "log_evidence_above",
+    "log_evidence_better",
+    "log_evidence_needed",
     "look",
     "lower_bound",
     "lowest_threshold",
@@ -231,6 +258,7 @@ __all__ = [
     "one_sided_level",
     "only_likely",
     "overall_interval",
+    "paired_anytime",
     "paired_difference",
     "point_632",
     "point_632_plus",

@@ -29,6 +29,7 @@ from tracker.stats.approximations.one_class import (
     wilson_cc,
 )
 from tracker.stats.arguments import checked_fraction
+from tracker.stats.coverage import IntervalFunction
 from tracker.stats.evidence.intervals import FORMULA, anytime, balanced_anytime
 from tracker.stats.exact import Interval, balanced_union, clopper_pearson
 from tracker.stats.joint.balanced import balanced_joint
@@ -238,6 +239,43 @@ def balanced_bounds(
     if side != "both":
         confidence_level = one_sided_level(confidence_level)
     return keep_side(balanced_interval(method, k, n, confidence_level), side)
+
+
+def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
+    interval: IntervalFunction,
+    correct: npt.ArrayLike,
+    labelled: npt.ArrayLike,
+    confidence_level: float,
+    *,
+    wrong: npt.ArrayLike,
+    right: npt.ArrayLike,
+) -> Interval:
+    """Return bounds that hold however the labels that are missing would have been.
+
+    *interval* is one of a class or the balanced one, whose bounds rise with a right
+    label and fall with a wrong one, as those of `exact` and `anytime` do.  At most
+    *wrong* of the missing ones could be wrong labels of a class, and at most *right*
+    could be right ones; both have the shape of the counts.  The missing ones count as
+    wrong in the lower bound, and as right in the upper one.
+    """
+    k, n = np.asarray(correct), np.asarray(labelled)
+    low, _ = interval(k, n + np.asarray(wrong), confidence_level)
+    _, high = interval(k + np.asarray(right), n + np.asarray(right), confidence_level)
+    return Interval(low, high)
+
+
+def count_unanswered(
+    predicted: npt.ArrayLike,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return how many labels of each class are wrong, or right, at most.
+
+    *predicted* counts, for each class, the queries that were predicted as that class
+    and whose answer is unclear or missing.  The true class of such a query may be any:
+    for its own class it may be right, and for every other it may be wrong.  For the
+    overall accuracy all of them may be either.
+    """
+    right = np.asarray(predicted, dtype=np.int64)
+    return right.sum() - right, right
 
 
 def keep_side(interval: Interval, side: Side) -> Interval:

@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import clopper_pearson
+from tracker.stats.methods import class_bounds
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
     lowest_threshold,
@@ -138,3 +139,22 @@ def test_a_bin_without_labels_leaves_the_error_open():
 def test_a_target_that_is_no_share_is_refused():
     with pytest.raises(ValueError, match="target must be a number between 0 and 1"):
         lowest_threshold([1], [1], [1.0], target=1.0, confidence_level=0.95)
+
+
+@pytest.mark.thorough
+def test_a_target_that_is_typed_later_is_certified_as_safely():
+    # Sums over all outcomes: labels in three bins, thresholds at their lower ends.
+    accuracies, labels, level = (0.6, 0.8, 0.9), (5, 5, 5), 0.8
+    true = [np.mean(accuracies[i:]) for i in range(3)]
+    wrong = {"whole": 0.0, "shared": 0.0}
+    for outcome in product(range(6), repeat=3):
+        chance = np.prod(binom.pmf(outcome, labels, accuracies))
+        k = np.cumsum(outcome[::-1])[::-1]
+        n = np.cumsum(labels[::-1])[::-1]
+        band = simultaneous_band(k, n, level, side="lower")
+        assert (band.high == 1).all()
+        wrong["shared"] += chance * bool((band.low > true).any())
+        whole = class_bounds("exact", k, n, level, "lower")
+        wrong["whole"] += chance * bool((whole.low > true).any())
+        assert (band.low >= simultaneous_band(k, n, level).low).all()
+    assert wrong["shared"] <= 0.2 < wrong["whole"]

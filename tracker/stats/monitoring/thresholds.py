@@ -18,7 +18,7 @@ from tracker.stats.arguments import (
     tail_share,
 )
 from tracker.stats.exact import Interval, lower_bound
-from tracker.stats.methods import class_intervals
+from tracker.stats.methods import Side, class_bounds
 
 LEAST_SHARE = 0.1
 """Share of the queries that the strictest threshold must leave."""
@@ -44,6 +44,7 @@ def simultaneous_band(
     confidence_level: float,
     *,
     method: str = "exact",
+    side: Side = "both",
 ) -> Interval:
     """Return the intervals of all thresholds, or of all bins, that hold together.
 
@@ -51,13 +52,15 @@ def simultaneous_band(
     lie above it; both bounds have their shape.  Given how many there are, the right
     ones are binomial at every threshold, so by the union bound intervals at a G-th of
     the error hold at all G at once, whichever of them is then chosen: with `exact` at
-    one look, with `anytime` at every look.
+    one look, with `anytime` at every look.  With one *side* each bound has the whole
+    G-th, and the bound that is not wanted is 0 or 1; so a target that is typed after
+    looking at the band is certified as safely as one that was stored before.
 
-    Raises ValueError as `class_intervals` and `shared_level` do.
+    Raises ValueError as `class_bounds` and `shared_level` do.
     """
     count = np.broadcast(correct, labelled).shape[-1]
     level = shared_level(confidence_level, max(count, 1))
-    return class_intervals(method, correct, labelled, level)
+    return class_bounds(method, correct, labelled, level, side)
 
 
 def lowest_threshold(

@@ -1,0 +1,196 @@
+"""The verdict of pairs at any look: exact sums over what an adversary may do."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from tracker.stats.comparison.joint import joint_paired_difference
+from tracker.stats.evidence.paired import log_evidence_better, paired_anytime
+
+TILTS = np.geomspace(8, 0.004, 15)
+
+
+def evidence_at(gained, lost, pairs, d):
+    """Return the evidence without shares at class differences, as it is defined."""
+    tilt_weights = 1 / (1 + np.abs(np.log(TILTS / 0.4) / 0.9) ** 3)
+    total = mpmath.mpf(0)
+    for tilt, weight in zip(TILTS, tilt_weights / tilt_weights.sum(), strict=True):
+        product = mpmath.mpf("0.2") * weight
+        for b, c, n, at in zip(gained, lost, pairs, d, strict=True):
+            factor = mpmath.mpf(0)
+            for node, chance in zip(
+                (1 / 9, 1 / 3, 1, 3, 9), (0.15, 0.2, 0.3, 0.2, 0.15), strict=True
+            ):
+                x = min(mpmath.mpf(tilt) * node, mpmath.mpf("0.9"))
+                grown = (1 + x) ** b * (1 - x) ** c
+                factor += chance * grown / (1 + x * at) ** n
+            product *= factor
+        total += product
+    return total
+
+
+def chance_of_a_false_better(gains, losses, pairs, shares, level):
+    """Return how likely *better* is ever said, the next class picked by an adversary.
+
+    A state is what each class has gained, lost and got in pairs; solved backwards.
+    """
+    size, chance = len(gains), {}
+    truth = float(np.mean(np.subtract(gains, losses)))
+    singles = [
+        (b, c, n)
+        for n in range(pairs + 1)
+        for b in range(n + 1)
+        for c in range(n - b + 1)
+    ]
+    states = [
+        state
+        for state in itertools.product(singles, repeat=size)
+        if sum(one[2] for one in state) <= pairs
+    ]
+    needed = math.log(2 / (1 - level))
+    for state in sorted(states, key=lambda s: -sum(one[2] for one in s)):
+        b, c, n = zip(*state, strict=True)
+        if sum(n) and log_evidence_better(b, c, n, by=truth, shares=shares) >= needed:
+            chance[state] = 1.0
+        elif sum(n) == pairs:
+            chance[state] = 0.0
+        else:
+            worst = 0.0
+            for j, (gain, loss) in enumerate(zip(gains, losses, strict=True)):
+                mean = 0.0
+                for (db, dc), worth in (
+                    ((1, 0), gain),
+                    ((0, 1), loss),
+                    ((0, 0), 1 - gain - loss),
+                ):
+                    after = list(state)
+                    after[j] = (b[j] + db, c[j] + dc, n[j] + 1)
+                    mean += worth * chance[tuple(after)]
+                worst = max(worst, mean)
+            chance[state] = worst
+    return chance[((0, 0, 0),) * size]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.2, 0.2), (0.6, 0.2)])
+def test_one_class_is_called_better_falsely_no_more_often_than_promised(rates):
+    gain, loss = rates
+    assert chance_of_a_false_better([gain], [loss], 12, None, 0.5) <= 0.25
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("shares", [None, (0.5, 0.5), (0.9, 0.1)])
+@pytest.mark.parametrize(
+    ("gains", "losses"),
+    [
+        ((0.5, 0.5), (0.5, 0.5)),
+        ((0.3, 0.3), (0.3, 0.3)),
+        ((0.6, 0.0), (0.0, 0.6)),
+        ((0.9, 0.0), (0.1, 0.8)),
+        ((0.2, 0.5), (0.5, 0.2)),
+    ],
+)
+def test_no_choice_of_the_next_class_breaks_the_promise(gains, losses, shares):
+    assert chance_of_a_false_better(gains, losses, 6, shares, 0.5) <= 0.25
+
+
+def test_the_evidence_has_a_mean_of_one_at_the_true_difference():
+    gain, loss, n = 0.3, 0.1, 7
+    total = 0.0
+    for b, c in itertools.product(range(n + 1), repeat=2):
+        if b + c <= n:
+            ways = math.comb(n, b) * math.comb(n - b, c)
+            chance = ways * gain**b * loss**c * (1 - gain - loss) ** (n - b - c)
+            total += chance * math.exp(log_evidence_better([b], [c], [n], by=0.2))
+    assert 1 - 1e-8 < total <= 1
+
+
+@pytest.mark.thorough
+def test_the_bound_of_two_classes_has_the_evidence_that_it_needs():
+    counts = (60, 12), (20, 3), (800, 100)
+    low = paired_anytime(*counts, 0.95).low
+    with mpmath.workdps(40):
+        left, right = mpmath.mpf(max(-1, 2 * low - 1)), mpmath.mpf(min(1, 2 * low + 1))
+
+        def logarithm(first):
+            return mpmath.log(
+                evidence_at(*counts, [first, 2 * mpmath.mpf(low) - first])
+            )
+
+        for _ in range(50):
+            third = (right - left) / 3
+            if logarithm(left + third) < logarithm(right - third):
+                right -= third
+            else:
+                left += third
+        least = logarithm((left + right) / 2)
+    assert math.log(40) <= least <= math.log(40) + 0.02
+    assert log_evidence_better(*counts, by=low) == pytest.approx(float(least), abs=1e-5)
+
+
+def test_disagreements_that_gain_overall_may_lose_in_the_balanced_accuracy():
+    # 40 of 950 common ones are gained, and 15 of 50 rare ones are lost.
+    common = paired_anytime([40], [15], [1000], 0.95)
+    both = paired_anytime([40, 0], [0, 15], [950, 50], 0.95, shares=[0.95, 0.05])
+    assert common.verdict == "better"
+    assert both.verdict == "worse"
+    assert both.low == pytest.approx(-0.255, abs=2e-3)
+    assert both.high == pytest.approx(-0.041, abs=2e-3)
+    evidence = log_evidence_better([0, 15], [40, 0], [950, 50], shares=[0.95, 0.05])
+    assert evidence == pytest.approx(7.1, abs=0.05)
+
+
+@pytest.mark.parametrize("size", [500, 2500])
+def test_the_price_in_width_is_the_known_one(size):
+    b, c, n = [size // 20] * 2, [size // 50] * 2, [size] * 2
+    found, joint = (
+        paired_anytime(b, c, n, 0.95, shares=[1, 1]),
+        joint_paired_difference(b, c, n, 0.95),
+    )
+    ratio = (found.high - found.low) / float(joint.high - joint.low)
+    assert 1.4 < ratio < 1.65
+
+
+def test_versions_exchanged_have_the_mirrored_interval():
+    b, c, n = (5, 30, 2), (9, 10, 2), (40, 90, 7)
+    found, mirrored = paired_anytime(b, c, n, 0.9), paired_anytime(c, b, n, 0.9)
+    assert (found.low, found.high) == (-mirrored.high, -mirrored.low)
+    permuted = paired_anytime(b[::-1], c[::-1], n[::-1], 0.9)
+    assert (permuted.low, permuted.high) == (found.low, found.high)
+
+
+def test_a_class_without_pairs_leaves_the_verdict_open():
+    found = paired_anytime([90, 0], [0, 0], [100, 0], 0.95, margin=0.5)
+    assert found.verdict == "undecided"
+    assert paired_anytime([0, 0], [0, 0], [0, 0], 0.95)[:3] == ("undecided", -1, 1)
+
+
+def test_not_worse_by_a_margin_takes_less_than_better():
+    found = paired_anytime([20], [20], [1000], 0.95, margin=0.05)
+    assert (found.verdict, found.is_not_worse) == ("undecided", True)
+    assert not paired_anytime([20], [20], [100], 0.95, margin=0.05).is_not_worse
+    assert paired_anytime([20], [20], [100], 0.95).is_not_worse is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (([3], [3], [5]), r"gained \+ lost must not exceed pairs"),
+        (([3, 1], [3, 1], [9]), "one list each"),
+        (([[3]], [[3]], [[9]]), "one list each"),
+        (([-1], [0], [5]), "must not be negative"),
+    ],
+)
+def test_impossible_counts_are_refused(counts, message):
+    with pytest.raises(ValueError, match=message):
+        paired_anytime(*counts, 0.95)
+
+
+def test_impossible_margins_are_refused():
+    with pytest.raises(ValueError, match="margin must lie between 0 and 1"):
+        paired_anytime([1], [1], [5], 0.95, margin=-0.1)
+    with pytest.raises(ValueError, match="by must lie between -1 and 1"):
+        log_evidence_better([1], [1], [5], by=1.1)
