@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from tracker.errors import ConfigurationError, UnavailableError
+from tracker.errors import ConfigurationError, DatabaseAwayError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.people.accounts import has_open_account
 from tracker.settings import Settings
@@ -36,9 +36,15 @@ def reach(settings: Settings, *, must_exist: bool = False) -> Database:
         database.close()
         where = database.engine.url.render_as_string(hide_password=True)
         raise ConfigurationError(
-            f"{error} (TRACKER_DATABASE_URL is {where})"
+            f"{_explain(error)} (TRACKER_DATABASE_URL is {where})"
         ) from error
     return database
+
+
+def _explain(error: UnavailableError) -> str:
+    return (
+        f"{error}: {error.said}" if isinstance(error, DatabaseAwayError) else f"{error}"
+    )
 
 
 def connect(settings: Settings, *, fill: bool = False) -> Database:

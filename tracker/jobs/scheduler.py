@@ -92,15 +92,16 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 def _watch_clock(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
     """Wait for *stop*, and run every job at once when the clock was set back."""
-    offset = _wall_offset()
+    earliest, _ = _wall_offset()
     while not stop.wait(_WATCH_SECONDS):
         # The scheduler waits for a time on the wall: were the clock set back by an
         # hour, it would sleep for that hour.
-        if _wall_offset() < offset - _WATCH_SECONDS:
+        now_earliest, latest = _wall_offset()
+        if latest < earliest - _WATCH_SECONDS:
             log.warning("the clock was set back; the next run is now")
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
-        offset = _wall_offset()
+        earliest = now_earliest
 
 
 def _build_scheduler() -> BackgroundScheduler:
@@ -129,8 +130,14 @@ def _add(
     )
 
 
-def _wall_offset() -> float:
-    return time.time() - time.monotonic()
+def _wall_offset() -> tuple[float, float]:
+    """Return how far the wall clock is ahead of the steady one, at least and at most.
+
+    A thread that had to wait between two readings would seem to see a clock set back.
+    """
+    before = time.monotonic()
+    wall = time.time()
+    return wall - time.monotonic(), wall - before
 
 
 class _Runner:
@@ -166,7 +173,7 @@ class _Runner:
                 if not self._failing:
                     log.warning(
                         "the database is away; the next run tries again",
-                        error=str(error),
+                        error=getattr(error, "said", str(error)),
                     )
                 self._failing.add(work)
         else:
