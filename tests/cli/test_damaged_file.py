@@ -1,15 +1,15 @@
 """A damaged file of SQLite is said to be so, with what to do, wherever it is met."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_commands import Shell
 from tests.conftest import by
-from tests.web.conftest import Visitor
 from tracker.app import create_app
+from tracker.errors import DamagedError
 from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database
 from tracker.storage.operations import schema
@@ -23,9 +23,8 @@ def damaged(tmp_path: Path) -> Path:
     path = tmp_path / "tracker.db"
     database = open_database(f"sqlite:///{path}")
     schema.upgrade(database)
-    visible = 400
     with database.write() as session:
-        for number in range(visible):
+        for number in range(400):
             new = NewDetector(name=f"door {number}", question="?" * 900)
             create_detector(session, new, by())
     database.close()
@@ -50,17 +49,16 @@ def test_a_command_says_what_to_do(
 
 
 @pytest.mark.thorough
-def test_a_server_says_so_without_a_word_of_the_database(
+def test_a_server_that_has_met_damage_is_not_ready(
     damaged: Path, settings: Settings
 ) -> None:
     database = open_database(f"sqlite:///{damaged}")
-    visitor = Visitor(create_app(settings, database))
-    page = visitor.get("/")
-    assert page.status == 503
-    assert "the database is damaged" in page.text
-    assert "malformed" not in page.text
-    ready = visitor.get("/readyz")
-    assert ready.status == 503
-    said = json.loads(ready.html)["checks"]["database"]
+    client = create_app(settings, database).test_client()
+    # A write reads what is damaged, and from then on this process knows.
+    with pytest.raises(DamagedError), database.write() as session:
+        create_key(session, "key", "admin", by())
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    said = ready.json["checks"]["database"]
     assert said == "it is damaged: see the log, and restore a backup"
     database.close()
