@@ -145,3 +145,15 @@ def test_no_more_files_are_read_at_once_than_there_is_memory_for() -> None:
         with pytest.raises(TooManyError, match="4 files are being read"):
             read(content, "x.csv.gz")
     assert read(content, "x.csv.gz").rows == 1
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_the_bytes_of_a_binary_file_are_not_echoed(name: str) -> None:
+    content = b"\x7fELF\x02\x01\x01\x00secret\xff\xfe\n" * 3
+    try:
+        said = str(read(content, name).errors)
+    except InvalidInputError as error:
+        said = str(error)
+    assert "secret" not in said
+    assert "ELF" not in said
+    assert "is not" in said

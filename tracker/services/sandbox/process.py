@@ -94,7 +94,7 @@ def _do(task: dict[str, Any], files: Sequence[int]) -> None:
     try:
         _limit(task["seconds"], task["arguments"].get("most_unpacked", 0))
         # What a library says at its end is about its input.
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - it is no path of ours.
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device.
             os.dup2(nowhere.fileno(), 2)
         channel = Channel(socket.socket(fileno=files[0]))
         with suppress(OSError):

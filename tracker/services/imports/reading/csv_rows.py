@@ -190,6 +190,8 @@ def _read_header(
             "body",
             f"the file is empty; its first line must name the columns: {names}",
         )
+    if "\0" in first:
+        raise InvalidInputError.of("body", "it is not a text file")
     delimiter = max(_DELIMITERS, key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
     if len(first) >= LONGEST_ROW or len(header) > MOST_COLUMNS:

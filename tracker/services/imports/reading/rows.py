@@ -257,8 +257,11 @@ def _json_row(number: int, line: bytes) -> Row:
     try:
         return _object_row(number, load_json(line))
     except ValueError as error:
-        text = line.decode(errors="replace").strip()
-        message = f"{show(text)} is not right: {error}"
+        try:
+            said = show(line.decode().strip())
+        except UnicodeDecodeError:
+            said = show(line)
+        message = f"{said} is not right: {error}"
         return Row(number, {}).without("row", message)
 
 
