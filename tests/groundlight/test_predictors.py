@@ -23,7 +23,7 @@ from tracker.jobs.loop import Loop
 from tracker.jobs.predictors import Predictions
 from tracker.jobs.retention import Retention
 from tracker.storage.images import open_image_store
-from tracker.storage.tasks import take
+from tracker.storage.tasks import Task, take
 
 
 def say(body: object, *more: str) -> Behaviour:
@@ -54,6 +54,11 @@ def app(settings, database, clock, applications):
 @pytest.fixture
 def api(app, keys):
     return Api(app, keys)
+
+
+def count_tasks(database):
+    with database.read() as session:
+        return session.query(Task).filter_by(kind="prediction").count()
 
 
 def asking(database, images, hosts, clock, **said):
@@ -194,6 +199,24 @@ def test_another_predictor_is_asked_at_once(device, api, door, model, asker):
     api.patch(f"/detectors/{door}", {"predictor": None})
     device.log(door)
     assert asker.run() == 0
+    # What came without one is asked about once there is one.
+    model.behaviour = say({"predicted": "NO"})
+    api.patch(f"/detectors/{door}", {"predictor": model.url})
+    assert asker.run() == 1
+
+
+def test_a_query_that_was_completed_or_deleted_has_no_task(
+    device, api, door, model, database, clock
+):
+    model.behaviour = answer(500)
+    query = device.log(door)["id"]
+    device.log(door)
+    assert count_tasks(database) == 2
+    api.patch(f"/queries/{query}", {"predicted": "NO"})
+    assert count_tasks(database) == 1
+    clock.at += timedelta(days=8)
+    Retention(database=database, days=7, clock=clock).run()
+    assert count_tasks(database) == 0
 
 
 @pytest.mark.slow

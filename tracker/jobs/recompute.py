@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import structlog
 from sqlalchemy.orm import Session
@@ -227,110 +228,95 @@ class Recompute(Handler):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Bring some detectors up to date, and count them."""
         by_id = {int(task.key): task for task in tasks}
-        done, failed = _recompute_some(
-            self.database, list(by_id), self.worker, self.clock
-        )
+        done, failed = self._recompute_some(list(by_id))
         for detector_id, error in failed.items():
             with suppress(LostTaskError):
-                _let_rest(
-                    self.database,
-                    detector_id,
-                    error,
-                    worker=self.worker,
-                    clock=self.clock,
-                    task=by_id[detector_id],
-                )
+                self._let_rest(detector_id, error, by_id[detector_id])
         are_done = {one.detector_id for one in done}
         # Another worker was faster, or there was nothing to do.
         rest = by_id.keys() - failed.keys() - are_done
         self.finish(*(by_id[one] for one in rest))
         return len(done)
 
+    def run_all(self) -> list[Recomputed]:
+        """Bring every detector up to date, also those that others hold or that rest."""
+        done: list[Recomputed] = []
+        with self.database.read() as session:
+            waiting = list_pending_detectors(session)
+        for start in range(0, len(waiting), _AT_ONCE):
+            found, failed = self._recompute_some(waiting[start : start + _AT_ONCE])
+            done += found
+            for detector_id, error in failed.items():
+                self._let_rest(detector_id, error)
+        return done
+
+    def _recompute_some(
+        self, detector_ids: Sequence[int]
+    ) -> tuple[list[Recomputed], dict[int, Exception]]:
+        """Return what was done, and why the others failed, by detector."""
+        known: Any = {"worker": self.worker, "clock": self.clock}
+        done: list[Recomputed] = []
+        failed: dict[int, Exception] = {}
+        try:
+            for one in recompute_small(self.database, detector_ids, **known):
+                done.append(one)  # noqa: PERF402 - what came before a failure stays.
+        except UnavailableError:
+            raise
+        except Exception:  # noqa: BLE001, S110 - alone, the one that fails says why.
+            pass
+        are_done = {one.detector_id for one in done}
+        for detector_id in detector_ids:
+            if detector_id in are_done:
+                continue
+            try:
+                found = recompute_detector(self.database, detector_id, **known)
+            except UnavailableError:
+                # It is not this detector's fault: the whole run waits.
+                raise
+            except Exception as error:  # noqa: BLE001 - the others go on.
+                failed[detector_id] = error
+            else:
+                done += [found] if found is not None else []
+        return done, failed
+
+    def _let_rest(
+        self, detector_id: int, error: Exception, task: Task | None = None
+    ) -> None:
+        """Leave a detector alone whose run failed; raises LostTaskError."""
+        reason = dump_error(error)
+        with self.database.write() as session:
+            at = self.clock()
+            row = hold(session, task) if task else _take(session, detector_id, at)
+            is_first = row.error is None
+            retry(session, row, reason, at=at)
+            run = JobRun(
+                detector_id=detector_id,
+                worker=self.worker,
+                started_at=at,
+                seconds=0.0,
+                outcome="failed",
+                batches=0,
+                labels=0,
+                snapshots=0,
+                error=reason,
+            )
+            add_job_runs(session, [run])
+            detector = find_detector(session, detector_id)
+            if detector is not None and is_first:
+                tell(session, FAILING, detector, at=at, data={"error": reason})
+        log.error(
+            "recompute failed",
+            detector=f"det_{detector_id}",
+            attempts=row.attempts,
+            exc_info=error,
+        )
+
 
 def recompute_all(
     database: Database, *, worker: str, clock: Clock = utc_now
 ) -> list[Recomputed]:
-    """Bring every detector up to date, also those that others hold or that rest."""
-    done: list[Recomputed] = []
-    with database.read() as session:
-        waiting = list_pending_detectors(session)
-    for start in range(0, len(waiting), _AT_ONCE):
-        some = waiting[start : start + _AT_ONCE]
-        found, failed = _recompute_some(database, some, worker, clock)
-        done += found
-        for detector_id, error in failed.items():
-            _let_rest(database, detector_id, error, worker=worker, clock=clock)
-    return done
-
-
-def _recompute_some(
-    database: Database, detector_ids: Sequence[int], worker: str, clock: Clock
-) -> tuple[list[Recomputed], dict[int, Exception]]:
-    """Return what was done, and why the others failed, by detector."""
-    done: list[Recomputed] = []
-    failed: dict[int, Exception] = {}
-    try:
-        for one in recompute_small(database, detector_ids, worker=worker, clock=clock):
-            done.append(one)  # noqa: PERF402 - what came before a failure stays.
-    except UnavailableError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - alone, the one that fails says why.
-        pass
-    are_done = {one.detector_id for one in done}
-    for detector_id in detector_ids:
-        if detector_id in are_done:
-            continue
-        try:
-            found = recompute_detector(
-                database, detector_id, worker=worker, clock=clock
-            )
-        except UnavailableError:
-            # It is not this detector's fault: the whole run waits.
-            raise
-        except Exception as error:  # noqa: BLE001 - the others go on.
-            failed[detector_id] = error
-        else:
-            done += [found] if found is not None else []
-    return done, failed
-
-
-def _let_rest(  # noqa: PLR0913 - what failed, for whom and when.
-    database: Database,
-    detector_id: int,
-    error: Exception,
-    *,
-    worker: str,
-    clock: Clock,
-    task: Task | None = None,
-) -> None:
-    """Leave a detector alone whose run failed; raises LostTaskError."""
-    reason = dump_error(error)
-    with database.write() as session:
-        at = clock()
-        row = hold(session, task) if task else _take(session, detector_id, at)
-        is_first = row.error is None
-        retry(session, row, reason, at=at)
-        run = JobRun(
-            detector_id=detector_id,
-            worker=worker,
-            started_at=at,
-            seconds=0.0,
-            outcome="failed",
-            batches=0,
-            labels=0,
-            snapshots=0,
-            error=reason,
-        )
-        add_job_runs(session, [run])
-        detector = find_detector(session, detector_id)
-        if detector is not None and is_first:
-            tell(session, FAILING, detector, at=at, data={"error": reason})
-    log.error(
-        "recompute failed",
-        detector=f"det_{detector_id}",
-        attempts=row.attempts,
-        exc_info=error,
-    )
+    """Bring every detector up to date at once, as by hand."""
+    return Recompute(database=database, worker=worker, clock=clock).run_all()
 
 
 def _take(session: Session, detector_id: int, at: datetime) -> Task:

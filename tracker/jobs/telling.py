@@ -38,6 +38,7 @@ from tracker.storage.tasks import (
     find_task,
     finish,
     hold,
+    repeat,
 )
 from tracker.storage.telling.sent_estimates import list_unsent, note_sent
 from tracker.storage.telling.webhooks import find_webhook, list_reachable
@@ -77,11 +78,11 @@ class Deliveries(Handler):
             allowed_hosts=self.allowed_hosts,
             seconds=self.timeout_seconds,
         )
-
-        def note(session: Session) -> None:
-            note_answer(session, task, delivery.id, answer, at=self.clock())
-
-        self.database.run(note)
+        self.database.run(
+            lambda session: note_answer(
+                session, task, delivery.id, answer, at=self.clock()
+            )
+        )
         log.info(
             "told a webhook" if answer.is_success else "a webhook was not told",
             webhook=f"whk_{webhook.id}",
@@ -171,11 +172,10 @@ class AddressMail(_Mail):
             self.finish(task)
             return 0
         failure = self.server.hand_over(message)
-
-        def note(session: Session) -> bool:
-            return note_check(session, task, failure, self.clock())
-
-        _log(message, failure, is_over=self.database.run(note), account=task.key)
+        is_over = self.database.run(
+            lambda session: note_check(session, task, failure, self.clock())
+        )
+        _log(message, failure, is_over=is_over, account=task.key)
         return failure is None
 
 
@@ -202,18 +202,16 @@ class DigestMail(_Mail):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send one mail."""
         [task] = tasks
-
-        def begin(session: Session) -> tuple[EmailMessage | None, list[int]]:
-            return begin_digest(session, task, self.head, self.clock())
-
-        message, told = self.database.run(begin)
+        message, told = self.database.run(
+            lambda session: begin_digest(session, task, self.head, self.clock())
+        )
+        is_sent = message is not None
         failure = None if message is None else self.server.hand_over(message)
-
-        def end(session: Session) -> bool:
-            at, is_sent = self.clock(), message is not None
-            return end_digest(session, task, told, failure, at, is_sent=is_sent)
-
-        is_over = self.database.run(end)
+        is_over = self.database.run(
+            lambda session: end_digest(
+                session, task, told, failure, self.clock(), is_sent=is_sent
+            )
+        )
         if message is None:
             return 0
         _log(message, failure, is_over=is_over, account=task.key, events=len(told))
@@ -246,38 +244,31 @@ class Exporter(Handler):
         """Add the task that sends them."""
         enqueue(session, ESTIMATES, due_at=at)
 
-    def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Send what is new, and count the versions."""
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send some of what is new, and count the versions."""
         [task] = tasks
+        with self.database.read() as session:
+            found = write_estimates(session)
+        if found is None:
+            self.finish(task)
+            return 0
+        body, versions = found
         url = f"{self.endpoint}/v1/logs"
         # The operator named it, so it may be private.
         hosts = (Target.of(url).host,)
-        sent = 0
-        while True:
-            watch.check()
-            with self.database.read() as session:
-                found = write_estimates(session)
-            if found is None:
-                self.finish(task)
-                return sent
-            body, versions = found
-            answer = post(url, body, self.headers, allowed_hosts=hosts)
-            reason = answer.error or f"it answered {answer.status}"
-            is_success = answer.is_success
+        answer = post(url, body, self.headers, allowed_hosts=hosts)
+        reason = answer.error or f"it answered {answer.status}"
 
-            def note(
-                session: Session,
-                versions: Mapping[int, int] = versions,
-                reason: str | None = None if is_success else reason,
-            ) -> None:
-                row = hold(session, task)
-                if reason is None:
-                    note_sent(session, versions)
-                else:
-                    retry(session, row, reason, at=self.clock())
+        def note(session: Session) -> None:
+            at, row = self.clock(), hold(session, task)
+            if answer.is_success:
+                note_sent(session, versions)
+                repeat(session, row, due_at=at)
+            else:
+                retry(session, row, reason, at=at)
 
-            self.database.run(note)
-            if not is_success:
-                log.warning("estimates were not taken", error=reason)
-                return sent
-            sent += len(versions)
+        self.database.run(note)
+        if answer.is_success:
+            return len(versions)
+        log.warning("estimates were not taken", error=reason)
+        return 0

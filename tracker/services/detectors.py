@@ -42,8 +42,8 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.people import accounts, api_keys
-from tracker.storage.queries.waiting import ask_about_all
-from tracker.storage.tasks import PREDICTION, withdraw_lane
+from tracker.storage.queries.waiting import forget_problems
+from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
@@ -298,7 +298,8 @@ def change_detector(
             _check_version(session, detector, new)
         if new != old and field == "predictor":
             check_predictor(new, predictor_hosts)
-            _ask_again(session, detector, new, by)
+            forget_problems(session, detector.id)
+            wake_lane(session, PREDICTION, str(detector.id), at=by.at)
         if new != old:
             _prepare(session, detector, field, new, by)
         if field == "classes":
@@ -313,15 +314,6 @@ def change_detector(
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
-
-
-def _ask_again(
-    session: Session, detector: storage.Detector, predictor: str | None, by: By
-) -> None:
-    """Have the queries that wait for a prediction asked of another predictor."""
-    withdraw_lane(session, PREDICTION, str(detector.id))
-    if predictor is not None:
-        ask_about_all(session, detector.id, at=by.at)
 
 
 def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:

@@ -38,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import TrackerError
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 
@@ -51,7 +51,7 @@ IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "rec
 HOLD_SECONDS = 5.0
 _HOLD = timedelta(seconds=HOLD_SECONDS)
 _IN_PLACE = {"synchronize_session": False}
-_OPEN = text("ended_at IS NULL")
+_OPEN = "ended_at IS NULL"
 
 
 class LostTaskError(TrackerError):
@@ -63,28 +63,11 @@ class Task(Base):
 
     __tablename__ = "tasks"
     __table_args__ = (
+        Index("ix_tasks_kind_key_open", "kind", "key", unique=True, **where(_OPEN)),
         Index(
-            "ix_tasks_kind_key_open",
-            "kind",
-            "key",
-            unique=True,
-            sqlite_where=_OPEN,
-            postgresql_where=_OPEN,
+            "ix_tasks_kind_lane_due_at_open", "kind", "lane", "due_at", **where(_OPEN)
         ),
-        Index(
-            "ix_tasks_kind_lane_due_at_open",
-            "kind",
-            "lane",
-            "due_at",
-            sqlite_where=_OPEN,
-            postgresql_where=_OPEN,
-        ),
-        Index(
-            "ix_tasks_ended_at",
-            "ended_at",
-            sqlite_where=text("ended_at IS NOT NULL"),
-            postgresql_where=text("ended_at IS NOT NULL"),
-        ),
+        Index("ix_tasks_ended_at", "ended_at", **where("ended_at IS NOT NULL")),
         {"sqlite_autoincrement": True},
     )
 
@@ -145,7 +128,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
     changed = row.keys() if replaces else ("key",)
     statement = statement.on_conflict_do_update(
         index_elements=["kind", "key"],
-        index_where=_OPEN,
+        index_where=text(_OPEN),
         set_={name: statement.excluded[name] for name in changed},
     )
     session.execute(statement, execution_options=_IN_PLACE)
@@ -161,7 +144,7 @@ def enqueue_each(session: Session, rows: Any) -> None:
     statement = statement.from_select(names, rows.add_columns(literal(0)))
     session.execute(
         statement.on_conflict_do_nothing(
-            index_elements=["kind", "key"], index_where=_OPEN
+            index_elements=["kind", "key"], index_where=text(_OPEN)
         ),
         execution_options=_IN_PLACE,
     )

@@ -55,9 +55,8 @@ def find_question(session: Session, task: Task) -> Question | None:
         return None
     detector = find_detector(session, waiting.detector_id)
     assert detector is not None
-    if detector.predictor is None:
-        return None
-    return Question(waiting.id, detector.id, detector.predictor, waiting.image)
+    # Without one, which was taken away just now, it is no address to ask at.
+    return Question(waiting.id, detector.id, detector.predictor or "", waiting.image)
 
 
 def ask(
@@ -105,6 +104,8 @@ def settle(
 
     Raises LostTaskError.
     """
+    # Others who complete or delete a query lock it before its task, too.
+    waiting = storage.lock_waiting(session, question.query_id)
     row = hold(session, task)
     problem = reply.problem
     if reply.completion is not None:
@@ -120,6 +121,7 @@ def settle(
         finish(session, row)
         return ""
     text = tasks.dump_error(problem)[:_LONGEST_PROBLEM]
-    storage.note_problem(session, question.query_id, text)
+    if waiting is not None:
+        waiting.problem = text
     tasks.retry(session, row, text, at=at)
     return problem

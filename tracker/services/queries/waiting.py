@@ -48,7 +48,7 @@ from tracker.storage.estimates.pending import (
 from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.storage.tasks import PREDICTION, enqueue
+from tracker.storage.tasks import PREDICTION, enqueue, withdraw
 from tracker.words import UNSTATED
 
 
@@ -107,7 +107,8 @@ def add_waiting(
     )
     session.add(waiting)
     session.flush()
-    if image is not None and detector.predictor is not None:
+    if image is not None:
+        # It waits for a predictor where there is none.
         enqueue(
             session,
             PREDICTION,
@@ -208,6 +209,7 @@ def complete_query(
         add_label(session, query.id, _read_label(given), by.credit(_who(given)))
     session.delete(waiting)
     session.flush()
+    withdraw(session, PREDICTION, str(waiting.id))
     # With the labels, which were not written through this object.
     return session.get_one(Query, query.id, populate_existing=True)
 

@@ -24,12 +24,11 @@ from sqlalchemy import (
     delete,
     func,
     select,
-    text,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.words import ON_ERROR, ActorKind
 
@@ -47,12 +46,7 @@ class FileImport(Base):
     __tablename__ = "imports"
     __table_args__ = (
         Index(None, "detector_id", "id"),
-        Index(
-            "ix_imports_id_unfinished",
-            "id",
-            sqlite_where=text("finished_at IS NULL"),
-            postgresql_where=text("finished_at IS NULL"),
-        ),
+        Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
         CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
         CheckConstraint(
             f"state IN {STATES}",

@@ -11,11 +11,10 @@ from sqlalchemy import (
     Text,
     delete,
     select,
-    text,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 
@@ -26,21 +25,13 @@ _SKEW = timedelta(seconds=5)
 _LONGEST_SILENCE_SECONDS = 30.0
 
 
-_EMPTY = text("snapshots = 0")
-
-
 class JobRun(Base):
     """One run of the job over one detector."""
 
     __tablename__ = "job_runs"
     __table_args__ = (
         Index(None, "detector_id", "id"),
-        Index(
-            "ix_job_runs_started_at_empty",
-            "started_at",
-            sqlite_where=_EMPTY,
-            postgresql_where=_EMPTY,
-        ),
+        Index("ix_job_runs_started_at_empty", "started_at", **where("snapshots = 0")),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
         {"sqlite_autoincrement": True},
     )

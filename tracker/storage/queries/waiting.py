@@ -13,17 +13,16 @@ from sqlalchemy import (
     cast,
     delete,
     func,
-    literal,
     select,
     union_all,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, UtcDateTime
+from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
-from tracker.storage.tasks import PREDICTION, enqueue_each
+from tracker.storage.tasks import PREDICTION, withdraw
 
 
 class WaitingQuery(Base):
@@ -84,31 +83,12 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
     return session.scalars(statement.order_by(Detector.id)).all()
 
 
-def note_problem(session: Session, query_id: int, problem: str) -> None:
-    """Keep why a query still waits."""
+def forget_problems(session: Session, detector_id: int) -> None:
+    """Forget what a predictor said of the queries that wait; there is another one."""
+    every = update(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
     session.execute(
-        update(WaitingQuery)
-        .where(WaitingQuery.id == query_id)
-        .values(problem=problem)
-        .execution_options(synchronize_session=False)
+        every.values(problem=None), execution_options={"synchronize_session": False}
     )
-
-
-def ask_about_all(session: Session, detector_id: int, *, at: datetime) -> None:
-    """Let the predictor be asked at once about all queries that wait with an image."""
-    every = WaitingQuery.detector_id == detector_id
-    session.execute(
-        update(WaitingQuery).where(every).values(problem=None),
-        execution_options={"synchronize_session": False},
-    )
-    rows = select(
-        literal(PREDICTION),
-        WaitingQuery.detector_id,
-        cast(WaitingQuery.id, Text),
-        cast(WaitingQuery.detector_id, Text),
-        literal(at, UtcDateTime()),
-    )
-    enqueue_each(session, rows.where(every, WaitingQuery.image.is_not(None)))
 
 
 def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
@@ -124,6 +104,7 @@ def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
     ids = session.scalars(old).all()
     statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
     session.execute(statement, execution_options={"synchronize_session": False})
+    withdraw(session, PREDICTION, *map(str, ids))
     return len(ids)
 
 

@@ -7,15 +7,14 @@ after the other: the first of them is what it waits for and tries again.
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, Text, delete, select, text, update
+from sqlalchemy import ForeignKey, Index, Text, delete, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.telling.events import Event
 from tracker.storage.telling.webhooks import Webhook
 
 STATES = WAITING, DELIVERED, FAILED = ("waiting", "delivered", "failed")
-_WAITING = text("state = 'waiting'")
 
 
 class Delivery(Base):
@@ -29,8 +28,7 @@ class Delivery(Base):
             "webhook_id",
             "detector_id",
             "id",
-            sqlite_where=_WAITING,
-            postgresql_where=_WAITING,
+            **where("state = 'waiting'"),
         ),
         {"sqlite_autoincrement": True},
     )
