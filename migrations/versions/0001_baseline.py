@@ -538,6 +538,7 @@ def _create_tables() -> None:
         sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("next_id", BIG, nullable=True),
         sa.ForeignKeyConstraint(
             ["detector_id"],
             ["detectors.id"],

@@ -12,6 +12,8 @@ from tests.conftest import START, Clock, by
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
+from tracker.jobs.recompute import recompute_detector
+from tracker.services.estimates import fold
 from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.recount import recount
@@ -20,6 +22,7 @@ from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import Cell
+from tracker.storage.estimates.pending import list_pending_batches
 from tracker.storage.estimates.projections import (
     CELLS,
     Kept,
@@ -200,6 +203,70 @@ def _second_detector(session: Any) -> Any:
     return create_detector(session, new, by(at=START))
 
 
+@pytest.mark.parametrize("size", [7, 50])
+def test_pieces_give_the_bits_of_one_fold(
+    bench: Bench, database: Database, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    draw = random.Random(4)
+    steps = [
+        {
+            "key": f"k{number}",
+            "predicted": "YES",
+            "label": draw.choice(["YES", "NO", "UNCLEAR"]),
+            "version": draw.choice(["v1", "v2"]),
+        }
+        for number in range(40)
+    ]
+    other = Bench.__new__(Bench)
+    other.database, other.clock = database, bench.clock
+    with database.write() as session:
+        other.detector = _second_detector(session)
+    for one in (bench, other):
+        import_steps(one, steps)
+        for query in [one.log("NO", "NO") for _ in range(5)]:
+            one.label(query, "YES")
+        import_steps(one, [{"predicted": "NO", "label": "YES"}] * 15)
+        if one is other:
+            monkeypatch.setattr(fold, "_FEWEST_IN_A_PIECE", 1)
+            monkeypatch.setattr(fold, "_MOST_IN_A_PIECE", size)
+        recompute_detector(database, one.detector.id, worker="w", clock=one.clock)
+
+    runs = []
+    with database.read() as session:
+        for one in (bench, other):
+            detector = one.attached(session)
+            runs.append(
+                session.query(JobRun).filter_by(detector_id=detector.id).count()
+            )
+            assert recount(session, detector) == []
+            versions = list_versions(session, detector.id)
+            assert sum(version.queries for version in versions) == 60
+            assert list_pending_batches(session, [detector.id]) == {}
+    assert runs == [1, -(-65 // size)]
+    mine = [row[2:] for row in history(bench, kinds=("checkpoint",))]
+    theirs = [row[2:] for row in history(other, kinds=("checkpoint",))]
+    assert len(mine) > 60
+    assert mine == theirs
+
+
+def test_a_piece_ends_behind_the_labels_that_its_own_replace(
+    bench: Bench, recompute: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "_FEWEST_IN_A_PIECE", 1)
+    monkeypatch.setattr(fold, "_MOST_IN_A_PIECE", 1)
+    replace_a_later_label(bench)
+
+    with bench.database.read() as session:
+        found = compute_fold(session, bench.attached(session))
+        assert found is not None
+        assert found.labels == 2
+    recompute()
+
+    assert [c.labelled for c in bench.estimate().classes] == [1, 0]
+    with bench.database.read() as session:
+        assert recount(session, bench.attached(session)) == []
+
+
 def test_corrected_labels_move_the_counts_and_leave_the_history(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
@@ -220,11 +287,12 @@ def test_corrected_labels_move_the_counts_and_leave_the_history(
         assert recount(session, bench.attached(session)) == []
 
 
-def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
-    bench: Bench, recompute: Callable[[], None]
-) -> None:
-    # A long import draws its ids when it begins; somebody labels the same query
-    # meanwhile, and the import then corrects that label.
+def replace_a_later_label(bench: Bench) -> None:
+    """Give a label with a lower id than the one that it replaces.
+
+    A long import draws its ids when it begins; somebody labels the same query
+    meanwhile, and the import then corrects that label.
+    """
     query = bench.log("YES", key="k")
     from tracker.services.queries.queries import label_row
     from tracker.storage.estimates.pending import add_batch, first_id
@@ -251,6 +319,12 @@ def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
         values = {"label_id": early, "label": "YES", "sampling": "unstated"}
         rows = [{"query_id": query.id, **values}]
         set_current_labels(session, query.detector_id, rows)
+
+
+def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    replace_a_later_label(bench)
     recompute()
 
     estimate = bench.estimate()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from sqlalchemy.orm import Session
@@ -19,6 +19,7 @@ from tracker.services.estimates.fold import (
     Fold,
     StaleFoldError,
     read_folds,
+    read_piece,
     read_slices,
     score_folds,
     store_folds,
@@ -28,7 +29,7 @@ from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, tell
 from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.database import Database
-from tracker.storage.detectors import Detector, find_detector, load_detectors
+from tracker.storage.detectors import find_detector, load_detectors
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
@@ -43,6 +44,7 @@ from tracker.storage.tasks import (
     enqueue,
     find_task,
     hold,
+    withdraw,
 )
 
 log = structlog.get_logger("tracker.job")
@@ -56,8 +58,7 @@ _WRITTEN_AT_ONCE = 16
 _AT_ONCE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed:
+class Recomputed(NamedTuple):
     """What one run did for one detector."""
 
     detector_id: int
@@ -68,33 +69,45 @@ class Recomputed:
 def recompute_detector(
     database: Database, detector_id: int, *, worker: str, clock: Clock = utc_now
 ) -> Recomputed | None:
-    """Fold in what waits for a detector; None if nothing does.
+    """Fold in what waits for a detector, piece by piece; None if nothing does.
 
     Where another worker is faster it has done the work, or part of it: look again.
     Slices by keys that were declared since are counted first.  New labels wait
     meanwhile, a minute for some million, and nobody who writes them does.
     """
-    for _ in range(_TRIES):
+    done: list[Recomputed] = []
+    tries = _TRIES
+    while tries:
         begun = time.perf_counter()
         with database.read() as session:
             detector = find_detector(session, detector_id)
             if detector is None:
-                return None
-            slices = read_slices(session, detector, listeners=[FoldEvents()])
-            folds = [] if slices else _read(session, [detector])
+                break
+            events = FoldEvents()
+            slices = read_slices(session, detector, listeners=[events])
+            fold = None if slices else read_piece(session, detector, listeners=[events])
+        folds = [fold] if fold else []
         score_folds(folds)
         seconds = time.perf_counter() - begun
-        with suppress(StaleFoldError):
+        try:
             if slices is not None:
                 _store_slices(database, slices, clock=clock, seconds=seconds)
-            elif not folds:
-                return None
+            elif fold is None:
+                break
             else:
-                return _store(
+                done += _store(
                     database, folds, worker=worker, clock=clock, seconds=seconds
-                )[0]
-    log.info("left to another worker", detector=f"det_{detector_id}")
-    return None
+                )
+                if fold.until is None:
+                    break
+        except StaleFoldError:
+            tries -= 1
+    else:
+        log.info("left to another worker", detector=f"det_{detector_id}")
+    if not done:
+        return None
+    labels, snapshots = (sum(one) for one in zip(*(d[1:] for d in done), strict=True))
+    return Recomputed(detector_id, labels, snapshots)
 
 
 def recompute_small(
@@ -113,7 +126,7 @@ def recompute_small(
     with database.read() as session:
         found = load_detectors(session, detector_ids)
         ready = [one for one in found if not list_uncounted(one)]
-        folds = _read(session, ready, below=_FEW)
+        folds = read_folds(session, ready, below=_FEW, listeners=[FoldEvents()])
     score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)
     for start in range(0, len(folds), _WRITTEN_AT_ONCE):
@@ -122,12 +135,6 @@ def recompute_small(
             yield from _store(
                 database, some, worker=worker, clock=clock, seconds=seconds
             )
-
-
-def _read(
-    session: Session, detectors: Sequence[Detector], *, below: int | None = None
-) -> list[Fold]:
-    return read_folds(session, detectors, below=below, listeners=[FoldEvents()])
 
 
 def _store(
@@ -145,6 +152,9 @@ def _store(
     begun = time.perf_counter()
     with database.write() as session:
         store_folds(session, folds, worker=worker, computed_at=clock(), seconds=seconds)
+        # A worker keeps a detector until its last piece.
+        ended = [str(one.detector_id) for one in folds if one.until is None]
+        withdraw(session, RECOMPUTE, *ended)
     took = seconds + (time.perf_counter() - begun) / len(folds)
     for fold in folds:
         log.info(

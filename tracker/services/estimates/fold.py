@@ -36,6 +36,7 @@ from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.storage.detectors import Detector, Version, load_versions
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.changes import (
+    find_cut,
     iter_folded_changes,
     iter_folded_queries,
     iter_pending_changes,
@@ -43,6 +44,8 @@ from tracker.storage.estimates.changes import (
 )
 from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
 from tracker.storage.estimates.pending import (
+    Pending,
+    advance_batch,
     advance_revisions,
     delete_batches,
     first_id,
@@ -75,6 +78,11 @@ PROJECTIONS: tuple[type[Projection], ...] = (
     Slices,
 )
 _UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
+# A piece has at most so many labels, fewer for more classes: it may make a snapshot of
+# each, with a score for each class.
+_MOST_IN_A_PIECE = 20_000
+_FEWEST_IN_A_PIECE = 200
+_SCORES = 200_000
 # So many changes are taken at once, after one look for the rows that they touch.
 _AT_ONCE = 1_000
 
@@ -114,6 +122,8 @@ class Fold:
     batches: Sequence[int] = ()
     # Whether it begins with the first label, whatever is stored.
     is_new: bool = False
+    # The id that the fold ends before, if more labels wait.
+    until: int | None = None
     listeners: Sequence[Listener] = ()
     versions: dict[int, VersionFold] = field(default_factory=dict)
     intervals: Found = field(default_factory=dict)
@@ -170,34 +180,71 @@ def read_folds(
     session: Session,
     detectors: Iterable[Detector],
     *,
-    below: int | None = None,
+    below: int,
     listeners: Sequence[Listener] = (),
 ) -> list[Fold]:
     """Fold the labels that wait for those of *detectors* that have some.
 
-    Read together they take far less than one by one.  With *below*, detectors with so
-    many new queries and labels, or more, are left out.
+    Read together they take far less than one by one.  Detectors with *below* new
+    queries and labels, or more, are left out.
     """
     by_id = {detector.id: detector for detector in detectors}
-    batches = list_pending_batches(session, by_id)
-    if below is not None and batches:
-        rows = count_pending_rows(session, batches)
-        batches = {one: batches[one] for one in batches if rows[one] < below}
+    found = list_pending_batches(session, by_id)
+    rows = count_pending_rows(session, found) if found else {}
+    batches = {one: some for one, some in found.items() if rows[one] < below}
+    return _read(session, by_id, batches, listeners=listeners)
+
+
+def read_piece(
+    session: Session, detector: Detector, *, listeners: Sequence[Listener] = ()
+) -> Fold | None:
+    """Fold the first of the labels that wait for *detector*; None if none do.
+
+    A piece is bounded, so that no transaction and no list of intervals grows with what
+    waits: of a thousand classes it has fewer labels than of two.
+    """
+    batches = list_pending_batches(session, [detector.id])
+    if not batches:
+        return None
+    most = max(
+        _FEWEST_IN_A_PIECE, min(_MOST_IN_A_PIECE, _SCORES // len(detector.classes))
+    )
+    until = find_cut(session, batches, most=most)
+    if until is not None:
+        some = [one for one in batches[detector.id] if first_id(one) < until]
+        batches = {detector.id: some}
+    folds = _read(
+        session, {detector.id: detector}, batches, until=until, listeners=listeners
+    )
+    return folds[0]
+
+
+def _read(
+    session: Session,
+    by_id: Mapping[int, Detector],
+    batches: Pending,
+    *,
+    until: int | None = None,
+    listeners: Sequence[Listener],
+) -> list[Fold]:
     if not batches:
         return []
     folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
-    for (detector_id, version_id), n in count_pending_queries(session, batches).items():
+    logged = count_pending_queries(session, batches, until=until)
+    for (detector_id, version_id), n in logged.items():
         folds[detector_id].of_version(version_id).queries += n
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
-        _replay(session, folds, iter_pending_queries(session, cut))
+        _replay(session, folds, iter_pending_queries(session, cut, until=until))
     starts = {first_id(batch) for some in batches.values() for batch in some}
-    changes = iter_pending_changes(session, batches, has_metadata=bool(cut))
+    changes = iter_pending_changes(
+        session, batches, until=until, has_metadata=bool(cut)
+    )
     with closing(changes):
         _replay(session, folds, in_order_of_replacement(changes, starts))
     _close(session, folds.values())
     for fold in folds.values():
-        fold.listeners = listeners
+        fold.listeners, fold.until = listeners, until
     for listener in listeners:
         listener.load(session, [*folds.values()])
     return [*folds.values()]
@@ -302,8 +349,7 @@ def store_folds(
     """
     if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
         raise StaleFoldError("another worker has folded these labels")
-    batches = [batch for one in folds for batch in one.batches]
-    if delete_batches(session, batches) != len(batches):
+    if not _end_batches(session, folds):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
         JobRun(
@@ -341,6 +387,18 @@ def store_folds(
             row.queries += version.queries
             row.last_label_at = version.last_label_at or row.last_label_at
     session.flush()
+
+
+def _end_batches(session: Session, folds: Sequence[Fold]) -> bool:
+    """Note what is folded in; False if another worker has done so."""
+    whole = []
+    for fold in folds:
+        for batch in fold.batches:
+            if fold.until is None or first_id(batch + 1) <= fold.until:
+                whole.append(batch)
+            elif not advance_batch(session, batch, fold.until):
+                return False
+    return delete_batches(session, whole) == len(whole)
 
 
 def _store_snapshots(

@@ -5,17 +5,18 @@ from contextlib import closing
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, null, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, null, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.estimates.cells import Cell, Change, Standings
 from tracker.storage.estimates.pending import (
+    END,
     Pending,
     PendingBatch,
-    batch_of,
     belongs_to,
     ends_of,
+    is_pending,
     lies_among,
 )
 from tracker.storage.labelling.labels import (
@@ -28,11 +29,47 @@ from tracker.storage.labelling.labels import (
 from tracker.storage.queries.queries import Query, has_standing
 
 
+def find_cut(session: Session, batches: Pending, *, most: int) -> int | None:
+    """Return the id before which *most* labels of pending *batches* lie, or some more.
+
+    None if there are no more in all.  Labels before it replace none behind it.
+    """
+    waiting = (
+        select(Label.id)
+        .join(PendingBatch, belongs_to(Label.id))
+        .where(PendingBatch.detector_id.in_(batches))
+        .where(on_postgresql(Label.detector_id.in_(batches)))
+        .where(lies_among(Label.id, **ends_of(batches)))
+    )
+    in_order = waiting.order_by(PendingBatch.id, Label.id)
+    cut = session.scalar(in_order.offset(most).limit(1))
+    while cut is not None:
+        # A long import draws its ids early, so its labels may replace later ones.
+        behind = select(func.max(Label.replaces_id)).where(
+            Label.id.in_(waiting.where(Label.id + 0 < cut)), Label.replaces_id >= cut
+        )
+        replaced = session.scalar(
+            behind.where(on_postgresql(Label.detector_id.in_(batches)))
+        )
+        if replaced is None:
+            break
+        cut = replaced + 1
+    return cut
+
+
 def iter_pending_changes(
-    session: Session, batches: Pending, *, has_metadata: bool = False
+    session: Session,
+    batches: Pending,
+    *,
+    until: int | None = None,
+    has_metadata: bool = False,
 ) -> Generator[Change]:
-    """Stream the labels of pending *batches* in order, on request with metadata."""
+    """Stream the labels of pending *batches* in order, on request with metadata.
+
+    Or those whose ids are below *until*.
+    """
     values = {"detectors": list(batches), **ends_of(batches)}
+    values["until"] = END if until is None else until
     statement = _select_pending(has_metadata=has_metadata).params(values)
     return _stream_changes(session, statement)
 
@@ -46,6 +83,8 @@ def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
         .join(PendingBatch, belongs_to(Label.id))
         .where(PendingBatch.detector_id.in_(among))
         .where(lies_among(Label.id, bindparam("first"), bindparam("last")))
+        # The sum keeps SQLite from taking it for the most telling condition.
+        .where(Label.id + 0 < bindparam("until"))
         # The order of the labels' ids, in which SQLite finds those of one detector.
         .order_by(PendingBatch.id, Label.id)
     )
@@ -58,15 +97,10 @@ def iter_folded_changes(
     statement = (
         _select_changes(Label.detector_id == detector_id, has_metadata=has_metadata)
         .where(Query.detector_id == detector_id)
-        .where(~_is_pending(detector_id, Label.id))
+        .where(~is_pending(detector_id, Label.id))
         .order_by(Label.id)
     )
     return _stream_changes(session, statement)
-
-
-def _is_pending(detector_id: int, column: Any) -> ColumnElement[bool]:
-    pending = select(PendingBatch.id).where(PendingBatch.detector_id == detector_id)
-    return batch_of(column).in_(pending)
 
 
 def _select_changes(
@@ -121,14 +155,20 @@ def _stream_changes(
             )
 
 
-def iter_pending_queries(session: Session, batches: Pending) -> Generator[Change]:
-    """Stream the queries of pending *batches* in order, with their metadata."""
+def iter_pending_queries(
+    session: Session, batches: Pending, *, until: int | None = None
+) -> Generator[Change]:
+    """Stream the queries of pending *batches* in order, with their metadata.
+
+    Or those whose ids are below *until*.
+    """
     statement = (
         select(Query.detector_id, Query.version_id, Query.id, Query.details)
         .join(PendingBatch, belongs_to(Query.id))
         .where(PendingBatch.detector_id.in_(batches))
         .where(on_postgresql(Query.detector_id.in_(batches)))
         .where(lies_among(Query.id, **ends_of(batches)))
+        .where(Query.id + 0 < (END if until is None else until))
         .order_by(Query.id)
     )
     return _stream_queries(session, statement)
@@ -139,7 +179,7 @@ def iter_folded_queries(session: Session, detector_id: int) -> Generator[Change]
     statement = (
         select(Query.detector_id, Query.version_id, Query.id, Query.details)
         .where(Query.detector_id == detector_id)
-        .where(~_is_pending(detector_id, Query.id))
+        .where(~is_pending(detector_id, Query.id))
         .order_by(Query.id)
     )
     return _stream_queries(session, statement)

@@ -11,6 +11,7 @@ from tracker.storage.base import on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.cells import Cell, Counts
 from tracker.storage.estimates.pending import (
+    END,
     Pending,
     PendingBatch,
     belongs_to,
@@ -78,11 +79,15 @@ def count_pending_labels(
 
 
 def count_pending_queries(
-    session: Session, batches: Pending
+    session: Session, batches: Pending, *, until: int | None = None
 ) -> dict[tuple[int, int], int]:
-    """Count the queries of pending *batches* by detector and version."""
+    """Count the queries of pending *batches* by detector and version.
+
+    Or those whose ids are below *until*.
+    """
     place = (Query.detector_id, Query.version_id)
     statement = _of_pending(select(*place, func.count()), Query, batches)
+    statement = statement.where(Query.id + 0 < (END if until is None else until))
     rows = session.execute(statement.group_by(*place))
     return {(detector_id, version_id): n for detector_id, version_id, n in rows}
 

@@ -42,6 +42,8 @@ from tracker.storage.prepared import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 
 BATCH_LIMIT = 1 << BATCH_BITS
+# No id is so large.
+END = 2**63 - 1
 Pending = Mapping[int, Sequence[int]]
 """By detector: the numbers of its pending batches, in order."""
 
@@ -59,6 +61,8 @@ class PendingBatch(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
     created_at: Mapped[datetime]
+    # The first row that waits, of a batch that is folded in part; None: all wait.
+    next_id: Mapped[int | None] = mapped_column(BigId)
 
 
 _BATCHES = cast(Table, PendingBatch.__table__)
@@ -101,11 +105,24 @@ def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
 
 
 def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
-    """Return the condition that an id *column* lies in a pending batch's range."""
-    first = PendingBatch.id * BATCH_LIMIT
-    in_range = column.between(first, first + (BATCH_LIMIT - 1))
+    """Return the condition that an id *column* is that of a row of a pending batch."""
+    start = PendingBatch.id * BATCH_LIMIT
+    first = func.coalesce(PendingBatch.next_id, start)
+    in_range = column.between(first, start + (BATCH_LIMIT - 1))
     # What PostgreSQL can find by a hash table, instead of batch by batch.
     return and_(in_range, on_postgresql(batch_of(column) == PendingBatch.id))
+
+
+def is_pending(
+    detector_id: int, column: InstrumentedAttribute[int]
+) -> ColumnElement[bool]:
+    """Return the condition that a row of a detector waits for the job."""
+    waits = select(PendingBatch.id).where(
+        PendingBatch.detector_id == detector_id,
+        PendingBatch.id == batch_of(column),
+        func.coalesce(PendingBatch.next_id, 0) <= column,
+    )
+    return waits.exists()
 
 
 def lies_among(
@@ -224,3 +241,19 @@ def delete_batches(session: Session, batches: Sequence[int]) -> int:
         assert isinstance(result, CursorResult)
         deleted += result.rowcount
     return deleted
+
+
+def advance_batch(session: Session, batch: int, next_id: int) -> bool:
+    """Note that the rows of a batch before *next_id* are folded in.
+
+    False means that the batch is no longer there, or is further.
+    """
+    result = session.execute(
+        update(PendingBatch)
+        .where(PendingBatch.id == batch)
+        .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
+        .values(next_id=next_id),
+        execution_options={"synchronize_session": False},
+    )
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
