@@ -21,7 +21,7 @@ ROWS = (
     f" VALUES (1, 1, 'v1', '{NOW}', 1, 0, 0, 0, 1)",
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
     " corrections, next_checkpoint, next_joint, sequence)"
-    f" VALUES (2, 1, 'staged', '{NOW}', 0, 0, 0, 0, 0)",
+    f" VALUES (2, 1, 'v2', '{NOW}', 0, 0, 0, 0, 0)",
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
@@ -67,20 +67,17 @@ ROWS = (
     "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
     f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
     "INSERT INTO imports (id, detector_id, format, on_error, sha256, bytes, actor,"
-    " actor_kind, address, created_at, state, attempts, rows_read, bytes_read)"
+    " actor_kind, address, created_at, state, attempts, rows_read, bytes_read,"
+    " rows_done)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
-    f" '{NOW}', 'waiting', 0, 0, 0)",
+    f" '{NOW}', 'waiting', 0, 0, 0, 0)",
     "INSERT INTO slice_keys (version_id, name, correct, labelled)"
     " VALUES (1, 'camera', 1, 1)",
     "INSERT INTO slices (version_id, name, value, queries, counts, worse, better,"
     " worse_peak, better_peak, state, is_told)"
     " VALUES (1, 'camera', 'north', 1, '{\"YES\": [1, 1]}', 0, 0, 0, 0, '[]', '0')",
     "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
-    "INSERT INTO staged_batches (id, owner_id, detector_id, since, until, is_given_up)"
-    f" VALUES (99, 99, 1, '{NOW}', '{NOW}', '0')",
-    "INSERT INTO staged_versions (version_id, owner_id) VALUES (2, 99)",
-    "INSERT INTO staged_changes (query_id, owner_id, label_id, label, sampling,"
-    " is_repeat) VALUES (1, 99, 1, 'YES', 'random', '0')",
+    "INSERT INTO import_batches (batch, import_id) VALUES (1, 1)",
     "INSERT INTO counts (version_id, label, predicted, is_targeted, number)"
     " VALUES (1, 'YES', 'YES', '0', 1)",
     "INSERT INTO day_counts (version_id, day, cells, unstated, repeats)"

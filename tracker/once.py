@@ -13,6 +13,7 @@ from tracker.services.idempotency import (
     HEADER,
     StillRunningError,
     add_answer,
+    begin_answer,
     find_answer,
 )
 from tracker.services.wording import show
@@ -47,7 +48,8 @@ def answer_once(
 ) -> Response:
     """Return what *work* gives in a write, as JSON with its status.
 
-    What is to be done beforehand, outside of it, *before* does.
+    What is to be done beforehand, outside of it, *before* does, unless there is an
+    answer.
 
     Under an idempotency key, which stands in *header*, the answer is stored in the
     same write, and the same request gets it again.  Two requests are the same if
@@ -62,7 +64,7 @@ def answer_once(
     digest, asked_by = _digest(content), by()
 
     def once(session: Session) -> tuple[str, int]:
-        stored = find_answer(session, key, asked_by, digest=digest)
+        stored = begin_answer(session, key, asked_by, digest=digest)
         if stored is None:
             answer, status = work(session)
             stored = add_answer(
@@ -76,8 +78,13 @@ def answer_once(
         return stored.body, stored.status
 
     try:
-        with _taken(asked_by.name, key), before():
-            return _respond(*database().run(once))
+        with _taken(asked_by.name, key):
+            with database().read() as session:
+                stored = find_answer(session, key, asked_by, digest=digest)
+            if stored is not None:
+                return _respond(stored.body, stored.status)
+            with before():
+                return _respond(*database().run(once))
     except StillRunningError:
         return problem(
             409,

@@ -204,7 +204,7 @@ def test_a_worker_tells_how_many_images_it_has_read(
     with database.write() as session:
         claim = claim_of(take_import(session, "w", at=clock()))
     take_images(claim, database.read, store, on_progress=seen.append)
-    shares = [progress.bytes for progress in seen]
+    shares = [progress.bytes_read for progress in seen]
     whole = waiting["bytes"] - len(ROWS)
     assert shares == [whole // 3, whole * 2 // 3, whole]
     # Meanwhile the lease is renewed on either database, and the page sees how far.

@@ -18,27 +18,26 @@ from tracker.errors import (
 from tracker.jobs.recompute import Clock, utc_now
 from tracker.services.imports.attempts import (
     REST_SECONDS,
+    Attempt,
     LostImportError,
     MissingFileError,
     begin_attempt,
     claim_of,
-    done,
     end_import,
+    finish_import,
     gone,
     let_rest,
-    rejected,
+    note_written,
+    refuse_import,
     take_images,
     take_import,
 )
-from tracker.services.imports.background import clear_arriving, delete_file
-from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.staging import (
-    LARGE_BYTES,
-    GivenUpError,
-    Stage,
-    clear,
-    clear_ended,
+from tracker.services.imports.background import (
+    clear_arriving,
+    delete_file,
+    list_left_over,
 )
+from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
@@ -49,10 +48,8 @@ from tracker.storage.imports.files import (
     give_back,
     has_arriving,
     has_free_import,
-    list_left_over,
     renew_import,
 )
-from tracker.storage.imports.staging import has_staged
 
 log = structlog.get_logger("tracker.job")
 
@@ -104,22 +101,16 @@ class Importer:
         return taken
 
     def _clear(self) -> None:
-        """Delete what imports that have ended left in SQLite."""
-        if not self.database.is_sqlite:
-            return
+        """Delete files that will not arrive any more."""
         with self.database.read() as session:
-            is_staged = has_staged(session)
             is_arriving = has_arriving(session)
-        if is_staged:
-            with self.database.staging() as writes:
-                clear_ended(writes, at=self.clock())
         if is_arriving:
             clear_arriving(self.database.write, at=self.clock())
 
     def _clear_files(self) -> None:
         """Delete the files of imports that have ended."""
         with self.database.read() as session:
-            left_over = list_left_over(session)
+            left_over = list_left_over(session, at=self.clock())
         for import_id in left_over:
             delete_file(self.database.write, import_id)
 
@@ -167,71 +158,49 @@ class Importer:
             if self._stop.is_set():
                 raise _StoppedError
 
-        carry_out = self._stage if self.database.is_sqlite else self._write_at_once
         try:
             choices = take_images(
                 claim, self.database.read, self.images, on_progress=note
             )
-            ending = carry_out(claim, choices, course, note)
-            if course.progress.bytes >= LARGE_BYTES:
+            with self.database.read() as session:
+                attempt = begin_attempt(
+                    session, claim, self.database.read, at=self.clock(), choices=choices
+                )
+            ending = self._write(claim, attempt, course, note)
+            if course.progress.bytes_read >= LARGE_BYTES:
                 self.database.settle()
             return ending
         except MissingFileError:
-            ending = gone()
+            with self.database.write() as session:
+                end_import(session, claim, gone(), course.progress, at=self.clock())
+            return gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
-            ending = rejected(error)
-        with self.database.write() as session:
-            end_import(session, claim, ending, course.progress, at=self.clock())
-        return ending
+            with self.database.write() as session:
+                return refuse_import(
+                    session, claim, error, course.progress, at=self.clock()
+                )
 
-    def _write_at_once(
+    def _write(
         self,
         claim: Claim,
-        choices: Choices,
+        attempt: Attempt,
         course: _Course,
         note: Callable[[Progress], None],
     ) -> Ending:
-        def work(session: Session) -> Ending:
-            # Not in this transaction, which is at work while more of the file is read.
-            reads = self.database.read
-            attempt = begin_attempt(
-                session, claim, reads, at=self.clock(), choices=choices
-            )
-            ending = done(attempt.carry_out(session, note))
-            end_import(session, claim, ending, course.progress, at=self.clock())
-            return ending
+        """Check the file, and write what earlier attempts have not."""
 
-        return self.database.run(work)
+        def note_piece(session: Session, written: Written) -> None:
+            note_written(session, claim, written)
 
-    def _stage(
-        self,
-        claim: Claim,
-        choices: Choices,
-        course: _Course,
-        note: Callable[[Progress], None],
-    ) -> Ending:
-        """Write in pieces that let others in between, and show all at the end."""
-        with self.database.read() as session:
-            attempt = begin_attempt(
-                session, claim, self.database.read, at=self.clock(), choices=choices
+        def finish(session: Session) -> Ending:
+            return finish_import(
+                session, claim, second, course.progress, at=self.clock()
             )
-        with self.database.staging() as writes:
-            clear_ended(writes, at=self.clock(), import_id=claim.import_id)
-            stage = Stage(self.clock, claim.import_id)
-            try:
-                staged = attempt.stage(writes, stage, note)
-                with self.database.write() as session:
-                    ending = done(staged.show(session))
-                    end_import(session, claim, ending, course.progress, at=self.clock())
-            except _StoppedError:
-                # The next attempt clears it, and this worker is to end soon.
-                raise
-            except GivenUpError as error:
-                raise LostImportError from error
-            except Exception:
-                clear(writes, stage.owner_id)
-                raise
-        return ending
+
+        with attempt.checked(note) as second:
+            for _ in second.write(self.database.run_piece, note_piece):
+                note(course.progress)
+            return self.database.run(finish)
 
     @contextmanager
     def _noting(self, claim: Claim, course: _Course) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """An attempt of a worker at an import, inside the worker's transactions."""
 
 import io
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from tracker.errors import TrackerError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.background import pack_report
+from tracker.services.imports.background import has_file, pack_report, unpack_report
+from tracker.services.imports.first_pass import Reads, checked
 from tracker.services.imports.images import open_zip, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import Outcome, RejectedImportError
-from tracker.services.imports.staging import Stage, Writes
-from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.imports.writing import SecondPass, Written
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
@@ -30,21 +30,14 @@ from tracker.storage.imports.files import (
     Ending,
     FileImport,
     Progress,
+    WrittenPiece,
 )
-from tracker.storage.imports.import_pieces import (
-    PieceFile,
-    measure_pieces,
-)
+from tracker.storage.imports.import_pieces import PieceFile
+from tracker.words import SKIP
 
 MOST_ATTEMPTS = 3
-Reads = Callable[[], AbstractContextManager[Session]]
 REST_SECONDS = 5.0
 _LONGEST_ERROR = 2_000
-_KILLED = Ending(
-    FAILED,
-    error=f"the worker ended {MOST_ATTEMPTS} times while it imported the file; nothing "
-    "was written",
-)
 
 
 class LostImportError(TrackerError):
@@ -60,8 +53,21 @@ def take_import(session: Session, worker: str, *, at: datetime) -> FileImport | 
     while (found := storage.take_import(session, worker, at=at)) is not None:
         if found.attempts <= MOST_ATTEMPTS:
             return found
-        end_import(session, claim_of(found), _KILLED, Progress(), at=at)
+        text = (
+            f"the worker ended {MOST_ATTEMPTS} times while it imported the file; "
+            f"{describe_rows_done(found)}"
+        )
+        end_import(session, claim_of(found), Ending(FAILED, error=text), None, at=at)
     return None
+
+
+def describe_rows_done(file_import: FileImport) -> str:
+    """Return in words how far an import came that did not end."""
+    done, rows = file_import.rows_done, file_import.rows
+    if not done:
+        return "nothing was written"
+    of = "" if rows is None else f" of {rows:,}"
+    return f"{done:,}{of} rows were written, and it can be resumed"
 
 
 def claim_of(file_import: FileImport) -> Claim:
@@ -78,46 +84,45 @@ class Attempt:
     by: By
     on_error: str
     file: RowFile
+    # What earlier attempts have written.
+    written: Written
+    _reads: Reads
     _pieces: PieceFile
     # How many bytes of rows there are, and of images, which were stored before.
     _size: int
     _images_bytes: int
 
-    def progress(self, rows: int) -> Progress:
-        """Return how far it is after so many rows."""
+    def progress(self, rows_read: int, rows: int | None = None) -> Progress:
+        """Return how far it is; *rows* are all there are, once that is known."""
         read = min(self._pieces.bytes_read, self._size)
-        return Progress(rows, self._images_bytes + read)
+        if rows is not None:
+            read = self._size
+        return Progress(rows_read, self._images_bytes + read, rows)
 
-    def carry_out(
-        self, session: Session, on_progress: Callable[[Progress], None]
-    ) -> Outcome:
-        """Import the file; the caller ends the import in the same transaction.
+    @contextmanager
+    def checked(self, on_progress: Callable[[Progress], None]) -> Iterator[SecondPass]:
+        """Check the file, and give what writes the rows that are not written yet.
 
-        Raises InvalidInputError or ConflictError where the file or the detector does
-        not allow it; the transaction must then be rolled back.
+        Raises InvalidInputError where the file does not allow it.
         """
-        return import_file(
-            session,
+        with checked(
+            self._reads,
             self.detector,
-            self.file,
+            self.file.rows(self.detector),
             self.by,
-            on_error=self.on_error,
+            digest=self.file.sha256,
             on_progress=lambda rows: on_progress(self.progress(rows)),
-        )
-
-    def stage(
-        self, writes: Writes, stage: Stage, on_progress: Callable[[Progress], None]
-    ) -> Staged:
-        """Write the rows where nobody sees them; raises what ``carry_out`` does."""
-        return stage_file(
-            writes,
-            self.detector,
-            self.file,
-            self.by,
-            stage,
-            on_error=self.on_error,
-            on_progress=lambda rows: on_progress(self.progress(rows)),
-        )
+        ) as found:
+            rows = found.outcome.rows
+            on_progress(self.progress(rows, rows))
+            yield SecondPass(
+                found,
+                self.detector,
+                self.file.sha256,
+                self.by,
+                self.written,
+                skips=self.on_error == SKIP,
+            )
 
 
 def begin_attempt(
@@ -139,7 +144,7 @@ def begin_attempt(
         raise LostImportError
     file_import = storage.find_import(session, claim.import_id)
     assert file_import is not None
-    if measure_pieces(session, file_import.id) != file_import.bytes:
+    if not has_file(session, file_import):
         raise MissingFileError
     size = file_import.bytes
     if choices.images_from is not None:
@@ -149,7 +154,7 @@ def begin_attempt(
     actor = Actor(file_import.actor, None, file_import.actor_kind)
     return Attempt(
         get_open_detector(session, dump_id("det", file_import.detector_id)),
-        By(actor, at, file_import.address),
+        By(actor, at, file_import.address).credit(choices.labeler),
         file_import.on_error,
         RowFile(
             file_import.format,
@@ -157,6 +162,8 @@ def begin_attempt(
             io.BufferedReader(pieces),
             choices=choices,
         ),
+        Written(unpack_report(file_import) or Outcome(), file_import.rows_done),
+        reads,
         pieces,
         size,
         file_import.bytes - size,
@@ -182,7 +189,7 @@ def take_images(
         choices = Choices(**(file_import.choices or {}))
         if choices.images_from is None:
             return choices
-        if measure_pieces(session, file_import.id) != file_import.bytes:
+        if not has_file(session, file_import):
             raise MissingFileError
         detector = get_open_detector(session, dump_id("det", file_import.detector_id))
     assert store is not None
@@ -201,28 +208,75 @@ def take_images(
     return store_images(file, detector, images, store, on_progress=note).choices
 
 
+def note_written(session: Session, claim: Claim, written: Written) -> None:
+    """Note a piece in its transaction; raises LostImportError if it is another's."""
+    piece = WrittenPiece(
+        written.outcome.rows,
+        written.rows_done,
+        pack_report(written.outcome),
+        written.batches,
+    )
+    if not storage.note_piece(session, claim, piece):
+        raise LostImportError
+
+
 def end_import(
-    session: Session, claim: Claim, ending: Ending, progress: Progress, *, at: datetime
+    session: Session,
+    claim: Claim,
+    ending: Ending,
+    progress: Progress | None,
+    *,
+    at: datetime,
 ) -> None:
     """End an import; raises LostImportError if it is another's.
 
-    Its file can be deleted afterwards, in pieces.
+    Its file can be deleted afterwards, in pieces; one that failed keeps it for a while.
     """
     if not storage.finish_import(session, claim, ending, progress, at=at):
         raise LostImportError
 
 
-def done(report: Outcome) -> Ending:
-    """Return the end of an import that was carried out."""
-    return Ending(DONE, pack_report(report))
+def finish_import(
+    session: Session,
+    claim: Claim,
+    second: SecondPass,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """Write the last piece of an import and end it."""
+    written = second.finish(session)
+    note_written(session, claim, written)
+    ending = Ending(DONE)
+    end_import(session, claim, ending, progress, at=at)
+    return ending
 
 
-def rejected(error: TrackerError) -> Ending:
-    """Return the end of an import that the file or the detector does not allow."""
+def refuse_import(
+    session: Session,
+    claim: Claim,
+    error: TrackerError,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """End an import that the file or the detector does not allow."""
+    found = storage.find_import(session, claim.import_id)
+    assert found is not None
+    if found.rows_done:
+        text = f"{error}; {describe_rows_done(found)}"
+        ending = Ending(FAILED, error=_text(text))
+    else:
+        ending = _rejected(error)
+    end_import(session, claim, ending, progress, at=at)
+    return ending
+
+
+def _rejected(error: TrackerError) -> Ending:
     report = None
     if isinstance(error, RejectedImportError):
         found = error.report
-        # What was added before the first bad row was met is rolled back.
+        # What the last piece added before a conflict is rolled back.
         report = pack_report(
             Outcome(rows=found.rows, bad_rows=found.bad_rows, errors=found.errors)
         )
@@ -233,8 +287,8 @@ def gone() -> Ending:
     """Return the end of an import whose file is not there."""
     return Ending(
         FAILED,
-        error="its file is not in the database, which a backup leaves out; nothing was "
-        "written: send the file again",
+        error="its file is not in the database, which a backup leaves out: send it "
+        "again, which adds what is missing",
     )
 
 
@@ -251,9 +305,10 @@ def let_rest(
         storage.give_back(session, claim, at=at, rest_seconds=REST_SECONDS, counts=True)
         return
     reason = f"{type(error).__name__}: {error}"
-    text = (
-        f"it failed {claim.attempt} times, at last with {reason}; nothing was written"
-    )
+    found = storage.find_import(session, claim.import_id)
+    assert found is not None
+    text = f"it failed {claim.attempt} times, at last with {reason}; "
+    text += describe_rows_done(found)
     end_import(session, claim, Ending(FAILED, error=_text(text)), progress, at=at)
 
 

@@ -1,4 +1,4 @@
-"""Writing the rows of an import that are right in themselves, piece by piece."""
+"""Writing one piece of the rows of an import, in one transaction."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -9,20 +9,19 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.fields import dump_metadata
-from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.checking import Columns
 from tracker.services.imports.columns import add_new, query_columns, rows_of
-from tracker.services.imports.known import Stated, brings_input
+from tracker.services.imports.contradictions import brings_input, unknown_key
+from tracker.services.imports.first_pass import keys_of
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import key_prefix
-from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.labelling.ranks import rank_new_query
 from tracker.services.labelling.truths import Truths
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
-from tracker.services.wording import show
 from tracker.storage.detectors import Detector, add_versions, list_versions
-from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
+from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
 from tracker.storage.queries.lookup import find_queries_by_key
@@ -33,34 +32,25 @@ _CURRENT = ("label_id", "label", "sampling")
 
 
 class RowWriter:
-    """Adds what is new in the rows of one import."""
+    """Adds what is new in one piece of rows that the first pass found right.
+
+    A row that met a conflict since then is noted in ``report``, and not written.
+    """
 
     def __init__(
-        self,
-        session: Session,
-        detector: Detector,
-        digest: str,
-        by: By,
-        stage: Stage | None = None,
+        self, session: Session, detector: Detector, digest: str, by: By
     ) -> None:
-        """Let the import be that of a file with the hash *digest*.
-
-        With a *stage* it writes in pieces, each after ``go_on``, and then ``show``.
-        The last rows are written once it is closed.
-        """
+        """Write for the file with the hash *digest*."""
         self.report = Outcome()
         self._session = session
-        self._stage = stage
-        # What the database does while the next rows are read.
+        # What the database does while the caller goes on.
         self._under_way = ExitStack()
         self._detector = detector
-        self._key_prefix = key_prefix(digest)
+        self._prefix = key_prefix(digest)
         self._by = by
-        self._truths = Truths(session, detector, by, stage)
-        self._stated = Stated()
+        self._truths = Truths(session, detector, by)
         self._opinions = Opinions(session, detector)
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
-        self.reader = RowReader(detector, self._versions, self.report)
         # What a new query has where its row says nothing.
         self._blank = {
             "detector_id": detector.id,
@@ -79,52 +69,34 @@ class RowWriter:
             "erased_at": None,
             "image_erased_at": None,
         }
-        self._first_id: int | None = None
+        self._batch: int | None = None
+
+    @property
+    def batches(self) -> list[int]:
+        """The batches that were written."""
+        own = [] if self._batch is None else [self._batch]
+        return own + self._truths.batches
 
     def write(self, good: Columns | list[Row]) -> None:
-        """Add what is new in rows that are right in themselves."""
-        if not isinstance(good, Columns):
-            keys = [row.values.get("key") or self._key_of(row.number) for row in good]
+        """Add what is new in rows; until ``close`` some of it may be under way."""
+        keys = keys_of(good, self._prefix)
+        if isinstance(good, Columns):
+            known = self._find(keys, good.get("input"))
+            if known or not self._write_new(keys, good):
+                self._write_some(keys, good.rows(), known)
+        else:
             inputs = [row.values.get("input") for row in good]
-            self.close()
             self._write_some(keys, good, self._find(keys, inputs))
-            return
-        keys = [
-            key or self._key_of(number)
-            for number, key in enumerate(good.get("key"), start=good.first)
-        ]
-        self.close()
-        known = self._find(keys, good.get("input"))
-        if known or not self._write_new(keys, good):
-            self._write_some(keys, good.rows(), known)
+        self.report.conflicts = self.report.bad_rows
 
     def close(self) -> None:
         """Wait until what was written is in the database."""
         self._under_way.close()
 
-    def go_on(self, session: Session) -> None:
-        """Write the next rows in *session*."""
-        assert self._stage is not None
-        self._session = session
-        self._stage.hold(session)
-        self._truths.go_on(session)
-        self._opinions.go_on(session)
-
-    def show(self, session: Session) -> None:
-        """Let everybody see all rows."""
-        assert self._stage is not None
-        versions = list(self._versions.values())
-        self._stage.show(session, versions, at=self._stage.clock())
-
-    def _key_of(self, number: int) -> str:
-        return f"{self._key_prefix}{number}"
-
     def _find(self, keys: list[str], inputs: list[str | None]) -> dict[str, Any]:
         """Return the queries known by *keys*, locked like the truths of all inputs."""
         find = partial(find_queries_by_key, self._session, self._detector.id, keys)
         known = find()
-        if self._stage is not None and known:
-            self._stage.check(self._session, [row.id for row in known.values()])
         self._truths.hold([*inputs, *(row.input for row in known.values())])
         return find(lock=True) if known else known
 
@@ -132,7 +104,7 @@ class RowWriter:
         """Add *rows* with keys that are not stored, column by column.
 
         False if that cannot be: a key stands twice, a version is new, a row gives a
-        label alone, two rows contradict each other, or others are to be asked too.
+        label alone, or others are to be asked too.
         """
         versions = rows.get("version", DEFAULT_VERSION)
         if (
@@ -142,11 +114,6 @@ class RowWriter:
             or ("labeler" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
-        if "input" in rows.values:
-            told = zip(rows.get("label"), rows.get("labeler"), strict=True)
-            own = [label if labeler is None else None for label, labeler in told]
-            if not self._stated.agree(zip(rows.get("input"), own, strict=True)):
-                return False
         first = self._id(rows.first)
         queries = query_columns(
             self._detector,
@@ -180,8 +147,6 @@ class RowWriter:
             is_new = query is None
             brings = False
             try:
-                name = item.get("input") or (query or {}).get("input")
-                self._stated.check(name, _own_label(item))
                 if query is None:
                     query = known[key] = self._new_query(number, key, item)
                     new.append(query)
@@ -212,9 +177,6 @@ class RowWriter:
 
     def _join(self, joining: list[tuple[dict[str, Any], str]]) -> None:
         """Give stored queries the inputs that rows brought."""
-        if joining and self._stage is not None:
-            # What was there before is noted under the number of its first batch.
-            self._id(0)
         for query, name in joining:
             query["input"] = name
         self._truths.join([query for query, _ in joining])
@@ -228,28 +190,20 @@ class RowWriter:
         )
         new = [name for name in names if name not in self._versions]
         if new:
-            added = add_versions(
+            self._versions |= add_versions(
                 self._session, self._detector.id, new, created_at=self._by.at
             )
-            self._versions |= added
-            if self._stage is not None:
-                self._id(0)
-                self._stage.add_versions(self._session, list(added.values()))
 
     def _id(self, number: int) -> int:
-        if self._first_id is None:
-            batch = add_batch_of(
-                self._session, self._stage, self._detector.id, at=self._by.at
+        if self._batch is None:
+            self._batch = add_batch(
+                self._session, self._detector.id, created_at=self._by.at
             )
-            self._first_id = first_id(batch)
-        return self._first_id + number
+        return first_id(self._batch) + number
 
     def _new_query(self, number: int, key: str, item: dict[str, Any]) -> dict[str, Any]:
         if "predicted" not in item:
-            raise InvalidInputError.of(
-                "key",
-                f"{show(key)} is not known; to add it as a query, give predicted",
-            )
+            raise unknown_key(key)
         if "metadata" in item:
             item = {**item, "metadata": dump_metadata(item["metadata"])}
         query_id = self._id(number)
@@ -306,23 +260,5 @@ class RowWriter:
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
         """Return whether a label changes what is known, or is another's opinion."""
         if labeler is not None:
-            return self._opinions.is_new(query["id"], labeler, given, self._first_id)
-        replaced = query["label_id"]
-        if given == query["label"]:
-            return False
-        if (
-            replaced is not None
-            and self._first_id is not None
-            and replaced // BATCH_LIMIT == self._first_id // BATCH_LIMIT
-        ):
-            raise InvalidInputError.of(
-                "label",
-                f"the key {show(query['key'])} occurs twice, with "
-                f"{show(query['label'])} and then with {show(given)}; keep one label",
-            )
-        return True
-
-
-def _own_label(item: dict[str, Any]) -> str | None:
-    """Return the label of a row, unless it is one of several labelers'."""
-    return None if "labeler" in item else item.get("label")
+            return self._opinions.is_new(query["id"], labeler, given)
+        return bool(given != query["label"])

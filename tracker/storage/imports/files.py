@@ -1,18 +1,16 @@
 """Imports that a worker carries out, and which worker has taken one up.
 
-A worker claims an import by a lease, in a transaction of its own.  One other holds its
-end: the state, the report, and the pieces of the file, which are deleted.  On
-PostgreSQL the same one holds every row that the import writes, on SQLite it shows
-those that were written before; see storage/imports/staging.py.  So an import is
-written once or not at all, however often workers die in the middle.
+A worker claims an import by a lease, in a transaction of its own.  Each piece of rows
+is one other transaction, which also notes how many rows are done, what was added and
+in which batches.  So the next worker goes on after the last piece that was committed,
+and no row is written twice, however often workers die in the middle.
 
-The end is a conditional UPDATE on the claim, which is the worker and the number of the
-attempt.  Where another worker took the import over in the meantime it changes nothing,
-and the late one's whole transaction is rolled back.
+The note is a conditional UPDATE on the claim, which is the worker and the number of
+the attempt.  Where another worker took the import over in the meantime it changes
+nothing, and the late one's piece is rolled back.  The end of an import is such an
+UPDATE too, in the transaction of the last piece.
 
-The lease is renewed by short transactions beside it.  A long one on PostgreSQL touches
-the row only at its end and so does not lock it against them.  A worker that looks for
-work skips a row that is being ended, because it is locked.
+The lease is renewed by short transactions beside it, while the file is read.
 """
 
 from collections.abc import Sequence
@@ -96,8 +94,23 @@ class FileImport(Base):
     # How far it was when last noted.
     rows_read: Mapped[int] = mapped_column(BigId, default=0)
     bytes_read: Mapped[int] = mapped_column(BigId, default=0)
+    # How many rows the file has, once all are checked.
+    rows: Mapped[int | None] = mapped_column(BigId)
+    # After which row the next attempt goes on; bad rows count.
+    rows_done: Mapped[int] = mapped_column(BigId, default=0)
+    # What was added so far; once the import has ended, also how the file was read.
     report: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     error: Mapped[str | None] = mapped_column(Text)
+
+
+class ImportBatch(Base):
+    """A batch of queries and labels that an import wrote."""
+
+    __tablename__ = "import_batches"
+    __table_args__ = (Index(None, "import_id"),)
+
+    batch: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    import_id: Mapped[int] = mapped_column(ForeignKey(FileImport.id))
 
 
 _HAS_ARRIVED = FileImport.bytes != STILL_ARRIVING
@@ -112,17 +125,29 @@ class Claim:
     attempt: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an import is."""
+    """How much of a file was read in this attempt."""
 
-    rows: int = 0
-    bytes: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    # How many rows there are, once all are checked.
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPiece:
+    """How far an import is after a piece, and the batches of that piece."""
+
+    rows: int
+    rows_done: int
+    report: dict[str, Any]
+    batches: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an import ended."""
+    """How an import ended; without a report, that of its last piece stays."""
 
     state: str
     report: dict[str, Any] | None = None
@@ -246,13 +271,20 @@ def has_arriving(session: Session) -> bool:
     )
 
 
-def list_left_over(session: Session) -> Sequence[int]:
-    """Return the imports that have ended and whose files are still there."""
+def list_left_over(session: Session, *, failed_since: datetime) -> Sequence[int]:
+    """Return the imports that have ended and whose files are of no more use.
+
+    The file of one that failed since *failed_since* is kept, to be resumed.
+    """
     has_pieces = text(
         "EXISTS (SELECT 1 FROM import_pieces WHERE import_id = imports.id)"
     )
+    has_ended = FileImport.state.in_((DONE, REJECTED)) | (
+        (FileImport.state == FAILED) & (FileImport.finished_at < failed_since)
+    )
+    # Of one that is still arriving nobody has heard.
     statement = select(FileImport.id).where(FileImport.finished_at.is_not(None))
-    return session.scalars(statement.where(has_pieces)).all()
+    return session.scalars(statement.where(has_ended, has_pieces)).all()
 
 
 def is_claimed(session: Session, claim: Claim) -> bool:
@@ -274,22 +306,48 @@ def renew_import(
     session: Session, claim: Claim, progress: Progress, *, at: datetime
 ) -> bool:
     """Hold an import for longer and note how far it is; False if it is lost."""
-    noted = {"rows_read": progress.rows, "bytes_read": progress.bytes}
-    return _change(session, claim, **lease_from(at), **noted)
+    return _change(session, claim, **lease_from(at), **_noted(progress))
+
+
+def note_piece(session: Session, claim: Claim, piece: WrittenPiece) -> bool:
+    """Note a piece in its transaction; False if the import is another worker's."""
+    noted = {"rows": piece.rows, "rows_done": piece.rows_done, "report": piece.report}
+    if not _change(session, claim, **noted):
+        return False
+    session.add_all(
+        ImportBatch(batch=batch, import_id=claim.import_id) for batch in piece.batches
+    )
+    session.flush()
+    return True
+
+
+def resume_import(session: Session, import_id: int) -> bool:
+    """Let workers take up an import that failed; False if it did not fail."""
+    statement = (
+        update(FileImport)
+        .where(FileImport.id == import_id, FileImport.state == FAILED, _HAS_ARRIVED)
+        .values(state=WAITING, attempts=0, finished_at=None, error=None)
+    )
+    result: Any = session.execute(statement)
+    return bool(result.rowcount == 1)
 
 
 def finish_import(
-    session: Session, claim: Claim, ending: Ending, progress: Progress, *, at: datetime
+    session: Session,
+    claim: Claim,
+    ending: Ending,
+    progress: Progress | None,
+    *,
+    at: datetime,
 ) -> bool:
     """End an import; False, and nothing is changed, if it is another worker's."""
     return _change(
         session,
         claim,
         state=ending.state,
-        report=ending.report,
         error=ending.error,
-        rows_read=progress.rows,
-        bytes_read=progress.bytes,
+        **({} if ending.report is None else {"report": ending.report}),
+        **({} if progress is None else _noted(progress)),
         finished_at=at,
         worker=None,
         since=None,
@@ -308,6 +366,11 @@ def give_back(
         **rest_from(at, rest_seconds),
         attempts=claim.attempt if counts else claim.attempt - 1,
     )
+
+
+def _noted(progress: Progress) -> dict[str, int]:
+    noted = {"rows_read": progress.rows_read, "bytes_read": progress.bytes_read}
+    return noted if progress.rows is None else noted | {"rows": progress.rows}
 
 
 def _change(session: Session, claim: Claim, **values: Any) -> bool:

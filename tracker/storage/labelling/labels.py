@@ -35,7 +35,6 @@ from tracker.storage.estimates.pending import (
     ends_of,
     lies_among,
 )
-from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import carried_out, insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
 from tracker.words import SAMPLINGS, is_scored
@@ -162,18 +161,14 @@ def count_since(
     Only the newest of all detectors are looked at, for an import may bring millions
     on one day; the third value says whether they reach back so far.
     """
-    chosen = (
+    newest = (
         select(Label.detector_id, Label.labeler, Label.created_at)
         # What was taken over was given once.
         .where(Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
+        .subquery()
     )
-    first, *others = (
-        select(chosen.where(shown).subquery())
-        for shown in shown_ranges(session, Label.id)
-    )
-    newest = (first.union_all(*others) if others else first).subquery()
     is_ours = newest.c.detector_id == detector_id
     # Ids are given out nearly in the order of time: a request notes when it came
     # before it draws them.
