@@ -45,7 +45,6 @@ from tracker.storage.imports import import_pieces
 from tracker.storage.imports.files import (
     Claim,
     FileImport,
-    ImportBatch,
     Progress,
     find_import,
     renew_import,
@@ -53,6 +52,7 @@ from tracker.storage.imports.files import (
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
+from tracker.storage.imports.written import ImportBatch
 from tracker.storage.labelling.labels import Label
 from tracker.storage.operations.leases import LEASE_SECONDS
 from tracker.storage.queries.queries import Query

@@ -30,9 +30,9 @@ from tracker.storage.imports.files import (
     Ending,
     FileImport,
     Progress,
-    WrittenPiece,
 )
 from tracker.storage.imports.import_pieces import PieceFile
+from tracker.storage.imports.written import WrittenPiece, note_piece
 from tracker.words import SKIP
 
 MOST_ATTEMPTS = 3
@@ -216,7 +216,7 @@ def note_written(session: Session, claim: Claim, written: Written) -> None:
         pack_report(written.outcome),
         written.batches,
     )
-    if not storage.note_piece(session, claim, piece):
+    if not note_piece(session, claim, piece):
         raise LostImportError
 
 

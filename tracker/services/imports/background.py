@@ -29,7 +29,13 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.imports import files as storage
-from tracker.storage.imports.files import DONE, STATES, STILL_ARRIVING, FileImport
+from tracker.storage.imports.files import (
+    DONE,
+    FAILED,
+    STATES,
+    STILL_ARRIVING,
+    FileImport,
+)
 from tracker.storage.imports.import_pieces import (
     add_piece,
     add_pieces,
@@ -248,16 +254,20 @@ def has_file(session: Session, file_import: FileImport) -> bool:
 def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
     """Let a worker go on with an import that failed, after the last row it wrote.
 
-    Raises ConflictError for one that did not fail, or whose file is gone.
+    One that still goes on is left as it is.  Raises ConflictError for one that is done
+    or rejected, or whose file is gone.
     """
     get_open_detector(session, dump_id("det", file_import.detector_id))
+    if file_import.finished_at is None:
+        return file_import
+    if file_import.state != FAILED:
+        raise ConflictError("only an import that failed can be resumed")
     if not has_file(session, file_import):
         raise ConflictError(
             "the file of the import is gone: send it again, which adds what is missing"
         )
-    if not storage.resume_import(session, file_import.id):
-        raise ConflictError("only an import that failed can be resumed")
-    by.record(session, "import resumed", dump_id("imp", file_import.id))
+    if storage.resume_import(session, file_import.id):
+        by.record(session, "import resumed", dump_id("imp", file_import.id))
     session.refresh(file_import)
     return file_import
 

@@ -1,6 +1,5 @@
 """Writing one piece of the rows of an import, in one transaction."""
 
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -43,8 +42,6 @@ class RowWriter:
         """Write for the file with the hash *digest*."""
         self.report = Outcome()
         self._session = session
-        # What the database does while the caller goes on.
-        self._under_way = ExitStack()
         self._detector = detector
         self._prefix = key_prefix(digest)
         self._by = by
@@ -78,7 +75,7 @@ class RowWriter:
         return own + self._truths.batches
 
     def write(self, good: Columns | list[Row]) -> None:
-        """Add what is new in rows; until ``close`` some of it may be under way."""
+        """Add what is new in rows."""
         keys = keys_of(good, self._prefix)
         if isinstance(good, Columns):
             known = self._find(keys, good.get("input"))
@@ -88,10 +85,6 @@ class RowWriter:
             inputs = [row.values.get("input") for row in good]
             self._write_some(keys, good, self._find(keys, inputs))
         self.report.conflicts = self.report.bad_rows
-
-    def close(self) -> None:
-        """Wait until what was written is in the database."""
-        self._under_way.close()
 
     def _find(self, keys: list[str], inputs: list[str | None]) -> dict[str, Any]:
         """Return the queries known by *keys*, locked like the truths of all inputs."""
@@ -126,7 +119,7 @@ class RowWriter:
         )
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = add_new(self._session, queries, rows, self._by, self._under_way)
+        labels = add_new(self._session, queries, rows, self._by)
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True

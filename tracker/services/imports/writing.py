@@ -6,7 +6,7 @@ adds nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
@@ -117,12 +117,8 @@ class SecondPass:
 
     def _write_piece(self, session: Session, piece: CheckedPiece) -> Written:
         forget_plans(session)
-        with (
-            without_collector(),
-            closing(
-                RowWriter(session, self._detector, self._digest, self._by)
-            ) as writer,
-        ):
+        writer = RowWriter(session, self._detector, self._digest, self._by)
+        with without_collector():
             writer.write(piece.good)
         return Written(
             self.written.outcome.plus(writer.report, rows=self.rows),

@@ -103,16 +103,6 @@ class FileImport(Base):
     error: Mapped[str | None] = mapped_column(Text)
 
 
-class ImportBatch(Base):
-    """A batch of queries and labels that an import wrote."""
-
-    __tablename__ = "import_batches"
-    __table_args__ = (Index(None, "import_id"),)
-
-    batch: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    import_id: Mapped[int] = mapped_column(ForeignKey(FileImport.id))
-
-
 _HAS_ARRIVED = FileImport.bytes != STILL_ARRIVING
 
 
@@ -133,16 +123,6 @@ class Progress:
     bytes_read: int = 0
     # How many rows there are, once all are checked.
     rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenPiece:
-    """How far an import is after a piece, and the batches of that piece."""
-
-    rows: int
-    rows_done: int
-    report: dict[str, Any]
-    batches: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,19 +286,7 @@ def renew_import(
     session: Session, claim: Claim, progress: Progress, *, at: datetime
 ) -> bool:
     """Hold an import for longer and note how far it is; False if it is lost."""
-    return _change(session, claim, **lease_from(at), **_noted(progress))
-
-
-def note_piece(session: Session, claim: Claim, piece: WrittenPiece) -> bool:
-    """Note a piece in its transaction; False if the import is another worker's."""
-    noted = {"rows": piece.rows, "rows_done": piece.rows_done, "report": piece.report}
-    if not _change(session, claim, **noted):
-        return False
-    session.add_all(
-        ImportBatch(batch=batch, import_id=claim.import_id) for batch in piece.batches
-    )
-    session.flush()
-    return True
+    return change_claimed(session, claim, **lease_from(at), **_noted(progress))
 
 
 def resume_import(session: Session, import_id: int) -> bool:
@@ -341,7 +309,7 @@ def finish_import(
     at: datetime,
 ) -> bool:
     """End an import; False, and nothing is changed, if it is another worker's."""
-    return _change(
+    return change_claimed(
         session,
         claim,
         state=ending.state,
@@ -359,7 +327,7 @@ def give_back(
     session: Session, claim: Claim, *, at: datetime, rest_seconds: float, counts: bool
 ) -> bool:
     """Let others take an import up after a rest, and say if the attempt counts."""
-    return _change(
+    return change_claimed(
         session,
         claim,
         state=WAITING,
@@ -373,7 +341,8 @@ def _noted(progress: Progress) -> dict[str, int]:
     return noted if progress.rows is None else noted | {"rows": progress.rows}
 
 
-def _change(session: Session, claim: Claim, **values: Any) -> bool:
+def change_claimed(session: Session, claim: Claim, **values: Any) -> bool:
+    """Change an import; False, and nothing is changed, if it is of another worker."""
     statement = update(FileImport).where(_is_of(claim)).values(**values)
     statement = statement.execution_options(synchronize_session=False)
     result: Any = session.execute(statement)

@@ -1,7 +1,7 @@
 """Labels: append-only, the newest of a query is its current one."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from tracker.storage.estimates.pending import (
     ends_of,
     lies_among,
 )
-from tracker.storage.inserting import carried_out, insert_rows
+from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
 from tracker.words import SAMPLINGS, is_scored
 
@@ -78,13 +78,10 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Label, rows)
 
 
-def adding_labels_of(
+def add_labels_of(
     session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
-) -> AbstractContextManager[None]:
-    """Insert the labels that new queries, from one id to another, say they have.
-
-    They are there when the block ends, which leaves the session alone.
-    """
+) -> None:
+    """Insert the labels that new queries, from one id to another, say they have."""
     kept = (Query.detector_id, Query.label, Query.sampling, Query.is_repeat)
     moment = literal(at, Label.created_at.type)
     found = select(Query.label_id, Query.id, *kept, literal(labeler), moment, moment)
@@ -92,9 +89,7 @@ def adding_labels_of(
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]
     names += ["labelled_at", "created_at"]
-    return carried_out(
-        session, insert(Label).from_select(names, found.where(are_new, are_near))
-    )
+    session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
