@@ -24,7 +24,7 @@ from rig import (
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.reading.choices import read_choices
 from tracker.services.imports.reading.files import open_named
-from tracker.services.imports.writing import import_file
+from tracker.services.imports.writing import import_rows
 
 PLAIN = ("key", "predicted", "confidence", "label")
 MAPPED = ("File", "Answer", "p", "Truth")
@@ -50,7 +50,10 @@ def run(url: str, content: bytes, columns: list[str]) -> float:
         file = open_named(io.BytesIO(content), "rows.csv").read_by(choices)
         begun = time.perf_counter()
         with database.write() as session:
-            import_file(session, get_open_detector(session, "x"), file, by())
+            detector = get_open_detector(session, "x")
+            import_rows(
+                session, detector, file.rows(detector), by(), digest=file.sha256
+            )
         return time.perf_counter() - begun
 
 

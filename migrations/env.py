@@ -3,7 +3,6 @@
 from alembic import context
 from sqlalchemy import Connection, Engine, text
 
-from tracker.storage.hiding import SEES_STAGED
 from tracker.storage.operations.schema import metadata
 
 # Any number: it only keeps two migrating processes apart.
@@ -23,8 +22,7 @@ def _migrate(connection: Connection) -> None:
 
 
 def _run(engine: Engine) -> None:
-    # A migration changes tables, and not what is shown of them.
-    with engine.execution_options(**{SEES_STAGED: True}).connect() as connection:
+    with engine.connect() as connection:
         if connection.dialect.name == "sqlite":
             # A batch migration drops and renames tables; with foreign keys on,
             # the drop deletes every child row without a word.  The pragma does

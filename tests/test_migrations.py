@@ -21,7 +21,7 @@ ROWS = (
     f" VALUES (1, 1, 'v1', '{NOW}', 1, 1)",
     "INSERT INTO versions (id, detector_id, name, created_at, queries,"
     " sequence)"
-    f" VALUES (2, 1, 'staged', '{NOW}', 0, 0)",
+    f" VALUES (2, 1, 'v2', '{NOW}', 0, 0)",
     "INSERT INTO queries (id, detector_id, version_id, predicted, asked_at,"
     " created_at, label_id, label, sampling)"
     f" VALUES (1, 1, 1, 'YES', '{NOW}', '{NOW}', 1, 'YES', 'random')",
@@ -66,15 +66,11 @@ ROWS = (
     "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
     f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
     "INSERT INTO imports (id, detector_id, format, on_error, sha256, bytes, actor,"
-    " actor_kind, address, created_at, state, rows_read, bytes_read)"
+    " actor_kind, address, created_at, state, rows_read, bytes_read, rows_done)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
-    f" '{NOW}', 'waiting', 0, 0)",
+    f" '{NOW}', 'waiting', 0, 0, 0)",
     "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
-    "INSERT INTO staged_batches (id, owner_id, detector_id, since, until, is_given_up)"
-    f" VALUES (99, 99, 1, '{NOW}', '{NOW}', '0')",
-    "INSERT INTO staged_versions (version_id, owner_id) VALUES (2, 99)",
-    "INSERT INTO staged_changes (query_id, owner_id, label_id, label, sampling,"
-    " is_repeat) VALUES (1, 99, 1, 'YES', 'random', '0')",
+    "INSERT INTO import_batches (batch, import_id) VALUES (1, 1)",
     "INSERT INTO projections (detector_id, version_id, name, key, state)"
     " VALUES (1, 1, 'cells', '', '{}')",
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",

@@ -61,12 +61,12 @@ def downgrade() -> None:
     op.drop_table("audit_extensions")
     op.drop_table("audit_draws")
     op.drop_table("study_rounds")
-    op.drop_table("staged_versions")
     op.drop_table("snapshots")
     op.drop_table("sent_estimates")
     op.drop_table("projections")
     op.drop_table("queries")
     op.drop_table("import_pieces")
+    op.drop_table("import_batches")
     op.drop_table("events")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
@@ -75,7 +75,6 @@ def downgrade() -> None:
     op.drop_table("versions")
     op.drop_table("totps")
     op.drop_table("studies")
-    op.drop_table("staged_batches")
     op.drop_table("sign_ins")
     op.drop_table("sign_in_steps")
     op.drop_table("sign_in_links")
@@ -93,7 +92,6 @@ def downgrade() -> None:
     op.drop_table("account_detectors")
     op.drop_table("webhooks")
     op.drop_table("stored_answers")
-    op.drop_table("staged_changes")
     op.drop_table("sign_in_tries")
     op.drop_table("input_locks")
     op.drop_table("heartbeats")
@@ -130,10 +128,7 @@ def _refuse_changes_on_sqlite() -> None:
         "CREATE TRIGGER labels_no_new_note BEFORE UPDATE OF note ON labels"
         f" WHEN NEW.note IS NOT NULL {refused}"
     )
-    op.execute(
-        "CREATE TRIGGER labels_no_delete BEFORE DELETE ON labels"
-        f" WHEN OLD.id >> 24 NOT IN (SELECT id FROM staged_batches) {refused}"
-    )
+    op.execute(f"CREATE TRIGGER labels_no_delete BEFORE DELETE ON labels {refused}")
 
 
 def _refuse_changes_on_postgresql() -> None:
@@ -296,19 +291,6 @@ def _create_tables() -> None:
     )
     op.create_index("ix_sign_in_tries_tried_at", "sign_in_tries", ["tried_at"])
     op.create_table(
-        "staged_changes",
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("owner_id", BIG, nullable=False),
-        sa.Column("input", NAME, nullable=True),
-        sa.Column("label_id", BIG, nullable=True),
-        sa.Column("label", NAME, nullable=True),
-        sa.Column("sampling", sa.Text(), nullable=False),
-        sa.Column("queue_rank", sa.Double(), nullable=True),
-        sa.Column("agreement", sa.Text(), nullable=True),
-        sa.Column("is_repeat", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("query_id", name="pk_staged_changes"),
-    )
-    op.create_table(
         "stored_answers",
         sa.Column("id", BIG, nullable=False),
         sa.Column("owner", NAME, nullable=False),
@@ -456,6 +438,8 @@ def _create_tables() -> None:
         sa.Column("finished_at", INSTANT, nullable=True),
         sa.Column("rows_read", BIG, nullable=False),
         sa.Column("bytes_read", BIG, nullable=False),
+        sa.Column("rows", BIG, nullable=True),
+        sa.Column("rows_done", BIG, nullable=False),
         sa.Column("report", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
@@ -600,22 +584,6 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_sign_ins_account_id", "sign_ins", ["account_id"])
-    op.create_table(
-        "staged_batches",
-        sa.Column("id", BIG, autoincrement=False, nullable=False),
-        sa.Column("owner_id", BIG, nullable=False),
-        sa.Column("detector_id", BIG, nullable=False),
-        sa.Column("import_id", BIG, nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.Column("is_given_up", sa.Boolean(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["detector_id"],
-            ["detectors.id"],
-            name="fk_staged_batches_detector_id_detectors",
-        ),
-        sa.PrimaryKeyConstraint("id", name="pk_staged_batches"),
-    )
     op.create_table(
         "studies",
         sa.Column("id", BIG, nullable=False),
@@ -799,6 +767,16 @@ def _create_tables() -> None:
         "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
     )
     op.create_table(
+        "import_batches",
+        sa.Column("batch", BIG, autoincrement=False, nullable=False),
+        sa.Column("import_id", BIG, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["import_id"], ["imports.id"], name="fk_import_batches_import_id_imports"
+        ),
+        sa.PrimaryKeyConstraint("batch", name="pk_import_batches"),
+    )
+    op.create_index("ix_import_batches_import_id", "import_batches", ["import_id"])
+    op.create_table(
         "import_pieces",
         sa.Column("import_id", BIG, autoincrement=False, nullable=False),
         sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
@@ -976,17 +954,6 @@ def _create_tables() -> None:
         "ix_snapshots_detector_id_version_id_kind_sequence",
         "snapshots",
         ["detector_id", "version_id", "kind", "sequence"],
-    )
-    op.create_table(
-        "staged_versions",
-        sa.Column("version_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("owner_id", BIG, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["version_id"],
-            ["versions.id"],
-            name="fk_staged_versions_version_id_versions",
-        ),
-        sa.PrimaryKeyConstraint("version_id", name="pk_staged_versions"),
     )
     op.create_table(
         "study_rounds",

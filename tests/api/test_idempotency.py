@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from tests.api.problems import assert_problem
 from tests.conftest import by
-from tracker.services.idempotency import KEPT_FOR, find_answer
+from tracker.services.idempotency import KEPT_FOR, begin_answer
 from tracker.storage.idempotency import StoredAnswer
 from tracker.storage.labelling.labels import Label
 
@@ -22,7 +22,7 @@ STUDY = {
 }
 
 
-ELSEWHERE = re.compile("audits|badges|rechecks?$|webhooks")
+ELSEWHERE = re.compile("audits|badges|rechecks?$|resume$|webhooks")
 # OTLP knows no such key; the same records again change nothing (see test_otlp.py).
 WITHOUT = "/api/v1/otlp/v1/logs"
 
@@ -191,7 +191,7 @@ def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
         app.extensions["tracker-idempotency-keys"].clear()
     else:
         with database.write() as session:
-            find_answer(session, "one", by("admin-key", clock.at), digest="")
+            begin_answer(session, "one", by("admin-key", clock.at), digest="")
             wrong = api.post(path, LABEL, headers=KEY)
             assert_problem(wrong, 409)
             assert wrong.headers["Retry-After"] == "1"

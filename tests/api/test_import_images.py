@@ -202,7 +202,7 @@ def test_a_worker_tells_how_many_images_it_has_read(
     store, seen = ImageFolder(settings.image_dir), []
     import_id = int(waiting["id"].removeprefix("imp_"))
     take_images(import_id, database.read, store, on_progress=seen.append)
-    shares = [progress.bytes for progress in seen]
+    shares = [progress.bytes_read for progress in seen]
     whole = waiting["bytes"] - len(ROWS)
     assert shares == [whole // 3, whole * 2 // 3, whole]
 

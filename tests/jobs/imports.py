@@ -1,6 +1,7 @@
 """Imports in the background, and what to look at."""
 
 import io
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
@@ -12,14 +13,26 @@ from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Clock as AnyClock
 from tracker.jobs.loop import Loop
 from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.imports.attempts import (
+    begin_attempt,
+    finish_import,
+    note_written,
+)
 from tracker.services.imports.background import add_import, unpack_report
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Written
 from tracker.services.people.audit import iter_rows
+from tracker.services.tasks import POLICIES
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
-from tracker.storage.imports.files import FileImport, find_import, start_import
+from tracker.storage.imports.files import (
+    FileImport,
+    Progress,
+    find_import,
+    start_import,
+)
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
@@ -92,6 +105,24 @@ def task_of(database: Database, import_id: int) -> Task:
         return found
 
 
+def write_pieces(
+    database: Database, task: Task, clock: Clock, choices: Choices = DEFAULT
+) -> Generator[Written]:
+    """Write piece by piece as a worker does, and the end too."""
+    with database.read() as session:
+        attempt = begin_attempt(
+            session, task, database.read, at=clock(), choices=choices
+        )
+    size = look(database, int(task.key)).bytes
+    with attempt.checked(lambda _: None) as second:
+        yield from second.write(
+            database.run, lambda session, written: note_written(session, task, written)
+        )
+        with database.write() as session:
+            progress = Progress(second.rows, size, second.rows)
+            finish_import(session, task, second, progress, at=clock())
+
+
 def ends_import(statement: str) -> bool:
     """Whether this statement ends an import, in the transaction of its rows."""
     return statement.startswith("UPDATE imports ") and "finished_at=" in statement
@@ -111,3 +142,16 @@ def assert_imported_once(database: Database, import_id: int, rows: int) -> None:
     with database.read() as session:
         (event,) = [e for e in iter_rows(session) if e["action"] == "imported"]
     assert (event["actor"], event["address"]) == ("alice", "::1")
+
+
+def fail_halfway(database: Database, clock: Clock) -> None:
+    """Kill a worker after the first piece of the next import, and then two more."""
+    for number in range(POLICIES["import"].most_attempts or 0):
+        task = take(database, f"killed {number}", clock)
+        assert task is not None
+        if not number:
+            pieces = write_pieces(database, task, clock)
+            next(pieces)
+            pieces.close()
+        clock.at += AFTER_A_HOLD
+    importing(database, clock).run()

@@ -22,7 +22,7 @@ from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.writing import import_file, import_rows
+from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 
 DAY = timedelta(days=1)
@@ -76,7 +76,13 @@ def imported(
     read = open_named(io.BytesIO(content), file).read_by(choices)
     with database.write() as session:
         detector = get_detector(session, name)
-        return import_file(session, detector, read, by(at=START + 2 * DAY))
+        return import_rows(
+            session,
+            detector,
+            read.rows(detector),
+            by(at=START + 2 * DAY),
+            digest=read.sha256,
+        )
 
 
 def by_pandas(content: bytes) -> bytes:

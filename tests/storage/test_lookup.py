@@ -73,29 +73,6 @@ def test_keys_are_looked_up_one_by_one_while_an_import_fills_the_table(
         assert sum(rows_read(plan_of(session, asked))) == 0
 
 
-def test_keys_are_compared_at_once_in_a_table_that_seems_empty(bench: Bench) -> None:
-    with bench.database.write() as session:
-        ids = fill(session, bench)
-        if not bench.database.is_sqlite:
-            # So it is after an import that was undone, and while one is under way.
-            seems_empty = "UPDATE pg_class SET relpages = 500, reltuples = 0"
-            session.execute(text(f"{seems_empty} WHERE relname LIKE 'queries_p%'"))
-        some = ids[::-3]
-        keys = [f"k{id_}" for id_ in some] + ["unknown"]
-        with noting(session) as statements:
-            found = find_queries_by_key(session, bench.detector.id, keys)
-        assert {key: row.id for key, row in found.items()} == {
-            f"k{id_}": id_ for id_ in some
-        }
-        locked = find_queries_by_key(session, bench.detector.id, keys, lock=True)
-        assert locked == found
-        if not bench.database.is_sqlite:
-            assert [row.id for row in locked.values()] == sorted(some)
-            [asked] = [one for one in statements if "FROM queries" in one[0]]
-            assert sum(rows_read(plan_of(session, asked))) <= QUERIES
-        session.rollback()
-
-
 def test_what_is_known_is_found_and_locked_in_the_order_of_ids(bench: Bench) -> None:
     with bench.database.write() as session:
         ids = fill(session, bench)

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings
-from tracker.clock import utc_now
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.reading.choices import (
     EXTRAS,
@@ -111,8 +110,8 @@ def import_file(
     FILE is CSV, Excel, JSON Lines, JSON or Parquet, as its name says, or one of these
     with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow, Weights &
     Biases and FiftyOne are read as they are.
-    Either all rows are added or, if one of them is wrong, none; running it again
-    adds nothing.
+    All rows are checked first: if one of them is wrong, none is added.  Running it
+    again adds what is missing, and nothing twice.
     """
     how = _How(
         read_choices(**choices, usual_extra=METADATA),
@@ -142,6 +141,11 @@ def import_file(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
         f"{report.unchanged:,} rows unchanged, {report.bad_rows:,} bad rows skipped."
     )
+    if report.conflicts and not skip_bad_rows:
+        raise click.ClickException(
+            f"{report.conflicts:,} rows were not written: others wrote the same keys "
+            "while the file was imported. All other rows were."
+        )
 
 
 @contextmanager
@@ -187,19 +191,23 @@ def _import(
     how: _How,
 ) -> Outcome:
     with _progress("rows") as progress:
-        task = progress.add_task("", total=file.size, done=0)
+        check = progress.add_task("checked", total=file.size, done=0)
+        write = progress.add_task("written", total=None, done=0, visible=False)
 
-        def note(rows: int) -> None:
-            progress.update(task, completed=file.bytes_read, done=rows)
+        def note_read(rows: int) -> None:
+            progress.update(check, completed=file.bytes_read, done=rows)
+
+        def note_written(done: int, rows: int) -> None:
+            progress.update(write, completed=done, total=rows, done=done, visible=True)
 
         prepared = importing(
             database,
             detector,
             file,
             by(),
-            clock=utc_now,
             on_error=how.on_error,
-            on_progress=note,
+            on_read=note_read,
+            on_written=note_written,
         )
         with prepared as carry_out, database.write() as session:
             report = carry_out(session)

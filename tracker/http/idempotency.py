@@ -16,6 +16,7 @@ from tracker.services.idempotency import (
     HEADER,
     StillRunningError,
     add_answer,
+    begin_answer,
     find_answer,
 )
 from tracker.services.wording import show
@@ -48,7 +49,8 @@ def answer_idempotently(
 ) -> Response:
     """Run *work* in one write, and answer with its shape and status.
 
-    *before* wraps the write, for work that needs no transaction.
+    *before* wraps the write, for work that needs no transaction.  It is left out where
+    the answer is stored already.
 
     With an idempotency key in *header* the answer is stored in the same write, and
     sending the request again returns it.  Two requests are the same if method,
@@ -62,7 +64,7 @@ def answer_idempotently(
     digest, asked_by = _digest(*content), by()
 
     def find_or_run(session: Session) -> tuple[str, int]:
-        stored = find_answer(session, key, asked_by, digest=digest)
+        stored = begin_answer(session, key, asked_by, digest=digest)
         if stored is None:
             answer, status = work(session)
             stored = add_answer(
@@ -76,8 +78,14 @@ def answer_idempotently(
         return stored.body, stored.status
 
     try:
-        with _lock_key(asked_by.name, key), before():
-            return _respond(*database().run(find_or_run))
+        with _lock_key(asked_by.name, key):
+            if before is not nullcontext:
+                with database().read() as session:
+                    stored = find_answer(session, key, asked_by, digest=digest)
+                if stored is not None:
+                    return _respond(stored.body, stored.status)
+            with before():
+                return _respond(*database().run(find_or_run))
     except StillRunningError:
         return problem(
             409,

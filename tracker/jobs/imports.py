@@ -15,26 +15,21 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.jobs.loop import Handler, StoppedError, Watch
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.imports.attempts import (
+    Attempt,
     MissingFileError,
     begin_attempt,
-    done,
     end_import,
     fail_import,
+    finish_import,
     gone,
-    rejected,
+    note_written,
+    refuse_import,
     take_images,
 )
 from tracker.services.imports.background import clear_arriving, delete_file
-from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.staging import (
-    LARGE_BYTES,
-    GivenUpError,
-    Stage,
-    clear,
-    clear_ended,
-)
+from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
@@ -45,16 +40,7 @@ from tracker.storage.imports.files import (
     note_progress,
     start_import,
 )
-from tracker.storage.imports.staging import has_left_over
-from tracker.storage.tasks import (
-    CLEARING,
-    IMPORT,
-    LostTaskError,
-    Task,
-    check_held,
-    enqueue,
-    find_task,
-)
+from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held
 
 log = structlog.get_logger("tracker.job")
 
@@ -112,26 +98,57 @@ class Imports(Handler):
         def note(progress: Progress) -> None:
             self._note(course, progress)
 
-        carry_out = self._stage if self.database.is_sqlite else self._write_at_once
+        reads = self.database.read
         try:
             choices = take_images(
                 course.import_id,
-                self.database.read,
+                reads,
                 self.images,
                 on_progress=note,
                 most_unpacked=self.most_unpacked,
             )
-            ending = carry_out(course, choices, note)
-            if course.progress.bytes >= LARGE_BYTES:
+            with reads() as session:
+                attempt = begin_attempt(
+                    session,
+                    course.task,
+                    reads,
+                    at=self.clock(),
+                    choices=choices,
+                    most_unpacked=self.most_unpacked,
+                )
+            ending = self._write(course, attempt, note)
+            if course.progress.bytes_read >= LARGE_BYTES:
                 self.database.settle()
             return ending
         except MissingFileError:
-            ending = gone()
+            with self.database.write() as session:
+                end_import(
+                    session, course.task, gone(), course.progress, at=self.clock()
+                )
+            return gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
-            ending = rejected(error)
-        with self.database.write() as session:
-            self._end(session, course, ending)
-        return ending
+            with self.database.write() as session:
+                return refuse_import(
+                    session, course.task, error, course.progress, at=self.clock()
+                )
+
+    def _write(
+        self, course: _Course, attempt: Attempt, note: Callable[[Progress], None]
+    ) -> Ending:
+        """Check the file, and write what earlier attempts have not."""
+
+        def note_piece(session: Session, written: Written) -> None:
+            note_written(session, course.task, written)
+
+        def finish(session: Session) -> Ending:
+            return finish_import(
+                session, course.task, second, course.progress, at=self.clock()
+            )
+
+        with attempt.checked(note) as second:
+            for _ in second.write(self.database.run_piece, note_piece):
+                note(course.progress)
+            return self.database.run(finish)
 
     def _note(self, course: _Course, progress: Progress) -> None:
         """Let all see how far it is, in a transaction of its own, once a second."""
@@ -144,92 +161,16 @@ class Imports(Handler):
             check_held(session, course.task)
             note_progress(session, course.import_id, progress)
 
-    def _end(self, session: Session, course: _Course, ending: Ending) -> None:
-        end_import(session, course.task, ending, course.progress, at=self.clock())
-
-    def _write_at_once(
-        self, course: _Course, choices: Choices, note: Callable[[Progress], None]
-    ) -> Ending:
-        def work(session: Session) -> Ending:
-            # Not in this transaction, which is at work while more of the file is read.
-            reads, at = self.database.read, self.clock()
-            attempt = begin_attempt(
-                session,
-                course.task,
-                reads,
-                at=at,
-                choices=choices,
-                most_unpacked=self.most_unpacked,
-            )
-            ending = done(attempt.carry_out(session, note))
-            self._end(session, course, ending)
-            return ending
-
-        return self.database.run(work)
-
-    def _stage(
-        self, course: _Course, choices: Choices, note: Callable[[Progress], None]
-    ) -> Ending:
-        """Write in pieces that let others in between, and show all at the end."""
-        reads, at = self.database.read, self.clock()
-        with self.database.read() as session:
-            attempt = begin_attempt(
-                session,
-                course.task,
-                reads,
-                at=at,
-                choices=choices,
-                most_unpacked=self.most_unpacked,
-            )
-        with self.database.staging() as writes:
-            clear_ended(writes, at=self.clock(), import_id=course.import_id)
-            stage = Stage(self.clock, course.import_id)
-            try:
-                staged = attempt.stage(writes, stage, note)
-                with self.database.write() as session:
-                    ending = done(staged.show(session))
-                    self._end(session, course, ending)
-            except StoppedError:
-                # The next attempt clears it, and this worker is to end soon.
-                raise
-            except GivenUpError as error:
-                raise LostTaskError(str(error)) from error
-            except Exception:
-                clear(writes, stage.owner_id)
-                raise
-        return ending
-
 
 class Clearing(Handler):
-    """Deletes the files of imports that have ended, and what others left in SQLite.
-
-    The key of a task is the import; without one it is about staged rows whose process
-    has died.
-    """
+    """Deletes the files of imports that have ended; the key of a task is the import."""
 
     kind = CLEARING
-
-    def has_unplanned(self, session: Session, at: datetime) -> bool:
-        """Whether staged rows are left that nobody holds."""
-        return (
-            self.database.is_sqlite
-            and has_left_over(session, at=at)
-            and find_task(session, CLEARING, "") is None
-        )
-
-    def plan(self, session: Session, at: datetime) -> None:
-        """Add the task that deletes them."""
-        if self.has_unplanned(session, at):
-            enqueue(session, CLEARING, due_at=at)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Delete it in pieces that let others in between."""
         [task] = tasks
-        if task.key:
-            clear_arriving(self.database.write, int(task.key))
-            delete_file(self.database.write, int(task.key))
-        else:
-            with self.database.staging() as writes:
-                clear_ended(writes, at=self.clock())
+        clear_arriving(self.database.write, int(task.key))
+        delete_file(self.database.write, int(task.key))
         self.finish(task)
         return 0

@@ -19,14 +19,13 @@ class StillRunningError(TrackerError):
     """A request under the same idempotency key is being carried out."""
 
 
-def find_answer(
+def begin_answer(
     session: Session, key: str, by: By, *, digest: str
 ) -> StoredAnswer | None:
     """Return what was answered under *key*; None means that it is still to be done.
 
     In the latter case nobody else does it before this transaction ends.  Raises
-    StillRunningError if somebody does it now, and InvalidInputError if *key* was
-    given to a request with another *digest*.
+    StillRunningError if somebody does it now, and what ``find_answer`` does.
     """
     owner, at = by.actor.name, by.at
     if not lock(session, f"answer {owner}\n{key}", waits=False):
@@ -37,7 +36,20 @@ def find_answer(
         session.delete(found)
         session.flush()
         return None
-    if found is not None and found.digest != digest:
+    return find_answer(session, key, by, digest=digest)
+
+
+def find_answer(
+    session: Session, key: str, by: By, *, digest: str
+) -> StoredAnswer | None:
+    """Return what was answered under *key* in the last 24 hours.
+
+    Raises InvalidInputError if *key* was given to a request with another *digest*.
+    """
+    found = storage.find_answer(session, by.actor.name, key)
+    if found is None or found.created_at <= by.at - KEPT_FOR:
+        return None
+    if found.digest != digest:
         raise InvalidInputError.of(
             HEADER, f"{show(key)} was given to another request; choose a new one"
         )

@@ -4,13 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    closing,
-    contextmanager,
-    suppress,
-)
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, make_url
@@ -25,7 +19,6 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.storage.dialect import gather_statistics
-from tracker.storage.hiding import OWNER, STAGES
 from tracker.storage.postgresql import open_postgresql
 from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 
@@ -33,6 +26,8 @@ from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
+# Twice as long as somebody who waits for SQLite sleeps between two tries.
+_GAP_SECONDS = 0.001
 # What the two databases say where a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
@@ -147,7 +142,7 @@ class Database:
         """Open a read that needs no snapshot, such as whose key a request shows.
 
         No transaction is opened for it, which on PostgreSQL is two round trips less,
-        and no session.  On SQLite it may see what an import has staged.
+        and no session.
         """
         with self._reader, translated(self), self._look_engine.connect() as connection:
             yield connection
@@ -179,29 +174,6 @@ class Database:
             stack.enter_context(session.begin())
             yield session
 
-    @contextmanager
-    def staging(self) -> Iterator[Callable[[], AbstractContextManager[Session]]]:
-        """Give a function that opens the writes of an import into SQLite.
-
-        One after the other on one connection, which sees what is staged.
-        """
-        engine = self.engine.execution_options(**{STAGES: True})
-        with translated(self), engine.connect() as connection:
-            # The one before it on this connection had its own.
-            connection.info.pop(OWNER, None)
-
-            @contextmanager
-            def write() -> Iterator[Session]:
-                with (
-                    self._writer,
-                    translated(self),
-                    Session(connection, expire_on_commit=False) as session,
-                    session.begin(),
-                ):
-                    yield session
-
-            yield write
-
     def run(self, work: Callable[[Session], _Result]) -> _Result:
         """Return what *work* gives in a write, tried again where that can help.
 
@@ -218,6 +190,16 @@ class Database:
                 time.sleep(_PAUSE_SECONDS * 2**tried)
         with self.write() as session:
             return work(session)
+
+    def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
+        """Return what ``run`` does for one of many writes that follow on each other.
+
+        Others who wait to write to SQLite find it free for a moment afterwards.
+        """
+        result = self.run(work)
+        if self.is_sqlite:
+            time.sleep(_GAP_SECONDS)
+        return result
 
     def check_durability(self) -> None:
         """Raise ConfigurationError if a commit is answered before it is on the disk.

@@ -21,7 +21,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import ConflictError
 from tracker.storage.base import Base, BigId, Name, TextList
-from tracker.storage.hiding import show_versions
 from tracker.storage.prepared import Prepared
 
 
@@ -277,7 +276,6 @@ def add_versions(
 ) -> dict[str, int]:
     """Return the id of each version in *names*, adding those that are new in order."""
     wanted = list(dict.fromkeys(names))
-    show_versions(session.connection(), detector_id, wanted)
     ids = {}
     for name in wanted:
         row = _ID_OF_NAME.first(session, {"detector_id": detector_id, "name": name})
@@ -311,6 +309,4 @@ def hold_open(session: Session, detector_id: int) -> None:
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:
-        raise ConflictError(
-            f"the detector {found.name!r} was archived meanwhile; nothing was written"
-        )
+        raise ConflictError(f"the detector {found.name!r} was archived meanwhile")

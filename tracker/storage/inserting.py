@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, Column, Connection, Executable, Table
+from sqlalchemy import JSON, Column, Connection, Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -117,23 +117,6 @@ def _copy(
 def _binary(column: Column[Any], connection: Connection) -> str:
     words = column.type.compile(connection.dialect).split()
     return _BINARY[words[0]]
-
-
-@contextmanager
-def carried_out(session: Session, statement: Executable) -> Iterator[None]:
-    """Have *statement* carried out, by PostgreSQL while the block does something else.
-
-    The block leaves the session alone, and what goes wrong is raised at its end.
-    """
-    connection = session.connection()
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name != "postgresql":
-        session.execute(statement)
-        yield
-        return
-    with _named(connection, statement), driver.pipeline():
-        session.execute(statement)
-        yield
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from tracker.errors import ConfigurationError
-from tracker.storage import hiding
 from tracker.storage.dialect import NO_PARAMETERS
 
 BUSY_SECONDS = 30
@@ -49,7 +48,6 @@ def open_sqlite(
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    hiding.listen(engine)
     return engine
 
 
@@ -91,25 +89,17 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    if connection.get_execution_options().get("tracker_looks", False):
+    options = connection.get_execution_options()
+    if options.get("tracker_looks", False):
         # Each statement is a transaction of its own then.
         return
-    _begin(connection)
-    while hiding.must_change(connection):
-        connection.exec_driver_sql("ROLLBACK")
-        hiding.change(connection)
-        _begin(connection)
-
-
-def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
     if options.get("tracker_read", False):
         connection.exec_driver_sql("BEGIN")
         return
     # A transaction that began as a reader cannot become a writer once somebody
     # else has written: it fails at once, however long the timeout.
     # Not by way of SQLAlchemy: they belong to no transaction.
-    driver = hiding.driver_of(connection)
+    driver = _driver_of(connection)
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
     waits = options.get("tracker_waits", True)
     last = time.monotonic() + (milliseconds / 1000 if waits else 0)
@@ -127,10 +117,16 @@ def _has_begun(connection: Connection, *, is_last: bool) -> bool:
     begin = "BEGIN IMMEDIATE"
     try:
         # Many tries may fail, so not by way of SQLAlchemy.
-        hiding.driver_of(connection).execute(begin)
+        _driver_of(connection).execute(begin)
     except sqlite3.OperationalError as error:
         if not is_last and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             return False
         # Again, for the error to be given its usual name.
         connection.exec_driver_sql(begin)
     return True
+
+
+def _driver_of(connection: Connection) -> sqlite3.Connection:
+    driver: Any = connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver

@@ -14,8 +14,11 @@ from tracker.services.imports.background import (
     add_import,
     arriving,
     get_import,
+    has_file,
+    percent_of,
     unpack_report,
 )
+from tracker.services.imports.background import resume_import as resume
 from tracker.services.imports.checking import try_first
 from tracker.services.imports.images import (
     ImageFiles,
@@ -31,7 +34,7 @@ from tracker.services.imports.reading.choices import (
 from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
 from tracker.services.imports.reports import Outcome, RejectedImportError, say_readings
 from tracker.services.imports.saved import load_mapping, save_mapping
-from tracker.services.imports.writing import import_file as import_rows_of
+from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import list_imports
@@ -114,10 +117,24 @@ def follow_import(import_id: str) -> ResponseReturnValue:
             "imports/following.html",
             detector=get_detector(session, dump_id("det", file_import.detector_id)),
             file_import=file_import,
+            percent=percent_of(file_import),
+            can_resume=has_file(session, file_import),
             report=report,
             errors=report.errors[:_MOST_SHOWN] if report else [],
             readings=say_readings(report)[:_MOST_SHOWN] if report else [],
         )
+
+
+@pages.post("/imports/<import_id>/resume")
+@requires("editor")
+def resume_import(import_id: str) -> ResponseReturnValue:
+    """Resume an import that failed."""
+    try:
+        with database().write() as session:
+            resume(session, get_import(session, import_id), by())
+    except ConflictError as error:
+        flash(f"{error}.")
+    return redirect(url_for("pages.follow_import", import_id=import_id), 303)
 
 
 @pages.post("/detectors/<detector_id>/import/preview")
@@ -204,14 +221,17 @@ def _on_error() -> str:
 
 
 def _import(detector_id: str, file: RowFile) -> Outcome:
-    def work(session: Session) -> Outcome:
-        detector = get_open_detector(session, detector_id)
-        report = import_rows_of(session, detector, file, by(), on_error=_on_error())
-        _save_mapping(session, detector, file)
-        return report
+    with importing(
+        database(), detector_id, file, by(), on_error=_on_error()
+    ) as carry_out:
 
-    # It may be tried twice: another request may bring the same new key.
-    return database().run(work)
+        def work(session: Session) -> Outcome:
+            report = carry_out(session)
+            _save_mapping(session, get_open_detector(session, detector_id), file)
+            return report
+
+        # It may be tried twice: another request may bring the same new key.
+        return database().run(work)
 
 
 def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) -> int:
@@ -279,5 +299,6 @@ def _render(
         saved=load_mapping(detector),
         suffixes=",".join(SUFFIXES),
         newest=list_imports(session, detector.id, limit=_NEWEST),
+        percent_of=percent_of,
         limit_mebibytes=context().settings.max_body_bytes // 2**20,
     )

@@ -106,7 +106,7 @@ def let_workers_write_at_will():
 
 def commit_late():
     """Every third transaction that adds labels takes its time; no harm in that."""
-    from tracker.services.imports import staging as imports
+    from tracker.services.imports import row_writer as imports
     from tracker.services.queries import queries
 
     original = imports.add_batch

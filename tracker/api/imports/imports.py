@@ -158,7 +158,6 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
                 path.id,
                 file,
                 by(),
-                clock=context().clock,
                 on_error=query.on_error,
             ) as found:
                 carry_out.append(found)
@@ -269,6 +268,22 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
         "imp",
         **dict(query),
     )
+
+
+@routes.post(
+    "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409)
+)
+@requires("editor")
+def resume_import(path: IdPath) -> dict[str, Any]:
+    """Resume an import that failed, after the last row it wrote.
+
+    Its file is kept for seven days.
+    """
+    with database().write() as session:
+        found = services.get_import(session, path.id)
+        return services.describe_import(
+            services.resume_import(session, found, by())
+        ).dump()
 
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))

@@ -1,8 +1,8 @@
 """An attempt of a worker at an import, inside the worker's transactions."""
 
 import io
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, cast
@@ -12,13 +12,18 @@ from sqlalchemy.orm import Session
 from tracker.errors import TrackerError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.background import pack_report
+from tracker.services.imports.background import (
+    FAILED_FILE_KEPT,
+    has_file,
+    pack_report,
+    unpack_report,
+)
+from tracker.services.imports.first_pass import Reads, checked
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import Outcome, RejectedImportError
-from tracker.services.imports.staging import Stage, Writes
-from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.imports.writing import SecondPass, Written
 from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
@@ -30,9 +35,11 @@ from tracker.storage.imports.files import (
     FAILED,
     REJECTED,
     Ending,
+    FileImport,
     Progress,
 )
-from tracker.storage.imports.import_pieces import PieceFile, measure_pieces
+from tracker.storage.imports.import_pieces import PieceFile
+from tracker.storage.imports.written import WrittenPiece, note_piece
 from tracker.storage.tasks import (
     CLEARING,
     Task,
@@ -41,12 +48,20 @@ from tracker.storage.tasks import (
     finish,
     hold,
 )
-
-Reads = Callable[[], AbstractContextManager[Session]]
+from tracker.words import SKIP
 
 
 class MissingFileError(TrackerError):
     """The file is not there as a whole."""
+
+
+def describe_rows_done(file_import: FileImport) -> str:
+    """Return in words how far an import came that did not end."""
+    done, rows = file_import.rows_done, file_import.rows
+    if not done:
+        return "nothing was written"
+    of = "" if rows is None else f" of {rows:,}"
+    return f"{done:,}{of} rows were written, and it can be resumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +72,44 @@ class Attempt:
     by: By
     on_error: str
     file: RowFile
+    # What earlier attempts have written.
+    written: Written
+    _reads: Reads
     # How many bytes of rows there are, and of images, which were stored before.
     _size: int
     _images_bytes: int
 
-    def progress(self, rows: int) -> Progress:
-        """Return how far it is after so many rows."""
+    def progress(self, rows_read: int, rows: int | None = None) -> Progress:
+        """Return how far it is; *rows* are all there are, once that is known."""
         read = min(self.file.bytes_read, self._size)
-        return Progress(rows, self._images_bytes + read)
+        if rows is not None:
+            read = self._size
+        return Progress(rows_read, self._images_bytes + read, rows)
 
-    def carry_out(
-        self, session: Session, on_progress: Callable[[Progress], None]
-    ) -> Outcome:
-        """Import the file; the caller ends the import in the same transaction.
+    @contextmanager
+    def checked(self, on_progress: Callable[[Progress], None]) -> Iterator[SecondPass]:
+        """Check the file, and give what writes the rows that are not written yet.
 
-        Raises InvalidInputError or ConflictError where the file or the detector does
-        not allow it; the transaction must then be rolled back.
+        Raises InvalidInputError where the file does not allow it.
         """
-        return import_file(
-            session,
+        with checked(
+            self._reads,
             self.detector,
-            self.file,
+            self.file.rows(self.detector),
             self.by,
-            on_error=self.on_error,
+            digest=self.file.sha256,
             on_progress=lambda rows: on_progress(self.progress(rows)),
-        )
-
-    def stage(
-        self, writes: Writes, stage: Stage, on_progress: Callable[[Progress], None]
-    ) -> Staged:
-        """Write the rows where nobody sees them; raises what ``carry_out`` does."""
-        return stage_file(
-            writes,
-            self.detector,
-            self.file,
-            self.by,
-            stage,
-            on_error=self.on_error,
-            on_progress=lambda rows: on_progress(self.progress(rows)),
-        )
+        ) as found:
+            rows = found.outcome.rows
+            on_progress(self.progress(rows, rows))
+            yield SecondPass(
+                found,
+                self.detector,
+                self.file.sha256,
+                self.by,
+                self.written,
+                skips=self.on_error == SKIP,
+            )
 
 
 def begin_attempt(  # noqa: PLR0913 - as the worker says it.
@@ -117,7 +131,7 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
     check_held(session, task)
     file_import = storage.find_import(session, int(task.key))
     assert file_import is not None
-    if measure_pieces(session, file_import.id) != file_import.bytes:
+    if not has_file(session, file_import):
         raise MissingFileError
     size = file_import.bytes
     if choices.images_from is not None:
@@ -127,7 +141,7 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
     actor = Actor(file_import.actor, None, file_import.actor_kind)
     return Attempt(
         get_open_detector(session, dump_id("det", file_import.detector_id)),
-        By(actor, at, file_import.address),
+        By(actor, at, file_import.address).credit(choices.labeler),
         file_import.on_error,
         RowFile(
             file_import.format,
@@ -136,6 +150,8 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
             choices=choices,
             most_unpacked=most_unpacked,
         ),
+        Written(unpack_report(file_import) or Outcome(), file_import.rows_done),
+        reads,
         size,
         file_import.bytes - size,
     )
@@ -161,7 +177,7 @@ def take_images(
         choices = Choices(**(file_import.choices or {}))
         if choices.images_from is None:
             return choices
-        if measure_pieces(session, file_import.id) != file_import.bytes:
+        if not has_file(session, file_import):
             raise MissingFileError
         detector = get_open_detector(session, dump_id("det", file_import.detector_id))
     assert store is not None
@@ -186,12 +202,29 @@ def take_images(
     return store_images(file, detector, images, store, on_progress=note).choices
 
 
+def note_written(session: Session, task: Task, written: Written) -> None:
+    """Note a piece in its transaction; raises LostTaskError if the task is lost."""
+    hold(session, task)
+    piece = WrittenPiece(
+        written.outcome.rows,
+        written.rows_done,
+        pack_report(written.outcome),
+        written.batches,
+    )
+    note_piece(session, int(task.key), piece)
+
+
 def end_import(
-    session: Session, task: Task, ending: Ending, progress: Progress, *, at: datetime
+    session: Session,
+    task: Task,
+    ending: Ending,
+    progress: Progress | None,
+    *,
+    at: datetime,
 ) -> None:
     """End an import; raises LostTaskError if another worker has taken it.
 
-    Another task deletes its file, in pieces.
+    Another task deletes its file, in pieces; one that failed keeps it for a while.
     """
     row = hold(session, task)
     _end(session, task, ending, progress, at)
@@ -200,28 +233,66 @@ def end_import(
 
 def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
     """End an import that failed for good, for the caller who gives up its task."""
-    text = f"it failed {task.attempts} times, at last with {error}; nothing was written"
-    _end(session, task, Ending(FAILED, error=dump_error(text)), Progress(), at)
+    found = storage.find_import(session, int(task.key))
+    assert found is not None
+    text = f"it failed {task.attempts} times, at last with {error}; "
+    text += describe_rows_done(found)
+    _end(session, task, Ending(FAILED, error=dump_error(text)), None, at)
 
 
 def _end(
-    session: Session, task: Task, ending: Ending, progress: Progress, at: datetime
+    session: Session,
+    task: Task,
+    ending: Ending,
+    progress: Progress | None,
+    at: datetime,
 ) -> None:
     storage.finish_import(session, int(task.key), ending, progress, at=at)
-    enqueue(session, CLEARING, task.key, due_at=at)
+    due_at = at + FAILED_FILE_KEPT if ending.state == FAILED else at
+    enqueue(session, CLEARING, task.key, due_at=due_at)
 
 
-def done(report: Outcome) -> Ending:
-    """Return the end of an import that was carried out."""
-    return Ending(DONE, pack_report(report))
+def finish_import(
+    session: Session,
+    task: Task,
+    second: SecondPass,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """Write the last piece of an import and end it."""
+    written = second.finish(session)
+    note_written(session, task, written)
+    ending = Ending(DONE)
+    end_import(session, task, ending, progress, at=at)
+    return ending
 
 
-def rejected(error: TrackerError) -> Ending:
-    """Return the end of an import that the file or the detector does not allow."""
+def refuse_import(
+    session: Session,
+    task: Task,
+    error: TrackerError,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """End an import that the file or the detector does not allow."""
+    found = storage.find_import(session, int(task.key))
+    assert found is not None
+    if found.rows_done:
+        text = f"{error}; {describe_rows_done(found)}"
+        ending = Ending(FAILED, error=dump_error(text))
+    else:
+        ending = _rejected(error)
+    end_import(session, task, ending, progress, at=at)
+    return ending
+
+
+def _rejected(error: TrackerError) -> Ending:
     report = None
     if isinstance(error, RejectedImportError):
         found = error.report
-        # What was added before the first bad row was met is rolled back.
+        # What the last piece added before a conflict is rolled back.
         report = pack_report(
             Outcome(rows=found.rows, bad_rows=found.bad_rows, errors=found.errors)
         )
@@ -232,6 +303,6 @@ def gone() -> Ending:
     """Return the end of an import whose file is not there."""
     return Ending(
         FAILED,
-        error="its file is not in the database, which a backup leaves out; nothing was "
-        "written: send the file again",
+        error="its file is not in the database, which a backup leaves out: send it "
+        "again, which adds what is missing",
     )

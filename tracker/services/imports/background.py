@@ -1,7 +1,7 @@
 """Imports that a worker carries out: their files taken in, and looked at later."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, BinaryIO
@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock
-from tracker.errors import UnavailableError
+from tracker.errors import ConflictError, UnavailableError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
@@ -23,15 +23,20 @@ from tracker.services.imports.reports import (
     describe_outcome,
 )
 from tracker.services.imports.saved import load_mapping
-from tracker.services.imports.staging import LARGE_BYTES, Writes
-from tracker.services.imports.writing import check_rows
+from tracker.services.imports.writing import LARGE_BYTES, check_rows
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.imports import files as storage
-from tracker.storage.imports.files import STATES, STILL_ARRIVING, FileImport
+from tracker.storage.imports.files import (
+    DONE,
+    FAILED,
+    STATES,
+    STILL_ARRIVING,
+    FileImport,
+)
 from tracker.storage.imports.import_pieces import (
     add_piece,
     add_pieces,
@@ -46,6 +51,11 @@ from tracker.words import REJECT, OnErrorWord, one_of
 _DELETED_AT_ONCE = 4
 # A megabyte takes far less to be stored.
 _ARRIVES_WITHIN = timedelta(seconds=60)
+# How long the file of an import that failed is kept, to be resumed.
+FAILED_FILE_KEPT = timedelta(days=7)
+# The share of reading and checking in the time of an import.
+_CHECKING_PERCENT = 30
+Writes = Callable[[], AbstractContextManager[Session]]
 
 
 class Import(Shape):
@@ -54,9 +64,10 @@ class Import(Shape):
     id: str = Field(description="imp_ and a number.")
     detector: str = Field(description="The id of the detector.")
     state: Annotated[str, one_of(STATES)] = Field(
-        description="waiting, running, done, rejected (the file is wrong) or failed; "
-        "only after done was anything written."
+        description="waiting, running, done, rejected (the file is wrong, and nothing "
+        "was written) or failed (it stopped, and can be resumed)."
     )
+    percent: int = Field(description="How far it is, from 0 to 100.")
     on_error: OnErrorWord = Field(description="reject or skip.")
     rows_read: int = Field(
         description="The number so far, updated about once a second."
@@ -67,12 +78,19 @@ class Import(Shape):
     bytes_read: int = Field(
         description="The number so far, updated about once a second."
     )
+    rows: int | None = Field(
+        description="The number of rows of the file, once all are checked."
+    )
+    rows_done: int = Field(
+        description="The number of rows that are written so far; bad rows and those "
+        "that add nothing count."
+    )
     created_at: Instant = Field(description="When the upload was complete.")
     started_at: Instant | None = Field(description="When a worker last started it.")
     finished_at: Instant | None
     report: ImportReport | None = Field(
-        description="The report, once the import is done or was rejected because "
-        "of its rows."
+        description="What was added so far; complete once the import is done or was "
+        "rejected because of its rows."
     )
     error: str | None = Field(description="Why it was rejected or failed.")
 
@@ -131,14 +149,18 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
         with _streams(file, images) as streams:
             file_import.bytes = add_pieces(session, file_import.id, *streams)
     session.flush()
+    _enqueue(session, file_import, at=by.at)
+    return file_import
+
+
+def _enqueue(session: Session, file_import: FileImport, *, at: datetime) -> None:
     enqueue(
         session,
         IMPORT,
         str(file_import.id),
-        detector_id=detector.id,
-        due_at=by.at,
+        detector_id=file_import.detector_id,
+        due_at=at,
     )
-    return file_import
 
 
 def _keep_arriving(session: Session, import_id: int, *, at: datetime) -> None:
@@ -239,6 +261,34 @@ def delete_file(writes: Writes, import_id: int) -> None:
             is_left = delete_some_pieces(session, import_id, limit=_DELETED_AT_ONCE)
 
 
+def has_file(session: Session, file_import: FileImport) -> bool:
+    """Return whether the file of an import is still there as a whole."""
+    return measure_pieces(session, file_import.id) == file_import.bytes
+
+
+def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
+    """Let a worker go on with an import that failed, after the last row it wrote.
+
+    One that still goes on is left as it is.  Raises ConflictError for one that is done
+    or rejected, or whose file is gone.
+    """
+    get_open_detector(session, dump_id("det", file_import.detector_id))
+    if file_import.finished_at is None:
+        return file_import
+    if file_import.state != FAILED:
+        raise ConflictError("only an import that failed can be resumed")
+    if not has_file(session, file_import):
+        raise ConflictError(
+            "the file of the import is gone: send it again, which adds what is missing"
+        )
+    if storage.resume_import(session, file_import.id):
+        withdraw(session, CLEARING, str(file_import.id))
+        _enqueue(session, file_import, at=by.at)
+        by.record(session, "import resumed", dump_id("imp", file_import.id))
+    session.refresh(file_import)
+    return file_import
+
+
 def get_import(session: Session, reference: str) -> FileImport:
     """Return the import of that id; raises NotFoundError."""
     import_id = parse_id("imp", reference)
@@ -262,6 +312,17 @@ def unpack_report(file_import: FileImport) -> Outcome | None:
     return Outcome(**{**file_import.report, "errors": errors})
 
 
+def percent_of(file_import: FileImport) -> int:
+    """Return how far an import is."""
+    if file_import.state == DONE:
+        return 100
+    if file_import.rows is None:
+        read = file_import.bytes_read / max(file_import.bytes, 1)
+        return int(_CHECKING_PERCENT * read)
+    done = file_import.rows_done / max(file_import.rows, 1)
+    return int(_CHECKING_PERCENT + (100 - _CHECKING_PERCENT) * done)
+
+
 def describe_import(file_import: FileImport) -> Import:
     """Return an import in the background as it is answered."""
     outcome = unpack_report(file_import)
@@ -269,5 +330,6 @@ def describe_import(file_import: FileImport) -> Import:
         file_import,
         id=dump_id("imp", file_import.id),
         detector=dump_id("det", file_import.detector_id),
+        percent=percent_of(file_import),
         report=None if outcome is None else describe_outcome(outcome),
     )

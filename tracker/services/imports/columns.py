@@ -1,7 +1,6 @@
 """The new queries of an import and their labels, column by column."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from itertools import compress
 from typing import Any
@@ -16,7 +15,7 @@ from tracker.services.imports.checking import Columns
 from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
-from tracker.storage.labelling.labels import Label, adding_labels_of
+from tracker.storage.labelling.labels import Label, add_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 
@@ -100,20 +99,18 @@ def add_new(
     queries: Mapping[str, Sequence[Any]],
     rows: Columns,
     by: By,
-    under_way: ExitStack,
 ) -> Mapping[str, Sequence[Any]]:
     """Insert *queries* that were made of *rows*, and their labels.
 
     The ids follow on each other.  Return the labels as columns, or nothing where the
     database can make them from the queries: the rows say no more of them, and have no
-    input, whose other queries would get the label too.  That is *under_way* then.
+    input, whose other queries would get the label too.
     """
     insert_columns(session, Query, queries)
     if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
         ends = queries["id"][0], queries["id"][-1]
         detector_id = queries["detector_id"][0]
-        adding = adding_labels_of(session, detector_id, ends, by.name, by.at)
-        under_way.enter_context(adding)
+        add_labels_of(session, detector_id, ends, by.name, by.at)
         return {}
     labels = label_columns(queries, rows, by.name)
     insert_columns(session, Label, labels)

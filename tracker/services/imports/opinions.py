@@ -5,11 +5,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.rows import Row
-from tracker.services.wording import show
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.pending import BATCH_LIMIT
 from tracker.storage.labelling.labels import iter_words
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
 from tracker.words import TARGETED
@@ -24,10 +21,6 @@ class Opinions:
         self._detector = detector
         self._words: dict[int, dict[str, Mapping[str, Any]]] = {}
         self._seconds: dict[int, Recheck] = {}
-
-    def go_on(self, session: Session) -> None:
-        """Go on in another transaction of the same import."""
-        self._session = session
 
     def meet(self, rows: Iterable[Row], known: Iterable[Mapping[str, Any]]) -> None:
         """Read what was said of the *known* queries of *rows*, and forget others."""
@@ -44,29 +37,10 @@ class Opinions:
             self._words.setdefault(word["query_id"], {})[word["labeler"]] = word
         self._seconds = find_rechecks(self._session, query_ids)
 
-    def is_new(
-        self, query_id: int, labeler: str, label: str, first_id: int | None
-    ) -> bool:
-        """Return whether *labeler* says *label* for the first time or changes to it.
-
-        Raises InvalidInputError where the import, whose ids begin at *first_id*, has
-        another word of the same labeler already.
-        """
+    def is_new(self, query_id: int, labeler: str, label: str) -> bool:
+        """Return whether *labeler* says *label* for the first time or changes to it."""
         said = self._words.get(query_id, {}).get(labeler)
-        if said is None:
-            return True
-        if said["label"] == label:
-            return False
-        if (
-            first_id is not None
-            and said["id"] // BATCH_LIMIT == first_id // BATCH_LIMIT
-        ):
-            raise InvalidInputError.of(
-                "label",
-                f"{show(labeler)} gives the same key {show(said['label'])} and then "
-                f"{show(label)}; keep one label",
-            )
-        return True
+        return said is None or said["label"] != label
 
     def note(self, label: Mapping[str, Any]) -> None:
         """Note a new *label*."""

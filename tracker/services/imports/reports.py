@@ -55,6 +55,8 @@ class Outcome:
     # Known queries that were given the input they had not.
     inputs_added: int = 0
     bad_rows: int = 0
+    # Bad rows that were right when they were checked: others wrote meanwhile.
+    conflicts: int = 0
     errors: list[RowError] = field(default_factory=list)
     # Fields whose column has another name.
     columns: dict[str, str] = field(default_factory=dict)
@@ -102,6 +104,33 @@ class Outcome:
                 places[error.field, error.message] = len(self.errors)
                 self.errors.append(RowError(error.field, error.message, row))
 
+    def after(self, written: "Outcome") -> "Outcome":
+        """Return what came of the rows that this one checked, of which *written* were.
+
+        All errors are in it, in the order of their rows.
+        """
+        found = replace(
+            written,
+            rows=self.rows,
+            bad_rows=self.bad_rows + written.bad_rows,
+            conflicts=self.conflicts + written.conflicts,
+            errors=[*self.errors, *written.errors][:_MOST_ERRORS],
+            columns=self.columns,
+            values=self.values,
+            notes=self.notes,
+        )
+        found.put_in_order()
+        return found
+
+    def plus(self, written: "Outcome", *, rows: int) -> "Outcome":
+        """Return the sum of what was written before and in another piece of *rows*."""
+        return replace(
+            written,
+            rows=rows,
+            **{name: getattr(self, name) + getattr(written, name) for name in _SUMMED},
+            errors=[*self.errors, *written.errors][:_MOST_ERRORS],
+        )
+
     def put_in_order(self) -> None:
         """Order the errors by row: each piece is read whole before it is compared."""
         ordered = []
@@ -125,6 +154,12 @@ class Outcome:
         self.columns = dict(columns)
         self.notes = list(notes)
         self.values = [[*reading, rows] for reading, rows in self._noted.items()]
+
+
+_SUMMED = (
+    *("queries_added", "labels_added", "unchanged", "inputs_added"),
+    *("bad_rows", "conflicts"),
+)
 
 
 class RowProblem(Shape):
@@ -166,6 +201,12 @@ class ImportReport(Shape):
         exclude_if=operator.not_,
     )
     bad_rows: int = Field(description="The number of rows that were skipped.")
+    conflicts: int = Field(
+        default=0,
+        description="Those of the skipped rows that were right when the file was "
+        "checked; others wrote the same keys while it was written.",
+        exclude_if=operator.not_,
+    )
     errors: list[RowProblem] = Field(
         description="The errors of the skipped rows, at most 1,000."
     )

@@ -1,6 +1,5 @@
-"""Writing the rows of an import that are right in themselves, piece by piece."""
+"""Writing one piece of the rows of an import, in one transaction."""
 
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -16,19 +15,18 @@ from tracker.services.evidence.decision import (
 )
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import dump_metadata
-from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.checking import Columns
 from tracker.services.imports.columns import add_new, query_columns, rows_of
-from tracker.services.imports.known import Stated, brings_input
+from tracker.services.imports.contradictions import brings_input, unknown_key
+from tracker.services.imports.first_pass import keys_of
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import key_prefix
-from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.labelling.truths import Truths
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
-from tracker.services.wording import show
 from tracker.storage.detectors import Detector, add_versions, list_versions
-from tracker.storage.estimates.pending import BATCH_LIMIT, first_id
+from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
 from tracker.storage.queries.lookup import find_queries_by_key
@@ -37,34 +35,23 @@ from tracker.words import UNSTATED
 
 
 class RowWriter:
-    """Adds what is new in the rows of one import."""
+    """Adds what is new in one piece of rows that the first pass found right.
+
+    A row that met a conflict since then is noted in ``report``, and not written.
+    """
 
     def __init__(
-        self,
-        session: Session,
-        detector: Detector,
-        digest: str,
-        by: By,
-        stage: Stage | None = None,
+        self, session: Session, detector: Detector, digest: str, by: By
     ) -> None:
-        """Let the import be that of a file with the hash *digest*.
-
-        With a *stage* it writes in pieces, each after ``go_on``, and then ``show``.
-        The last rows are written once it is closed.
-        """
+        """Write for the file with the hash *digest*."""
         self.report = Outcome()
         self._session = session
-        self._stage = stage
-        # What the database does while the next rows are read.
-        self._under_way = ExitStack()
         self._detector = detector
-        self._key_prefix = key_prefix(digest)
+        self._prefix = key_prefix(digest)
         self._by = by
-        self._truths = Truths(session, detector, by, stage)
-        self._stated = Stated()
+        self._truths = Truths(session, detector, by)
         self._opinions = Opinions(session, detector)
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
-        self.reader = RowReader(detector, self._versions, self.report)
         # What a new query has where its row says nothing.
         self._blank = {
             "detector_id": detector.id,
@@ -86,53 +73,31 @@ class RowWriter:
             "erased_at": None,
             "image_erased_at": None,
         }
-        self._first_id: int | None = None
+        self._batch: int | None = None
         self._decided: dict[int, Decision] = {}
 
+    @property
+    def batches(self) -> list[int]:
+        """The batches that were written."""
+        own = [] if self._batch is None else [self._batch]
+        return own + self._truths.batches
+
     def write(self, good: Columns | list[Row]) -> None:
-        """Add what is new in rows that are right in themselves."""
-        if not isinstance(good, Columns):
-            keys = [row.values.get("key") or self._key_of(row.number) for row in good]
+        """Add what is new in rows."""
+        keys = keys_of(good, self._prefix)
+        if isinstance(good, Columns):
+            known = self._find(keys, good.get("input"))
+            if known or not self._write_new(keys, good):
+                self._write_some(keys, good.rows(), known)
+        else:
             inputs = [row.values.get("input") for row in good]
-            self.close()
             self._write_some(keys, good, self._find(keys, inputs))
-            return
-        keys = [
-            key or self._key_of(number)
-            for number, key in enumerate(good.get("key"), start=good.first)
-        ]
-        self.close()
-        known = self._find(keys, good.get("input"))
-        if known or not self._write_new(keys, good):
-            self._write_some(keys, good.rows(), known)
-
-    def close(self) -> None:
-        """Wait until what was written is in the database."""
-        self._under_way.close()
-
-    def go_on(self, session: Session) -> None:
-        """Write the next rows in *session*."""
-        assert self._stage is not None
-        self._session = session
-        self._stage.hold(session)
-        self._truths.go_on(session)
-        self._opinions.go_on(session)
-
-    def show(self, session: Session) -> None:
-        """Let everybody see all rows."""
-        assert self._stage is not None
-        versions = list(self._versions.values())
-        self._stage.show(session, versions, at=self._stage.clock())
-
-    def _key_of(self, number: int) -> str:
-        return f"{self._key_prefix}{number}"
+        self.report.conflicts = self.report.bad_rows
 
     def _find(self, keys: list[str], inputs: list[str | None]) -> dict[str, Any]:
         """Return the queries known by *keys*, locked like the truths of all inputs."""
         find = partial(find_queries_by_key, self._session, self._detector.id, keys)
         known = find()
-        if self._stage is not None and known:
-            self._stage.check(self._session, [row.id for row in known.values()])
         self._truths.hold([*inputs, *(row.input for row in known.values())])
         return find(lock=True) if known else known
 
@@ -140,7 +105,7 @@ class RowWriter:
         """Add *rows* with keys that are not stored, column by column.
 
         False if that cannot be: a key stands twice, a version is new, a row gives a
-        label alone, two rows contradict each other, or others are to be asked too.
+        label alone, or others are to be asked too.
         """
         versions = rows.get("version", DEFAULT_VERSION)
         if (
@@ -150,11 +115,6 @@ class RowWriter:
             or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
-        if "input" in rows.values:
-            told = zip(rows.get("label"), rows.get("labeler"), strict=True)
-            own = [label if labeler is None else None for label, labeler in told]
-            if not self._stated.agree(zip(rows.get("input"), own, strict=True)):
-                return False
         first = self._id(rows.first)
         queries = query_columns(
             self._detector,
@@ -167,7 +127,7 @@ class RowWriter:
         )
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = add_new(self._session, queries, rows, self._by, self._under_way)
+        labels = add_new(self._session, queries, rows, self._by)
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
@@ -176,7 +136,6 @@ class RowWriter:
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
     ) -> None:
         known = {key: dict(row._mapping) for key, row in found.items()}
-        self._decided = {}
         stored = set(known)
         self._add_versions(rows)
         new: list[dict[str, Any]] = []
@@ -189,8 +148,6 @@ class RowWriter:
             is_new = query is None
             brings = False
             try:
-                name = item.get("input") or (query or {}).get("input")
-                self._stated.check(name, _own_label(item))
                 if query is None:
                     query = known[key] = self._new_query(number, key, item)
                     new.append(query)
@@ -222,9 +179,6 @@ class RowWriter:
 
     def _join(self, joining: list[tuple[dict[str, Any], str]]) -> None:
         """Give stored queries the inputs that rows brought."""
-        if joining and self._stage is not None:
-            # What was there before is noted under the number of its first batch.
-            self._id(0)
         for query, name in joining:
             query["input"] = name
         self._truths.join([query for query, _ in joining])
@@ -238,28 +192,20 @@ class RowWriter:
         )
         new = [name for name in names if name not in self._versions]
         if new:
-            added = add_versions(
+            self._versions |= add_versions(
                 self._session, self._detector.id, new, created_at=self._by.at
             )
-            self._versions |= added
-            if self._stage is not None:
-                self._id(0)
-                self._stage.add_versions(self._session, list(added.values()))
 
     def _id(self, number: int) -> int:
-        if self._first_id is None:
-            batch = add_batch_of(
-                self._session, self._stage, self._detector.id, at=self._by.at
+        if self._batch is None:
+            self._batch = add_batch(
+                self._session, self._detector.id, created_at=self._by.at
             )
-            self._first_id = first_id(batch)
-        return self._first_id + number
+        return first_id(self._batch) + number
 
     def _new_query(self, number: int, key: str, item: dict[str, Any]) -> dict[str, Any]:
         if "predicted" not in item:
-            raise InvalidInputError.of(
-                "key",
-                f"{show(key)} is not known; to add it as a query, give predicted",
-            )
+            raise unknown_key(key)
         if "metadata" in item:
             item = {**item, "metadata": dump_metadata(item["metadata"])}
         query_id = self._id(number)
@@ -341,23 +287,5 @@ class RowWriter:
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
         """Return whether a label changes what is known, or is another's opinion."""
         if labeler is not None:
-            return self._opinions.is_new(query["id"], labeler, given, self._first_id)
-        replaced = query["label_id"]
-        if given == query["label"]:
-            return False
-        if (
-            replaced is not None
-            and self._first_id is not None
-            and replaced // BATCH_LIMIT == self._first_id // BATCH_LIMIT
-        ):
-            raise InvalidInputError.of(
-                "label",
-                f"the key {show(query['key'])} occurs twice, with "
-                f"{show(query['label'])} and then with {show(given)}; keep one label",
-            )
-        return True
-
-
-def _own_label(item: dict[str, Any]) -> str | None:
-    """Return the label of a row, unless it is one of several labelers'."""
-    return None if "labeler" in item else item.get("label")
+            return self._opinions.is_new(query["id"], labeler, given)
+        return bool(given != query["label"])

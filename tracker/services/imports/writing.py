@@ -1,66 +1,187 @@
-"""Importing many queries and labels at once, all or nothing unless told otherwise."""
+"""The second pass of an import: write what was checked, in short transactions.
 
-import gc
+Each piece of rows is one transaction, so that others wait for a piece at most, and see
+its rows at once.  Every row is told by its key, so that a piece that is written again
+adds nothing.
+"""
+
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from tracker.clock import Clock
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.checking import RowReader
+from tracker.services.imports.first_pass import (
+    Checked,
+    CheckedPiece,
+    checked,
+    without_collector,
+)
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.mapping import MappedPiece, MappedRows
-from tracker.services.imports.reading.rows import Piece, Row, iter_pieces
+from tracker.services.imports.reading.mapping import MappedRows
+from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.row_writer import RowWriter
-from tracker.services.imports.staging import (
-    LARGE_BYTES,
-    Stage,
-    Writes,
-    clear,
-    clear_ended,
-)
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.dialect import forget_plans
 from tracker.words import REJECT, SKIP
 
+# What is written in less time than a person notices.
+LARGE_BYTES = 2**18
 CarryOut = Callable[[Session], Outcome]
+# Opens a transaction for some work, and tries it again where that can help.
+Run = Callable[[Callable[[Session], "Written"]], "Written"]
 
 
-def import_file(  # noqa: PLR0913 - what is imported, by whom and how.
-    session: Session,
-    detector: Detector,
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an import has added so far, and the row after which it goes on."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    rows_done: int = 0
+    # The batches of the last piece.
+    batches: tuple[int, ...] = ()
+
+
+Note = Callable[[Session, Written], None]
+
+
+class SecondPass:
+    """Writes the rows of one file that the first pass found right."""
+
+    def __init__(  # noqa: PLR0913 - what is written, for whom and from where.
+        self,
+        found: Checked,
+        detector: Detector,
+        digest: str,
+        by: By,
+        written: Written | None = None,
+        *,
+        skips: bool = False,
+    ) -> None:
+        """Go on after what is *written*.
+
+        Raises RejectedImportError if nothing is, and a row is bad and it does not skip.
+        """
+        self.written = Written() if written is None else written
+        self._found = found
+        self._detector = detector
+        self._digest = digest
+        self._by = by
+        if not self.written.rows_done and found.outcome.bad_rows and not skips:
+            raise RejectedImportError(found.outcome)
+        if not skips:
+            # They were right when the first piece was written.
+            found.outcome.conflicts = found.outcome.bad_rows
+        self._skips = skips
+        pieces = found.pieces(after=self.written.rows_done)
+        # One piece is held back, to be written with the end of the import.
+        self._last: CheckedPiece | None = next(pieces, None)
+        self._rest = pieces
+        # Whether all rows are written in one transaction, and so all or none.
+        self._is_one = not self.written.rows_done
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return self._found.outcome.rows
+
+    def write(self, run: Run, note: Note | None = None) -> Iterator[Written]:
+        """Write all pieces but the last, and yield what is written after each.
+
+        *run* opens the transaction of a piece, in which *note* is called.  Raises
+        ConflictError for a detector that was archived meanwhile; what was written
+        before stays.
+        """
+        for following in self._rest:
+            piece, self._last, self._is_one = self._last, following, False
+            assert piece is not None
+            self.written = run(self._work(piece, note))
+            yield self.written
+
+    def _work(
+        self, piece: CheckedPiece, note: Note | None
+    ) -> Callable[[Session], Written]:
+        def work(session: Session) -> Written:
+            written = self._write_piece(session, piece)
+            hold_open(session, self._detector.id)
+            if note is not None:
+                note(session, written)
+            return written
+
+        return work
+
+    def _write_piece(self, session: Session, piece: CheckedPiece) -> Written:
+        forget_plans(session)
+        writer = RowWriter(session, self._detector, self._digest, self._by)
+        with without_collector():
+            writer.write(piece.good)
+        return Written(
+            self.written.outcome.plus(writer.report, rows=self.rows),
+            piece.end,
+            tuple(writer.batches),
+        )
+
+    def finish(self, session: Session) -> Written:
+        """Write the last piece, and return what the whole import came to.
+
+        Raises ConflictError for a detector that was archived meanwhile, and, where
+        this is the only piece and it does not skip, RejectedImportError for a row that
+        met a conflict; the caller's transaction must then be rolled back.
+        """
+        written = self.written
+        if self._last is not None:
+            written = self._write_piece(session, self._last)
+        outcome = self._found.outcome.after(written.outcome)
+        if outcome.bad_rows and self._is_one and not self._skips:
+            raise RejectedImportError(outcome)
+        hold_open(session, self._detector.id)
+        if outcome.has_changed:
+            told = {"sha256": self._digest, **outcome.counts}
+            self._by.record(session, "imported", self._detector.name, **told)
+        return Written(outcome, self.rows, written.batches)
+
+
+@contextmanager
+def importing(  # noqa: PLR0913 - what is imported, by whom and how.
+    database: Database,
+    detector: str,
     file: RowFile,
     by: By,
     *,
     on_error: str = REJECT,
-    on_progress: Callable[[int], None] | None = None,
-) -> Outcome:
-    """Add the queries and labels in *file*; see ``import_rows``."""
-    report = import_rows(
-        session,
-        detector,
-        file.rows(detector),
-        by.credit(file.choices.labeler),
+    on_read: Callable[[int], None] | None = None,
+    on_written: Callable[[int, int], None] | None = None,
+) -> Iterator[CarryOut]:
+    """Check *file*, write all pieces but the last, and give what writes that one.
+
+    A file of one piece is so written in the caller's transaction alone.  *on_read* is
+    told how many rows are checked, *on_written* how many of how many are written.
+
+    Raises RejectedImportError, with every bad row, before anything is written.
+    """
+    with database.read() as session:
+        found = get_open_detector(session, detector)
+    by = by.credit(file.choices.labeler)
+    with checked(
+        database.read,
+        found,
+        file.rows(found),
+        by,
         digest=file.sha256,
-        skip_bad_rows=on_error == SKIP,
-        on_progress=on_progress,
-    )
-    _end(session, detector, file, by, report)
-    return report
-
-
-def _end(
-    session: Session, detector: Detector, file: RowFile, by: By, report: Outcome
-) -> None:
-    hold_open(session, detector.id)
-    if report.has_changed:
-        told = {"sha256": file.sha256, **report.counts}
-        by.record(session, "imported", detector.name, **told)
+        on_progress=on_read,
+    ) as rows:
+        second = SecondPass(rows, found, file.sha256, by, skips=on_error == SKIP)
+        for written in second.write(database.run_piece):
+            if on_written is not None:
+                on_written(written.rows_done, second.rows)
+        yield lambda session: second.finish(session).outcome
+    if file.size >= LARGE_BYTES:
+        database.settle()
 
 
 def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
@@ -71,9 +192,8 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
     *,
     digest: str,
     skip_bad_rows: bool = False,
-    on_progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Add the queries and labels in *rows*.
+    """Add the queries and labels in *rows*, all in the caller's transaction.
 
     The same rows again add nothing.  A known key with another label is a
     correction, with another prediction an error.  Rows without a key are told
@@ -82,143 +202,17 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
     Raises RejectedImportError, with every bad row, unless *skip_bad_rows*; the
     caller's transaction must then be rolled back.
     """
-    forget_plans(session)
-    with closing(RowWriter(session, detector, digest, by)) as run:
-        _write_all(run, rows, run.write, on_progress)
-    if run.report.bad_rows and not skip_bad_rows:
-        raise RejectedImportError(run.report)
-    return run.report
 
+    def run(work: Callable[[Session], Written]) -> Written:
+        return work(session)
 
-def stage_file(  # noqa: PLR0913 - what is imported, by whom and how.
-    writes: Writes,
-    detector: Detector,
-    file: RowFile,
-    by: By,
-    stage: Stage,
-    *,
-    on_error: str = REJECT,
-    on_progress: Callable[[int], None] | None = None,
-) -> "Staged":
-    """Write the queries and labels in *file* where nobody sees them.
-
-    In many transactions, which *writes* opens: it is that of ``Database.staging``.
-    What is wrong with a row is said when they are shown.
-    """
-    with writes() as session:
-        run = RowWriter(
-            session, detector, file.sha256, by.credit(file.choices.labeler), stage
-        )
-
-    def write(good: Columns | list[Row]) -> None:
-        with writes() as session:
-            run.go_on(session)
-            run.write(good)
-            run.close()
-
-    _write_all(run, file.rows(detector), write, on_progress)
-    return Staged(run, detector, file, by, skips=on_error == SKIP)
-
-
-@contextmanager
-def importing(  # noqa: PLR0913 - what is imported, by whom and how.
-    database: Database,
-    detector: str,
-    file: RowFile,
-    by: By,
-    *,
-    clock: Clock,
-    on_error: str = REJECT,
-    on_progress: Callable[[int], None] | None = None,
-) -> Iterator[CarryOut]:
-    """Give what imports *file* in the caller's write.
-
-    A large one is written into SQLite before, in pieces that let others in between,
-    and that write only shows it.  What it does not show is deleted.
-    """
-    is_large = file.size >= LARGE_BYTES
-    if not (database.is_sqlite and is_large):
-
-        def import_now(session: Session) -> Outcome:
-            found = get_open_detector(session, detector)
-            return import_file(
-                session, found, file, by, on_error=on_error, on_progress=on_progress
-            )
-
-        yield import_now
-        if is_large:
-            database.settle()
-        return
-    with database.read() as session:
-        found = get_open_detector(session, detector)
-    stage = Stage(clock)
-    with database.staging() as writes:
-        # A worker does so too, but there may be none.
-        clear_ended(writes, at=clock())
-        try:
-            yield stage_file(
-                writes,
-                found,
-                file,
-                by,
-                stage,
-                on_error=on_error,
-                on_progress=on_progress,
-            ).show
-        finally:
-            clear(writes, stage.owner_id)
-    database.settle()
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """An import of which all is written, and nothing shown yet."""
-
-    _run: RowWriter
-    _detector: Detector
-    _file: RowFile
-    _by: By
-    skips: bool
-
-    def show(self, session: Session) -> Outcome:
-        """Show all rows from the end of the caller's transaction on.
-
-        Raises ConflictError for a detector that was archived meanwhile, and
-        RejectedImportError for rows that contradict what came in meanwhile.
-        """
-        report = self._run.report
-        self._run.show(session)
-        report.put_in_order()
-        if report.bad_rows and not self.skips:
-            raise RejectedImportError(report)
-        _end(session, self._detector, self._file, self._by, report)
-        return report
-
-
-def _write_all(
-    run: RowWriter,
-    rows: Iterable[Row] | MappedRows,
-    write: Callable[[Columns | list[Row]], None],
-    on_progress: Callable[[int], None] | None,
-) -> None:
-    """Write all rows, and note what is wrong with some.
-
-    Also where nothing will stay because of that: only a row that is compared with
-    those before it, and with what is stored, is known to be right.
-    """
-    with _without_collector(), _pieces(rows) as pieces:
-        for piece in pieces:
-            good = run.reader.read(piece)
-            if not run.report.rows:
-                continue
-            if isinstance(piece, MappedPiece):
-                run.report.note_values(piece.noted)
-            write(good)
-            if on_progress is not None:
-                on_progress(run.report.rows)
-    if isinstance(rows, MappedRows):
-        run.report.note_file(rows.plan.renamed(), rows.notes)
-    run.report.put_in_order()
+    with checked(
+        lambda: nullcontext(session), detector, rows, by, digest=digest
+    ) as found:
+        second = SecondPass(found, detector, digest, by, skips=skip_bad_rows)
+        for _ in second.write(run):
+            pass
+        return second.finish(session).outcome
 
 
 def check_rows(session: Session, detector: Detector, rows: MappedRows) -> None:
@@ -231,27 +225,3 @@ def check_rows(session: Session, detector: Detector, rows: MappedRows) -> None:
             reader.read(piece)
     if report.bad_rows:
         raise RejectedImportError(report)
-
-
-def _pieces(
-    rows: Iterable[Row] | MappedRows,
-) -> AbstractContextManager[Iterable[Piece]]:
-    if isinstance(rows, MappedRows):
-        return rows.pieces()
-    return nullcontext(iter_pieces(rows))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep the collector of cycles from running.
-
-    Rows come and go in such numbers that it would look through all that the
-    process has loaded, ten times in 100,000 rows, for cycles that no row makes.
-    """
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()

@@ -10,11 +10,10 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.evidence.decision import Decision, dump_decision, take_over
-from tracker.services.imports.staging import Stage, add_batch_of
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector
-from tracker.storage.estimates.pending import first_id
+from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels, find_labels
@@ -86,28 +85,23 @@ class Truths:
         session: Session,
         detector: AnyDetector,
         by: By,
-        stage: Stage | None = None,
     ) -> None:
-        """Work for *detector*, hidden where there is a *stage*; nothing is read yet."""
-        self._stage = stage
+        """Work for *detector*; nothing is read yet."""
         self._session = session
         self._detector = detector
         self._detector_id = detector.id
         self._at = by.at
+        # The batches of the labels that were passed on.
+        self.batches: list[int] = []
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
         self._truths: dict[str, Truth] = {}
 
     def _draw_ids(self) -> Iterator[int]:
         while True:
-            batch = add_batch_of(
-                self._session, self._stage, self._detector_id, at=self._at
-            )
+            batch = add_batch(self._session, self._detector_id, created_at=self._at)
+            self.batches.append(batch)
             yield from range(first_id(batch), first_id(batch + 1))
-
-    def go_on(self, session: Session) -> None:
-        """Go on in another transaction of the same import."""
-        self._session = session
 
     def lock(self, inputs: Iterable[str | None]) -> None:
         """Keep others from the truth of *inputs* until this transaction ends."""

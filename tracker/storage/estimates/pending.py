@@ -1,9 +1,9 @@
 """Pending work: one row for each batch that the job has not folded in yet.
 
-A *batch* is everything that one request or one imported file added.  Its number
-leads the ids of its queries and labels (id = batch x 2**24 + position), so that
-one allocation serves a whole file, rows of a batch lie side by side, and the job
-finds them by a range of primary keys.
+A *batch* is everything that one request or one piece of an imported file added.  Its
+number leads the ids of its queries and labels (id = batch x 2**24 + position), so
+that one allocation serves thousands of rows, rows of a batch lie side by side, and
+the job finds them by a range of primary keys.
 
 The row is written in the transaction of the batch.  Whenever that commits, early
 or late, the row becomes visible together with the labels; a watermark on ids or
@@ -37,11 +37,11 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
 from tracker.storage.detectors import Detector
-from tracker.storage.hiding import BATCH_BITS
 from tracker.storage.prepared import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 
-BATCH_LIMIT = 1 << BATCH_BITS
+_BATCH_BITS = 24
+BATCH_LIMIT = 1 << _BATCH_BITS
 # No id is so large.
 END = 2**63 - 1
 Pending = Mapping[int, Sequence[int]]
@@ -96,7 +96,7 @@ def make_pending(
 
 def first_id(batch: int) -> int:
     """Return the id of the first row of *batch*; the others follow on it."""
-    return batch << BATCH_BITS
+    return batch << _BATCH_BITS
 
 
 def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:

@@ -1,13 +1,12 @@
 """Imports that a worker carries out; the task of each says which worker is at it.
 
-The rows of an import, its state and its report are written by one transaction, which
-also ends the task: on PostgreSQL every row is, on SQLite it shows those that were
-written before (see storage/imports/staging.py).  So an import is written once or not at
-all, however often workers die in the middle.  A worker that has lost the task is
-refused at that end, and its whole transaction is rolled back.
+Each piece of rows is one transaction, which also notes how many rows are done, what was
+added and in which batches.  So the next worker goes on after the last piece that was
+committed, and no row is written twice, however often workers die in the middle.  The
+last piece also ends the import and its task.
 
-A long transaction on PostgreSQL touches the row and the task only at its end and so
-does not lock them against the short ones that note its progress.
+Such a transaction holds the task at its end.  Where another worker has taken the task
+in the meantime it is refused, and all of the late piece is rolled back.
 """
 
 from collections.abc import Sequence
@@ -77,6 +76,11 @@ class FileImport(Base):
     # How far it was when last noted.
     rows_read: Mapped[int] = mapped_column(BigId, default=0)
     bytes_read: Mapped[int] = mapped_column(BigId, default=0)
+    # How many rows the file has, once all are checked.
+    rows: Mapped[int | None] = mapped_column(BigId)
+    # After which row the next attempt goes on; bad rows count.
+    rows_done: Mapped[int] = mapped_column(BigId, default=0)
+    # What was added so far; once the import has ended, also how the file was read.
     report: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     error: Mapped[str | None] = mapped_column(Text)
 
@@ -84,17 +88,19 @@ class FileImport(Base):
 _HAS_ARRIVED = FileImport.bytes != STILL_ARRIVING
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an import is."""
+    """How much of a file was read in this attempt."""
 
-    rows: int = 0
-    bytes: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    # How many rows there are, once all are checked.
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an import ended."""
+    """How an import ended; without a report, that of its last piece stays."""
 
     state: str
     report: dict[str, Any] | None = None
@@ -153,42 +159,62 @@ def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
 
 def start_import(session: Session, import_id: int, *, at: datetime) -> None:
     """Note that a worker begins with an import."""
-    _change(session, import_id, state=RUNNING, started_at=at, rows_read=0, bytes_read=0)
+    change_import(
+        session, import_id, state=RUNNING, started_at=at, rows_read=0, bytes_read=0
+    )
 
 
 def note_progress(session: Session, import_id: int, progress: Progress) -> None:
     """Note how far an import is."""
-    _change(session, import_id, rows_read=progress.rows, bytes_read=progress.bytes)
+    change_import(session, import_id, **_noted(progress))
+
+
+def _noted(progress: Progress) -> dict[str, int]:
+    noted = {"rows_read": progress.rows_read, "bytes_read": progress.bytes_read}
+    return noted if progress.rows is None else noted | {"rows": progress.rows}
 
 
 def let_wait(session: Session, import_id: int) -> None:
     """Note that an import waits for a worker again."""
-    _change(session, import_id, state=WAITING)
+    change_import(session, import_id, state=WAITING)
 
 
 def finish_import(
     session: Session,
     import_id: int,
     ending: Ending,
-    progress: Progress,
+    progress: Progress | None,
     *,
     at: datetime,
 ) -> None:
     """End an import."""
-    _change(
+    change_import(
         session,
         import_id,
         state=ending.state,
-        report=ending.report,
         error=ending.error,
-        rows_read=progress.rows,
-        bytes_read=progress.bytes,
+        **({} if ending.report is None else {"report": ending.report}),
+        **({} if progress is None else _noted(progress)),
         finished_at=at,
     )
 
 
-def _change(session: Session, import_id: int, **values: Any) -> None:
-    # Not by its object, which a long transaction read before others changed the row.
+def resume_import(session: Session, import_id: int) -> bool:
+    """Let an import that failed wait for a worker; False if it did not fail."""
+    statement = (
+        update(FileImport)
+        .where(FileImport.id == import_id, FileImport.state == FAILED, _HAS_ARRIVED)
+        .values(state=WAITING, finished_at=None, error=None)
+    )
+    result: Any = session.execute(
+        statement, execution_options={"synchronize_session": False}
+    )
+    return bool(result.rowcount == 1)
+
+
+def change_import(session: Session, import_id: int, **values: Any) -> None:
+    """Change columns of an import."""
+    # Not by its object, which may have been read before others changed the row.
     statement = update(FileImport).where(FileImport.id == import_id).values(values)
     session.execute(statement, execution_options={"synchronize_session": False})
 

@@ -1,7 +1,6 @@
 """Inputs: one truth each, shared by the queries of all versions that were put to it."""
 
 import hashlib
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -21,26 +20,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.errors import UnavailableError
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.hiding import OWNER
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query
 
 _AT_ONCE = 5_000
-_FIND_OTHERS = text(
-    "SELECT EXISTS (SELECT 1 FROM staged_batches WHERE owner_id IS NOT :owner)"
-)
-_FIND_STAGED = text(
-    "SELECT EXISTS (SELECT 1 FROM main.queries WHERE detector_id = :detector_id "
-    "AND input IN (SELECT value FROM json_each(:inputs)) AND ((id >> 24) IN "
-    "(SELECT id FROM staged_batches WHERE owner_id IS NOT :owner) OR id IN "
-    "(SELECT query_id FROM staged_changes WHERE owner_id IS NOT :owner "
-    "AND owner_id IN (SELECT id FROM staged_batches))))"
-)
 
 
 class InputLock(Base):
@@ -64,14 +51,10 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
     """Keep others from the truth of *inputs* until this transaction ends.
 
     Go first here, then for the rows of the queries.  Two inputs may share a lock by
-    chance, which costs time and nothing else.  SQLite has one writer at a time, but
-    an import that is staged holds its inputs from its first piece to its end.
+    chance, which costs time and nothing else.  SQLite has one writer at a time.
     """
     names = set(inputs)
-    if not names:
-        return
-    if is_sqlite(session):
-        _refuse_staged(session, detector_id, list(names))
+    if not names or is_sqlite(session):
         return
     # In one order, or two of them would wait for each other.
     numbers = sorted({_number_of(name) for name in names})
@@ -87,16 +70,6 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
             set_={"number": statement.excluded.number},
         )
     )
-
-
-def _refuse_staged(session: Session, detector_id: int, inputs: list[str]) -> None:
-    """Raise UnavailableError where another import has one of *inputs*."""
-    owner = {"owner": session.connection().info.get(OWNER)}
-    if not session.scalar(_FIND_OTHERS, owner):
-        return
-    values = owner | {"detector_id": detector_id, "inputs": json.dumps(inputs)}
-    if session.scalar(_FIND_STAGED, values):
-        raise UnavailableError("an import that has not ended yet brings the same input")
 
 
 def _number_of(name: str) -> int:

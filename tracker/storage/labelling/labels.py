@@ -1,7 +1,6 @@
 """Labels: append-only, the newest of a query is its current one."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.hiding import shown_ranges
-from tracker.storage.inserting import carried_out, insert_rows
+from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
 from tracker.words import DISPUTED, OPEN, REPEAT, SAMPLINGS
 
@@ -88,13 +86,10 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Label, rows)
 
 
-def adding_labels_of(
+def add_labels_of(
     session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
-) -> AbstractContextManager[None]:
-    """Insert the labels that new queries, from one id to another, say they have.
-
-    They are there when the block ends, which leaves the session alone.
-    """
+) -> None:
+    """Insert the labels that new queries, from one id to another, say they have."""
     kept = (
         Query.detector_id,
         Query.label,
@@ -115,9 +110,7 @@ def adding_labels_of(
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]
     names += ["labelled_at", "created_at"]
-    return carried_out(
-        session, insert(Label).from_select(names, found.where(are_new, are_near))
-    )
+    session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
@@ -184,18 +177,14 @@ def count_since(
     Only the newest of all detectors are looked at, for an import may bring millions
     on one day; the third value says whether they reach back so far.
     """
-    chosen = (
+    newest = (
         select(Label.detector_id, Label.labeler, Label.created_at)
         # What was taken over was given once.
         .where(Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
+        .subquery()
     )
-    first, *others = (
-        select(chosen.where(shown).subquery())
-        for shown in shown_ranges(session, Label.id)
-    )
-    newest = (first.union_all(*others) if others else first).subquery()
     is_ours = newest.c.detector_id == detector_id
     # Ids are given out nearly in the order of time: a request notes when it came
     # before it draws them.

@@ -18,7 +18,6 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.dialect import upsert
-from tracker.storage.hiding import only_free
 from tracker.storage.labelling.queues import Queue
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.words import RANDOM
@@ -183,7 +182,7 @@ def find_free_query(
         .order_by(*queue.order())
         .limit(1)
     )
-    return session.scalars(only_free(session, statement)).one_or_none()
+    return session.scalars(statement).one_or_none()
 
 
 def find_skipped_query(

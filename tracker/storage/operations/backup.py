@@ -20,7 +20,6 @@ from sqlalchemy.orm import Session
 from tracker.storage.base import Base, stream
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.imports.import_pieces import ImportPiece
-from tracker.storage.imports.staging import StagedBatch, StagedChange, StagedVersion
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
@@ -38,7 +37,6 @@ _PASSING = tuple(
     rows_of.__table__
     for rows_of in (
         *(Heartbeat, InputLock, Reservation, ImportPiece),
-        *(StagedBatch, StagedChange, StagedVersion),
         *(SignIn, SignInLink, SignInTry, SignInStep),
     )
 )

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
-from tracker.storage.hiding import only_free
 from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
@@ -68,7 +67,7 @@ def lock_disposable(
         .where(_among(places), *_is_disposable(reserved_until))
         .with_for_update(skip_locked=True)
     )
-    return [Place(*row) for row in session.execute(only_free(session, statement))]
+    return [Place(*row) for row in session.execute(statement)]
 
 
 def delete_disposable(

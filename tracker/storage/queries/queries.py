@@ -24,7 +24,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.hiding import shown_ranges
 from tracker.storage.inserting import insert_rows
 from tracker.storage.prepared import Prepared
 from tracker.words import DISPUTED, UNCLEAR
@@ -317,12 +316,7 @@ def list_queries(
     if before is not None:
         conditions.append(Query.id < before)
     statement = select(Query).where(*conditions).order_by(Query.id.desc())
-    found: list[Query] = []
-    for shown in shown_ranges(session, Query.id):
-        if len(found) < limit:
-            rest = statement.where(shown).limit(limit - len(found))
-            found += session.scalars(rest)
-    return found
+    return session.scalars(statement.limit(limit)).all()
 
 
 # Built once: every list of queries asks this.
@@ -358,8 +352,4 @@ def find_newest_version_id(session: Session, detector_id: int) -> int | None:
         .order_by(Query.id.desc())
         .limit(1)
     )
-    for shown in shown_ranges(session, Query.id):
-        found = session.scalars(statement.where(shown)).one_or_none()
-        if found is not None:
-            return found
-    return None
+    return session.scalars(statement).one_or_none()

@@ -1,0 +1,298 @@
+"""The first pass of an import: read, map and check all rows, and write nothing."""
+
+import gc
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from sys import getsizeof
+from typing import IO, Any
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError
+from tracker.services.by import By
+from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.contradictions import Contradictions, Names, brings_input
+from tracker.services.imports.reading.mapping import MappedPiece, MappedRows
+from tracker.services.imports.reading.rows import Piece, Row, iter_pieces, read_given
+from tracker.services.imports.reports import Outcome
+from tracker.services.imports.row_keys import key_prefix
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.queries.lookup import find_queries_by_key
+
+Reads = Callable[[], AbstractContextManager[Session]]
+# About as much as 150,000 short rows take.
+_BYTES_IN_MEMORY = 2**26
+# One value in so many is weighed; none is longer than a note.
+_WEIGHED = 16
+_INSTANTS = {"asked_at", "labelled_at"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPiece:
+    """Rows that are right in themselves, and the number of the last one read."""
+
+    good: Columns | list[Row]
+    end: int
+    # The inputs of those that are stored, by key.
+    stored: Mapping[str, str | None]
+
+    def rows(self) -> list[Row]:
+        """Return the rows one by one."""
+        return self.good.rows() if isinstance(self.good, Columns) else self.good
+
+
+class _Spool:
+    """Pieces, in memory while they are few, and then in a temporary file."""
+
+    def __init__(self) -> None:
+        self._held: list[CheckedPiece] = []
+        self._bytes_held = 0
+        self._file: IO[str] | None = None
+
+    def add(self, piece: CheckedPiece) -> None:
+        if self._bytes_held < _BYTES_IN_MEMORY:
+            self._held.append(piece)
+            self._bytes_held += _weigh(piece)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed below.
+        self._file.write(_dump(piece) + "\n")
+
+    def __iter__(self) -> Iterator[CheckedPiece]:
+        yield from self._held
+        if self._file is None:
+            return
+        self._file.seek(0)
+        yield from map(_load, self._file)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _dump(piece: CheckedPiece) -> str:
+    good = piece.good
+    rows = [row[:2] for row in good] if isinstance(good, list) else None
+    columns = None if isinstance(good, list) else [good.first, good.values]
+    kept = [rows, columns, piece.end, piece.stored]
+    return json.dumps(kept, default=datetime.isoformat)
+
+
+def _load(line: str) -> CheckedPiece:
+    rows, columns, end, stored = json.loads(line)
+    if rows is not None:
+        read = [Row(number, _with_instants(values)) for number, values in rows]
+        return CheckedPiece(read, end, stored)
+    first, values = columns
+    for name in _INSTANTS & values.keys():
+        values[name] = read_given(values[name], _parse_instants)
+    return CheckedPiece(Columns(first, values), end, stored)
+
+
+def _with_instants(values: dict[str, Any]) -> dict[str, Any]:
+    for name in _INSTANTS & values.keys():
+        (values[name],) = _parse_instants([values[name]])
+    return values
+
+
+def _parse_instants(texts: list[Any]) -> list[Any]:
+    return list(map(datetime.fromisoformat, texts))
+
+
+def _weigh(piece: CheckedPiece) -> int:
+    """Return about how many bytes the rows of *piece* take."""
+    good = piece.good
+    # What is in a dictionary, its own size does not tell.
+    if isinstance(good, list) or "metadata" in good.values:
+        return 3 * len(_dump(piece))
+    some = (values[::_WEIGHED] for values in good.values.values())
+    return _WEIGHED * sum(sum(map(getsizeof, values)) for values in some)
+
+
+@dataclass(slots=True)
+class Checked:
+    """The rows of a file after the first pass, and what is wrong with the others."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    _spool: _Spool = field(default_factory=_Spool)
+    # The numbers of rows that contradict others.
+    _bad: set[int] = field(default_factory=set)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._spool.close()
+
+    def pieces(self, *, after: int = 0) -> Iterator[CheckedPiece]:
+        """Yield the pieces with good rows behind the row *after*."""
+        for piece in self._spool:
+            if piece.end <= after:
+                continue
+            good = piece.good
+            if self._bad:
+                good = [row for row in piece.rows() if row.number not in self._bad]
+            if len(good) == len(piece.good) > 0:
+                yield piece
+            elif good:
+                yield replace(piece, good=good)
+
+
+@contextmanager
+def checked(  # noqa: PLR0913 - what is checked, and how it is read.
+    reads: Reads,
+    detector: Detector,
+    rows: Iterable[Row] | MappedRows,
+    by: By,
+    *,
+    digest: str,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[Checked]:
+    """Check all *rows* against the database and each other, for the block.
+
+    The database is asked in transactions that *reads* opens, one for each piece.
+    Raises InvalidInputError where the columns make no sense.
+    """
+    found = Checked()
+    try:
+        _FirstPass(reads, detector, by, digest, found).run(rows, on_progress)
+        yield found
+    finally:
+        found.close()
+
+
+class _FirstPass:
+    def __init__(
+        self, reads: Reads, detector: Detector, by: By, digest: str, found: Checked
+    ) -> None:
+        self._reads = reads
+        self._detector = detector
+        self._by = by
+        self._prefix = key_prefix(digest)
+        self._checked = found
+        self._report = found.outcome
+        self._keys = Names()
+        self._inputs = Names()
+        # Whether a row labels a key that is not stored, which an earlier row may bring.
+        self._has_unknown = False
+
+    def run(
+        self,
+        rows: Iterable[Row] | MappedRows,
+        on_progress: Callable[[int], None] | None,
+    ) -> None:
+        report = self._report
+        with self._reads() as session:
+            versions = [v.name for v in list_versions(session, self._detector.id)]
+        reader = RowReader(self._detector, versions, report)
+        with without_collector():
+            with _pieces(rows) as pieces:
+                for piece in pieces:
+                    good = reader.read(piece)
+                    if not report.rows:
+                        continue
+                    if isinstance(piece, MappedPiece):
+                        report.note_values(piece.noted)
+                    self._compare_with_stored(good)
+                    if on_progress is not None:
+                        on_progress(report.rows)
+            self._compare_with_each_other()
+        if isinstance(rows, MappedRows):
+            report.note_file(rows.plan.renamed(), rows.notes)
+        report.put_in_order()
+
+    def _compare_with_stored(self, good: Columns | list[Row]) -> None:
+        keys = keys_of(good, self._prefix)
+        with self._reads() as session:
+            known = find_queries_by_key(session, self._detector.id, keys)
+            versions = {
+                v.name: v.id
+                for v in (list_versions(session, self._detector.id) if known else ())
+            }
+        stored: dict[str, str | None] = {}
+        if known or not isinstance(good, Columns) or None in good.get("predicted"):
+            rows = good.rows() if isinstance(good, Columns) else good
+            kept = []
+            for key, row in zip(keys, rows, strict=True):
+                query = known.get(key)
+                try:
+                    if query is not None:
+                        brings_input(key, query._mapping, row.values, versions)
+                        stored[key] = query.input
+                    elif "predicted" not in row.values:
+                        self._has_unknown = True
+                    kept.append(row)
+                except InvalidInputError as error:
+                    self._report.add_error(row.number, error.errors)
+            good = good if len(kept) == len(rows) else kept
+        self._note_names(good, stored)
+        self._checked._spool.add(CheckedPiece(good, self._report.rows, stored))
+
+    def _note_names(
+        self, good: Columns | list[Row], stored: Mapping[str, str | None]
+    ) -> None:
+        if isinstance(good, Columns):
+            keys, names = good.get("key"), good.get("input")
+        else:
+            keys = [row.values.get("key") for row in good]
+            names = [row.values.get("input") for row in good]
+        self._keys.add(keys)
+        self._inputs.add(names)
+        # A row that says nothing of the input is of that of its query.
+        self._inputs.add(
+            stored.get(key)
+            for key, name in zip(keys, names, strict=True)
+            if name is None and key is not None
+        )
+
+    def _compare_with_each_other(self) -> None:
+        keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
+        if not (keys or inputs or self._has_unknown):
+            return
+        found = Contradictions(keys, inputs, self._by.at)
+        for piece in self._checked._spool:
+            for row in piece.rows():
+                key = row.values.get("key")
+                name = row.values.get("input") or piece.stored.get(key or "")
+                is_unknown = "predicted" not in row.values and key not in piece.stored
+                if not (is_unknown or found.concern(key, name)):
+                    continue
+                try:
+                    found.check(row, piece.stored)
+                except InvalidInputError as error:
+                    self._checked._bad.add(row.number)
+                    self._report.add_error(row.number, error.errors)
+
+
+def _pieces(
+    rows: Iterable[Row] | MappedRows,
+) -> AbstractContextManager[Iterable[Piece]]:
+    if isinstance(rows, MappedRows):
+        return rows.pieces()
+    return nullcontext(iter_pieces(rows))
+
+
+def keys_of(good: Columns | list[Row], prefix: str) -> list[str]:
+    """Return the key of each row; one without has its number behind *prefix*."""
+    if isinstance(good, Columns):
+        numbered = enumerate(good.get("key"), start=good.first)
+        return [key or f"{prefix}{number}" for number, key in numbered]
+    return [row.values.get("key") or f"{prefix}{row.number}" for row in good]
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep the collector of cycles from running.
+
+    Rows come and go in such numbers that it would look through all that the
+    process has loaded, ten times in 100,000 rows, for cycles that no row makes.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
