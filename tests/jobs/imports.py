@@ -1,24 +1,31 @@
 """Imports in the background, and what to look at."""
 
 import io
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import func, select
 
 from tests.conftest import START, Clock, by
+from tracker.jobs.imports import Importer
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.attempts import (
+    MOST_ATTEMPTS,
+    begin_attempt,
     claim_of,
+    finish_import,
+    note_written,
     take_import,
 )
 from tracker.services.imports.background import add_import, unpack_report
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Written
 from tracker.services.people.audit import iter_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.imports.files import Claim, FileImport, find_import
+from tracker.storage.imports.files import Claim, FileImport, Progress, find_import
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
@@ -68,6 +75,24 @@ def take(database: Database, worker: str, clock: Clock) -> Claim | None:
         return None if found is None else claim_of(found)
 
 
+def write_pieces(
+    database: Database, claim: Claim, clock: Clock, choices: Choices = DEFAULT
+) -> Generator[Written]:
+    """Write piece by piece as a worker does, and the end too."""
+    with database.read() as session:
+        attempt = begin_attempt(
+            session, claim, database.read, at=clock(), choices=choices
+        )
+    size = look(database, claim.import_id).bytes
+    with attempt.checked(lambda _: None) as second:
+        yield from second.write(
+            database.run, lambda session, written: note_written(session, claim, written)
+        )
+        with database.write() as session:
+            progress = Progress(second.rows, size, second.rows)
+            finish_import(session, claim, second, progress, at=clock())
+
+
 def ends_import(statement: str) -> bool:
     """Whether this statement ends an import, in the transaction of its rows."""
     return statement.startswith("UPDATE imports ") and "finished_at=" in statement
@@ -86,3 +111,16 @@ def assert_imported_once(database: Database, import_id: int, rows: int) -> None:
     with database.read() as session:
         (event,) = [e for e in iter_rows(session) if e["action"] == "imported"]
     assert (event["actor"], event["address"]) == ("alice", "::1")
+
+
+def fail_halfway(database: Database, clock: Clock) -> None:
+    """Kill a worker after the first piece of the next import, and then two more."""
+    for number in range(MOST_ATTEMPTS):
+        claim = take(database, f"killed {number}", clock)
+        assert claim is not None
+        if not number:
+            pieces = write_pieces(database, claim, clock)
+            next(pieces)
+            pieces.close()
+        clock.at += AFTER_A_LEASE
+    Importer(database, "w", clock).run()

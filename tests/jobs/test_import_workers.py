@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,9 +18,11 @@ from tests.jobs.imports import (
     assert_imported_once,
     count,
     ends_import,
+    fail_halfway,
     look,
     rows_of,
     take,
+    write_pieces,
 )
 from tests.processes import Process, clean_environ, wait_until
 from tracker.errors import ConflictError, UnavailableError
@@ -31,12 +33,10 @@ from tracker.services.imports.attempts import (
     LostImportError,
     begin_attempt,
     finish_import,
-    note_written,
 )
 from tracker.services.imports.background import resume_import, unpack_report
-from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.choices import DEFAULT
 from tracker.services.imports.reading.rows import PIECE_ROWS
-from tracker.services.imports.writing import Written
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
@@ -99,24 +99,6 @@ def test_workers_that_take_at_once_get_different_imports(
     for thread in threads:
         thread.join()
     assert {claim.import_id for claim in taken if claim} == expected
-
-
-def write_pieces(
-    database: Database, claim: Claim, clock: Clock, choices: Choices = DEFAULT
-) -> Generator[Written]:
-    """Write piece by piece as a worker does, and the end too."""
-    with database.read() as session:
-        attempt = begin_attempt(
-            session, claim, database.read, at=clock(), choices=choices
-        )
-    size = look(database, claim.import_id).bytes
-    with attempt.checked(lambda _: None) as second:
-        yield from second.write(
-            database.run, lambda session, written: note_written(session, claim, written)
-        )
-        with database.write() as session:
-            progress = Progress(second.rows, size, second.rows)
-            finish_import(session, claim, second, progress, at=clock())
 
 
 def test_a_late_worker_is_refused_and_its_piece_is_undone(
@@ -240,15 +222,7 @@ def test_an_import_that_cannot_go_on_says_how_far_it_came_and_is_resumed(
 ) -> None:
     rows = 2 * PIECE_ROWS + 1
     import_id = add(database, rows_of(rows))
-    for number in range(MOST_ATTEMPTS):
-        claim = take(database, f"killed {number}", clock)
-        assert claim is not None
-        if not number:
-            pieces = write_pieces(database, claim, clock)
-            next(pieces)
-            pieces.close()
-        clock.at += AFTER_A_LEASE
-    Importer(database, "w", clock).run()
+    fail_halfway(database, clock)
 
     failed = look(database, import_id)
     assert failed.state == "failed"
