@@ -5,7 +5,7 @@ import pytest
 from tests.api.problems import assert_problem
 from tests.api.test_imports import CSV, FILES, PATH, report
 from tests.conftest import START, by
-from tests.jobs.imports import importing
+from tests.jobs.imports import fail_halfway, importing
 from tracker.services.people.keys import create_key
 
 LATER = {"Prefer": "respond-async"}
@@ -172,6 +172,33 @@ def test_imports_are_listed_newest_first_in_pages(api, door, work):
     assert found[0] == api.get("/imports/imp_4").json
     wrong = api.get("/detectors/door/imports?after=det_1")
     assert_problem(wrong, 400, field="after")
+
+
+def test_an_import_that_failed_says_how_far_it_came_and_is_resumed(
+    api, door, work, database, clock
+):
+    rows = "predicted,label\n" + "YES,NO\n" * 5_000
+    address = api.send_file(PATH, rows, headers=LATER).headers["Location"]
+    assert api.post(f"{address}/resume", None).json["state"] == "waiting"
+    fail_halfway(database, clock)
+
+    failed = api.get(address).json
+    assert (failed["state"], failed["percent"]) == ("failed", 58)
+    assert (failed["rows"], failed["rows_done"]) == (5_000, 2_000)
+    assert failed["report"]["queries_added"] == 2_000
+    assert "2,000 of 5,000 rows were written" in failed["error"]
+    assert len(api.walk("/detectors/door/queries?limit=1000")) == 2_000
+
+    assert_problem(api.post(f"{address}/resume", None, role="viewer"), 403)
+    resumed = api.post(f"{address}/resume", None)
+    assert (resumed.status_code, resumed.json["state"]) == (200, "waiting")
+    assert (resumed.json["percent"], resumed.json["error"]) == (58, None)
+    assert work() == 1
+    done = api.get(address).json
+    assert (done["state"], done["percent"], done["rows_done"]) == ("done", 100, 5_000)
+    assert done["report"] == report(added=5_000, labels=5_000)
+    assert_problem(api.post(f"{address}/resume", None), 409)
+    assert_problem(api.post("/imports/imp_9/resume", None), 404)
 
 
 def test_an_import_into_a_detector_that_one_does_not_see_is_not_there(

@@ -8,7 +8,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
 from tests.conftest import Clock
-from tests.jobs.imports import importing
+from tests.jobs.imports import AFTER_A_HOLD, importing, take, write_pieces
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.app import create_app
@@ -226,6 +226,38 @@ def test_a_large_file_is_imported_by_a_worker_and_its_page_says_so(
     assert "refresh" not in page.html
     form = visitor.get(f"/detectors/{detector_id}/import")
     assert "imp_1 (5 MiB): imported" in form.text
+
+
+def test_the_page_of_an_import_that_failed_says_how_far_it_came_and_resumes_it(
+    visitor: Visitor, shelf: Shelf, database: Database, clock: Clock
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = b"".join(b"k%d,YES,YES,\n" % number for number in range(5_000))
+    address = follow(visitor, detector_id, large(rows))
+    task = take(database, "w", clock)
+    assert task is not None
+    pieces = write_pieces(database, task, clock)
+    next(pieces)
+    page = visitor.get(address)
+    assert "58 %, 2,000 of 5,000 rows written" in page.text
+    assert page.find("progress")[0].attributes["value"] == "58"
+    form = visitor.get(f"/detectors/{detector_id}/import")
+    assert "imp_1 (5 MiB): running, 58 %" in form.text
+
+    pieces.close()
+    for _ in range(3):
+        clock.at += AFTER_A_HOLD
+        take(database, "killed", clock)
+    page = visitor.get(address)
+    assert "The rows written so far stay" in page.by_id("import-state").text
+    assert "2,000 of 5,000 rows written" in page.text
+    assert "2,000 queries and 2,000 labels added" in page.text
+
+    visitor.post(f"{address}/resume", {})
+    run_importer(database, clock)
+    page = visitor.get(address)
+    assert "was imported" in page.by_id("import-state").text
+    assert "5,000 queries and 5,000 labels added" in page.text
 
 
 @pytest.mark.slow
