@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.conftest import START, by
 from tracker.errors import ConflictError
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.archive import archive_detector
 from tracker.services.detectors import NewDetector, create_detector, get_open_detector
 from tracker.services.imports import first_pass
@@ -257,7 +257,7 @@ def test_nothing_of_one_piece_is_written_into_a_detector_archived_meanwhile(
 def test_each_piece_is_pending_for_the_job_by_itself(door: Database) -> None:
     def fold(done: int, _rows: int) -> None:
         assert count(door, PendingBatch) == 1
-        Recomputer(door, "w").run()
+        recompute_all(door, worker="w")
         with door.read() as session:
             labels = "SELECT max(labels) FROM snapshots"
             assert session.scalar(text(labels)) == done
@@ -285,13 +285,12 @@ def test_pieces_that_are_folded_in_between_make_the_same_checkpoints(
         new = NewDetector(name="door", question="Is it?", classes=["YES", "NO"])
         with each.write() as session:
             create_detector(session, new, by())
-        job = Recomputer(each, "w")
 
-        def fold(_done: int, _rows: int, fold: Callable[[], object] = job.run) -> None:
-            fold()
+        def fold(_done: int, _rows: int, each: Database = each) -> None:
+            recompute_all(each, worker="w")
 
         import_all(each, rows, on_written=fold if folds else None)
-        job.run()
+        recompute_all(each, worker="w")
         with each.read() as session:
             names = {v.id: v.name for v in list_versions(session, 1)}
             found.append(
