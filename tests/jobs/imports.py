@@ -38,7 +38,7 @@ from tracker.storage.imports.import_pieces import (
 )
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query
-from tracker.storage.tasks import HOLD_SECONDS, Task, find_task
+from tracker.storage.tasks import CLEARING, HOLD_SECONDS, IMPORT, Task, find_task
 from tracker.storage.tasks import take as take_tasks
 
 AFTER_A_HOLD = timedelta(seconds=HOLD_SECONDS + 1)
@@ -105,6 +105,13 @@ def task_of(database: Database, import_id: int) -> Task:
         return found
 
 
+def list_tasks(database: Database) -> list[str]:
+    """The kinds of open tasks of imports."""
+    with database.read() as session:
+        kinds = select(Task.kind).where(Task.ended_at.is_(None))
+        return [kind for kind in session.scalars(kinds) if kind in {IMPORT, CLEARING}]
+
+
 def write_pieces(
     database: Database, task: Task, clock: Clock, choices: Choices = DEFAULT
 ) -> Generator[Written]:
@@ -131,9 +138,7 @@ def ends_import(statement: str) -> bool:
 def assert_imported_once(database: Database, import_id: int, rows: int) -> None:
     found = look(database, import_id)
     assert (found.state, found.error) == ("done", None)
-    with database.read() as session:
-        is_open = select(Task.kind).where(Task.ended_at.is_(None))
-        assert session.scalars(is_open).all() == []
+    assert list_tasks(database) == []
     assert (found.rows_read, found.bytes_read) == (rows, found.bytes)
     assert found.finished_at is not None
     report = unpack_report(found)

@@ -20,6 +20,7 @@ from tests.jobs.imports import (
     ends_import,
     fail_halfway,
     importing,
+    list_tasks,
     look,
     rows_of,
     take,
@@ -365,6 +366,6 @@ def test_a_worker_is_killed_in_the_middle_and_the_next_goes_on(
     with worker_process(database_url, tmp_path):
         wait_until(lambda: look(database, import_id).state == "done", 120)
         # The file goes when all else is done.
-        wait_until(lambda: count(database, ImportPiece) == 0)
+        wait_until(lambda: not list_tasks(database))
     assert_imported_once(database, import_id, rows)
     database.close()

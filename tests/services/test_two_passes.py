@@ -292,14 +292,15 @@ def test_pieces_that_are_folded_in_between_make_the_same_checkpoints(
         import_all(each, rows, on_written=fold if folds else None)
         recompute_all(each, worker="w")
         with each.read() as session:
-            names = {v.id: v.name for v in list_versions(session, 1)}
+            versions = list_versions(session, 1)
+            names = {version.id: version.name for version in versions}
             found.append(
                 sorted(
                     (
                         *(names[row.version_id], row.labels, row.method, row.position),
                         *(row.low.hex(), row.high.hex()),
                     )
-                    for row in iter_intervals(session, list(names))
+                    for row in iter_intervals(session, versions)
                     if row.kind == "checkpoint"
                 )
             )
