@@ -29,6 +29,8 @@ from tests.jobs.imports import (
 )
 from tests.processes import Process, clean_environ, wait_until
 from tracker.errors import ConflictError
+from tracker.jobs.imports import Clearing
+from tracker.jobs.loop import Watch
 from tracker.services.archive import archive_detector
 from tracker.services.imports.attempts import begin_attempt, finish_import
 from tracker.services.imports.background import resume_import, unpack_report
@@ -46,7 +48,8 @@ from tracker.storage.imports.import_pieces import (
 from tracker.storage.imports.written import ImportBatch
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query
-from tracker.storage.tasks import LostTaskError, Task
+from tracker.storage.tasks import CLEARING, LostTaskError, Task
+from tracker.storage.tasks import take as take_tasks
 
 
 def test_workers_that_take_at_once_get_different_imports(
@@ -249,6 +252,25 @@ def test_the_file_of_an_import_that_failed_is_kept_for_a_week(
         pytest.raises(ConflictError, match="send it again"),
     ):
         resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+
+
+def test_a_file_that_is_to_be_deleted_is_kept_when_its_import_is_resumed(
+    database: Database, clock: Clock
+) -> None:
+    import_id = add(database, rows_of(2 * PIECE_ROWS))
+    fail_halfway(database, clock)
+    clock.at += timedelta(days=8)
+    with database.write() as session:
+        (late,) = take_tasks(session, CLEARING, "late", at=clock())
+    with database.write() as session:
+        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+
+    clearing = Clearing(database=database, clock=clock)
+    with pytest.raises(LostTaskError):
+        clearing.work([late], Watch(threading.Event()))
+    assert count(database, ImportPiece) == 1
+    assert importing(database, clock).run() == 1
+    assert_imported_once(database, import_id, 2 * PIECE_ROWS)
 
 
 def test_a_file_of_many_pieces_is_read_while_its_rows_are_written(

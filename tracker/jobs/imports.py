@@ -1,8 +1,8 @@
 """The jobs that run imports in the background, and clear up after them."""
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -40,7 +40,7 @@ from tracker.storage.imports.files import (
     note_progress,
     start_import,
 )
-from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held
+from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held, hold
 
 log = structlog.get_logger("tracker.job")
 
@@ -170,7 +170,15 @@ class Clearing(Handler):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Delete it in pieces that let others in between."""
         [task] = tasks
-        clear_arriving(self.database.write, int(task.key))
-        delete_file(self.database.write, int(task.key))
-        self.finish(task)
+
+        @contextmanager
+        def write() -> Iterator[Session]:
+            with self.database.write() as session:
+                # An import that is resumed takes the task away.
+                hold(session, task)
+                yield session
+
+        if not clear_arriving(self.database.write, int(task.key)):
+            delete_file(write, int(task.key))
+            self.finish(task)
         return 0

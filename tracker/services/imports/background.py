@@ -242,8 +242,11 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
             clear_arriving(database.write, import_id)
 
 
-def clear_arriving(writes: Writes, import_id: int) -> None:
-    """Delete a file that will not arrive any more, with its import."""
+def clear_arriving(writes: Writes, import_id: int) -> bool:
+    """Delete a file that will not arrive any more, with its import and its task.
+
+    False, and nothing is done, if it has arrived.
+    """
     with writes() as session:
         is_over = storage.give_up_arriving(session, import_id)
     if is_over:
@@ -251,6 +254,7 @@ def clear_arriving(writes: Writes, import_id: int) -> None:
         with writes() as session:
             storage.delete_import(session, import_id)
             withdraw(session, CLEARING, str(import_id))
+    return is_over
 
 
 def delete_file(writes: Writes, import_id: int) -> None:
@@ -277,12 +281,13 @@ def resume_import(session: Session, file_import: FileImport, by: By) -> FileImpo
         return file_import
     if file_import.state != FAILED:
         raise ConflictError("only an import that failed can be resumed")
+    # First, so that no worker goes on deleting the file.
+    withdraw(session, CLEARING, str(file_import.id))
     if not has_file(session, file_import):
         raise ConflictError(
             "the file of the import is gone: send it again, which adds what is missing"
         )
     if storage.resume_import(session, file_import.id):
-        withdraw(session, CLEARING, str(file_import.id))
         _enqueue(session, file_import, at=by.at)
         by.record(session, "import resumed", dump_id("imp", file_import.id))
     session.refresh(file_import)
