@@ -179,14 +179,19 @@ def test_a_row_that_met_a_conflict_meanwhile_is_told_and_all_others_stand(
 ) -> None:
     def meet(done: int, _rows: int) -> None:
         if done == 2_000:
+            # In a piece between others, and in the last one.
+            log(door, key="k3000", predicted="NO")
             log(door, key="k4500", predicted="NO")
             log(door, key="k4501", predicted="YES", version="v1", input="in4501")
 
     report = import_all(door, rows_of(0, 5_000), on_written=meet)
 
-    assert (report.rows, report.bad_rows, report.conflicts) == (5_000, 1, 1)
-    assert [(e.row, e.field) for e in report.errors] == [(4_501, "predicted")]
-    assert report.queries_added == 4_998
+    assert (report.rows, report.bad_rows, report.conflicts) == (5_000, 2, 2)
+    assert [(e.row, e.field, e.also) for e in report.errors] == [
+        (3_001, "predicted", []),
+        (4_501, "predicted", []),
+    ]
+    assert report.queries_added == 4_997
     assert (label_of(door, "k4500"), label_of(door, "k4501")) == (None, "YES")
     assert count(door) == 5_000
 

@@ -139,6 +139,16 @@ def forget_plans(session: Session) -> None:
         session.execute(text("DISCARD PLANS"))
 
 
+def commit_without_waiting(session: Session) -> None:
+    """Let PostgreSQL commit this transaction without waiting for the disk.
+
+    The next commit that waits brings it to the disk too.  If the server crashes
+    before, the transaction is lost as a whole: nothing may have been acknowledged.
+    """
+    if not is_sqlite(session):
+        session.execute(text("SET LOCAL synchronous_commit = off"))
+
+
 @contextmanager
 def planned_for_now(session: Session) -> Iterator[None]:
     """Let PostgreSQL plan a statement for the values and tables of this moment.

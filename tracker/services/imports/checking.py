@@ -87,9 +87,13 @@ class Columns:
             return values
         return [default if value is None else value for value in values]
 
+    def brings_queries(self) -> bool:
+        """Return whether each row has a prediction."""
+        return None not in self.values.get("predicted", [None])
+
     def are_complete(self) -> bool:
         """Return whether each row says what it must."""
-        if None not in self.values.get("predicted", [None]):
+        if self.brings_queries():
             return True
         needed = map(self.get, ("predicted", "key", "label", "input"))
         return len(self) > 0 and all(

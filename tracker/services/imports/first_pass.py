@@ -44,6 +44,11 @@ class CheckedPiece:
         """Return the rows one by one."""
         return self.good.rows() if isinstance(self.good, Columns) else self.good
 
+    def is_new(self) -> bool:
+        """Return whether each row brings a query that was not stored."""
+        is_whole = isinstance(self.good, Columns) and self.good.brings_queries()
+        return is_whole and not self.stored
+
 
 class _Spool:
     """Pieces, in memory while they are few, and then in a temporary file."""
@@ -118,6 +123,8 @@ class Checked:
     """The rows of a file after the first pass, and what is wrong with the others."""
 
     outcome: Outcome = field(default_factory=Outcome)
+    # Whether a key stands in several rows.
+    repeats_keys: bool = False
     _spool: _Spool = field(default_factory=_Spool)
     # The numbers of rows that contradict others.
     _bad: set[int] = field(default_factory=set)
@@ -249,6 +256,7 @@ class _FirstPass:
 
     def _compare_with_each_other(self) -> None:
         keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
+        self._checked.repeats_keys = bool(keys)
         if not (keys or inputs or self._has_unknown):
             return
         found = Contradictions(keys, inputs, self._by.at)

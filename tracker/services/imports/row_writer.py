@@ -82,11 +82,16 @@ class RowWriter:
         own = [] if self._batch is None else [self._batch]
         return own + self._truths.batches
 
-    def write(self, good: Columns | list[Row]) -> None:
-        """Add what is new in rows."""
+    def write(self, good: Columns | list[Row], *, are_new: bool = False) -> None:
+        """Add what is new in rows; where all are taken for new, none is looked up.
+
+        The constraint on the keys then raises IntegrityError for one that is not.
+        """
         keys = keys_of(good, self._prefix)
         if isinstance(good, Columns):
-            known = self._find(keys, good.get("input"))
+            if are_new:
+                self._truths.hold(good.get("input"))
+            known = {} if are_new else self._find(keys, good.get("input"))
             if known or not self._write_new(keys, good):
                 self._write_some(keys, good.rows(), known)
         else:

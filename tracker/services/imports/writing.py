@@ -27,7 +27,7 @@ from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
-from tracker.storage.dialect import forget_plans
+from tracker.storage.dialect import commit_without_waiting, forget_plans
 from tracker.words import REJECT, SKIP
 
 # What is written in less time than a person notices.
@@ -90,24 +90,33 @@ class SecondPass:
         """How many rows the file has."""
         return self._found.outcome.rows
 
-    def write(self, run: Run, note: Note | None = None) -> Iterator[Written]:
+    def write(
+        self, run: Run, note: Note | None = None, *, guesses: bool = True
+    ) -> Iterator[Written]:
         """Write all pieces but the last, and yield what is written after each.
 
-        *run* opens the transaction of a piece, in which *note* is called.  Raises
+        *run* opens the transaction of a piece, in which *note* is called.  If it
+        *guesses*, a piece of keys that were new is first written without looking for
+        them again, and *run* has to try again after an IntegrityError.  Raises
         ConflictError for a detector that was archived meanwhile; what was written
         before stays.
         """
         for following in self._rest:
             piece, self._last, self._is_one = self._last, following, False
             assert piece is not None
-            self.written = run(self._work(piece, note))
+            are_new = guesses and not self._found.repeats_keys and piece.is_new()
+            self.written = run(self._work(piece, note, are_new=are_new))
             yield self.written
 
     def _work(
-        self, piece: CheckedPiece, note: Note | None
+        self, piece: CheckedPiece, note: Note | None, *, are_new: bool
     ) -> Callable[[Session], Written]:
+        tries = iter((are_new,))
+
         def work(session: Session) -> Written:
-            written = self._write_piece(session, piece)
+            # The last piece waits for the disk, and brings all of them there.
+            commit_without_waiting(session)
+            written = self._write_piece(session, piece, are_new=next(tries, False))
             hold_open(session, self._detector.id)
             if note is not None:
                 note(session, written)
@@ -115,11 +124,13 @@ class SecondPass:
 
         return work
 
-    def _write_piece(self, session: Session, piece: CheckedPiece) -> Written:
+    def _write_piece(
+        self, session: Session, piece: CheckedPiece, *, are_new: bool = False
+    ) -> Written:
         forget_plans(session)
         writer = RowWriter(session, self._detector, self._digest, self._by)
         with without_collector():
-            writer.write(piece.good)
+            writer.write(piece.good, are_new=are_new)
         return Written(
             self.written.outcome.plus(writer.report, rows=self.rows),
             piece.end,
@@ -210,7 +221,7 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
         lambda: nullcontext(session), detector, rows, by, digest=digest
     ) as found:
         second = SecondPass(found, detector, digest, by, skips=skip_bad_rows)
-        for _ in second.write(run):
+        for _ in second.write(run, guesses=False):
             pass
         return second.finish(session).outcome
 
