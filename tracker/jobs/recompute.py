@@ -209,7 +209,7 @@ def _replay_drift(database: Database, detector_id: int) -> None:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Recompute(Handler):
     """Brings detectors with new labels up to date, every so many seconds.
 
