@@ -16,6 +16,7 @@ from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.fold import (
     Fold,
     StaleFoldError,
+    read_ends,
     read_folds,
     read_piece,
     read_slices,
@@ -167,6 +168,19 @@ def _store(
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
+def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
+    """Store the run snapshots that are due; another worker may be faster."""
+    begun = time.perf_counter()
+    with database.read() as session:
+        folds = read_ends(session, at=clock(), listeners=[FoldEvents()])
+    if not folds:
+        return
+    score_folds(folds)
+    seconds = (time.perf_counter() - begun) / len(folds)
+    with suppress(StaleFoldError):
+        _store(database, folds, worker=worker, clock=clock, seconds=seconds)
+
+
 def _store_slices(
     database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
@@ -230,6 +244,7 @@ class Recomputer:
             while taken := self._take(tried, is_forced=is_forced):
                 tried.update(taken)
                 done += self._recompute_some(taken)
+        _end_runs(self.database, worker=self.worker, clock=self.clock)
         return done
 
     def _take(self, tried: set[int], *, is_forced: bool) -> Sequence[int]:
