@@ -92,10 +92,8 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
         raise ConflictError(f"no verdict: {refusal}")
     if estimate.population.kind == UNSTATED:
         raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
-    checks = []
-    for one in [estimate.decision, *estimate.also]:
-        if one is not None:
-            checks.append(_check_target(one))
+    decisions = [estimate.decision, *estimate.also]
+    checks = [_check_target(one) for one in decisions if one is not None]
     if max_width is not None:
         checks.append(_check_width(estimate, max_width))
     if not_worse_than is not None:

@@ -353,8 +353,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     confusion: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
     for (label, predicted), number in found.confusion.items():
         confusion[label][predicted] = number
-    correct = [row.get(name, 0) for name, row in confusion.items()]
-    labelled = [sum(row.values()) for row in confusion.values()]
+    correct, labelled = found.by_class(detector.classes)
     scores_of = score if window is None else score_window
     whole, *scores = scores_of([correct], [labelled], method, level)[0]
     classes = zip(detector.classes, scores, strict=True)
