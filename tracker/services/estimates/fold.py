@@ -34,6 +34,7 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.evidence.measures import Measure, read_measure
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -145,11 +146,17 @@ class Fold:
     revision: int = field(init=False)
     level: float = field(init=False)
     target: float | None = field(init=False)
+    measure: Measure = field(init=False)
+    promises: int = field(init=False)
+    classes: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Note what the detector says, which is gone with the session."""
         self.detector_id, self.revision = self.detector.id, self.detector.revision
         self.level, self.target = self.detector.confidence_level, self.detector.target
+        self.measure = read_measure(self.detector.measure)
+        self.promises = 1 + len(self.detector.also)
+        self.classes = list(self.detector.classes)
 
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
