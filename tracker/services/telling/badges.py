@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.fields import Instant
 from tracker.services.wording import missing
 from tracker.shapes import Accuracy, Shape
