@@ -96,6 +96,6 @@ def api(app: Flask, keys: dict[str, str]) -> Api:
 @pytest.fixture
 def door(api: Api) -> dict[str, Any]:
     """A detector of two classes."""
-    response = api.post("/detectors", {"name": "door", "question": "Is it closed?"})
+    response = api.post("/detectors", {"name": "door", "question": "Is it closed?"} | SAID)
     assert response.status_code == 201
     return dict(response.json)

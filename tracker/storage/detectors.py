@@ -54,7 +54,7 @@ class Detector(Base):
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
-    # What the target is on; see services/evidence/measures.py.
+    # What the target is on; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(Name, server_default="balanced")
     # Other measures to watch, each with its target: [["recall:DEFECT", 0.9]].
     also: Mapped[list[list[Any]]] = mapped_column(

@@ -20,7 +20,7 @@ from tracker.services.estimates.estimate import (
     refuse_unstated,
 )
 from tracker.services.estimates.intervals import ALL
-from tracker.services.evidence.measures import read_measure
+from tracker.services.evidence.measure import read_measure
 from tracker.services.wording import invalid
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector

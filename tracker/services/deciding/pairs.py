@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracker.services.evidence.measures import read_measure
+from tracker.services.evidence.measure import read_measure
 from tracker.shapes import OfClass, Shape
 from tracker.stats import (
     Difference,

@@ -11,7 +11,7 @@ from tracker.charts.series import Axis, Series
 from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
-from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import list_rows
@@ -20,7 +20,6 @@ from tracker.services.estimates.intervals import (
     max_snapshots,
     score,
 )
-from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.windows import roll
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions

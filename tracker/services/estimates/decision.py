@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tracker import stats
 from tracker.services.estimates.intervals import MethodWord
-from tracker.services.evidence.measures import Confusion, Measure
+from tracker.services.evidence.measure import Confusion, Measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
@@ -71,7 +71,7 @@ def decide(
     that are watched beside it.
     """
     right, counted = measure.count_right(confusion)
-    level = 1 - (1 - confidence_level) / promises
+    level = share_level(confidence_level, promises)
     low, high, more = _decide(target, right, counted, level)
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
@@ -90,6 +90,12 @@ def decide(
         labels=labels,
         labels_to_decide=more,
     )
+
+
+def share_level(confidence_level: float, promises: int) -> float:
+    """Return the level of each of so many intervals that hold together."""
+    # In floating point 1 - (1 - level) is another level.
+    return confidence_level if promises == 1 else 1 - (1 - confidence_level) / promises
 
 
 def is_decided_by(detector: Detector, row: Any) -> bool:

@@ -8,7 +8,11 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import count_asked, current_counts
+from tracker.services.estimates.counts import (
+    count_asked,
+    current_counts,
+    pick_population,
+)
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -25,9 +29,8 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
-from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.windows import parse_window
-from tracker.services.evidence.measures import Confusion, read_measure
+from tracker.services.evidence.measure import Confusion, read_measure
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,

@@ -34,7 +34,7 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slices.slice_counts import Slices
-from tracker.services.evidence.measures import Measure, read_measure
+from tracker.services.evidence.measure import Measure, read_measure
 from tracker.storage.detectors import (
     Detector,
     Version,

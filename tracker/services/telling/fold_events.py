@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import bound
+from tracker.services.estimates.decision import bound, share_level
 from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.points import Point
@@ -101,7 +101,7 @@ def _look(fold: Fold, point: Point, balanced: Score) -> Look:
     )
     low, high = balanced.low, balanced.high
     if fold.promises > 1 or fold.measure.kind != BALANCED:
-        level = 1 - (1 - fold.level) / fold.promises
+        level = share_level(fold.level, fold.promises)
         low, high = bound(right, counted, level)
     # The labels since a drift alarm are known by class alone.
     stretch = point.stretch if fold.measure.kind == BALANCED else None
