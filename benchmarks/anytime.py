@@ -13,10 +13,14 @@ import numpy.typing as npt
 import scipy
 from scipy.stats import binom
 
-from tracker.stats import balanced_union, clopper_pearson
-from tracker.stats.anytime import anytime
-from tracker.stats.anytime.balanced import balanced_anytime
-from tracker.stats.coverage import IntervalFunction, chance_of_ever_missing
+from tracker.stats import (
+    IntervalFunction,
+    anytime,
+    balanced_anytime,
+    balanced_union,
+    chances_of_ever_missing,
+    clopper_pearson,
+)
 
 LEVEL = 0.95
 ACCURACIES = (0.5, 0.9, 0.99)
@@ -47,7 +51,7 @@ def looks(most: int) -> Iterator[str]:
             ratio = expected_width(anytime, n, accuracy)
             ratio /= expected_width(clopper_pearson, n, accuracy)
             ours, exact = (
-                chance_of_ever_missing(interval, n, accuracy, LEVEL)
+                chances_of_ever_missing(interval, n, accuracy, LEVEL)[-1]
                 for interval in (anytime, clopper_pearson)
             )
             yield f"{accuracy:>9}{n:>8,}{ratio:>13.3f}{ours:>10.4f}{exact:>8.4f}"

@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 
 from tracker import stats
 from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
-from tracker.stats.active import (
+from tracker.stats import (
     Ledger,
     build_strata,
     choose_stratum,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tracker.stats.monitoring.drift import ClassWatch
+from tracker.stats import ClassWatch
 
 try:
     from river.drift import ADWIN

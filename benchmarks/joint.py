@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from tracker.stats.balanced import balanced_union
-from tracker.stats.joint import balanced_joint, joint_is_costly
+from tracker.stats import balanced_joint, balanced_union, joint_is_costly
 
 LEVEL = 0.95
 CHECKPOINTS = 250

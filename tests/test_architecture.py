@@ -10,7 +10,7 @@ import pytest
 
 from tests.processes import ROOT
 
-_LONGEST_FILE = 350
+_LONGEST_FILE = 600
 _LONGEST_FUNCTION = 50
 _VAGUE_NAMES = {"utils", "util", "helpers", "common", "core", "misc", "manager"}
 _ENDS = {"commit", "rollback", "begin_nested"}
@@ -125,6 +125,23 @@ def commits(source: Source) -> Iterator[str]:
             yield f"{source.path}:{called.lineno} ends a transaction"
 
 
+def imports_behind_the_door(source: Source) -> Iterator[str]:
+    """``tracker.stats`` names what other rooms may use; its modules are its own."""
+    if source.path.startswith(("tracker/stats/", "tests/stats/")):
+        return
+    modules = {path.stem for path in (ROOT / "tracker" / "stats").iterdir()}
+    for node in ast.walk(source.tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{a.name}" for a in node.names]
+        for name in names:
+            place = name.split(".")
+            if place[:2] == ["tracker", "stats"] and (
+                len(place) > 3 or (len(place) == 3 and place[2] in modules)
+            ):
+                yield f"{source.path}:{node.lineno} imports {name}, not tracker.stats"
+
+
 Rule = Callable[[Source], Iterator[str]]
 RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (environment_readers, ("tracker", "migrations")),
@@ -134,6 +151,10 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (long_functions, ("tracker",)),
     (silent_inline_imports, ("tracker",)),
     (commits, ("tracker",)),
+    (
+        imports_behind_the_door,
+        ("tracker", "client", "scripts", "benchmarks", "tests"),
+    ),
 ]
 
 
@@ -166,6 +187,9 @@ BAD = [
         "def f():\n    try:\n        import json  # noqa: PLC0415\n    except E: ...\n",
     ),
     (commits, "tracker/services/by.py", "def f(session):\n    session.commit()\n"),
+    (imports_behind_the_door, "tests/a.py", "from tracker.stats.exact import f\n"),
+    (imports_behind_the_door, "tracker/a.py", "from tracker.stats import exact\n"),
+    (imports_behind_the_door, "benchmarks/a.py", "import tracker.stats.exact\n"),
 ]  # fmt: skip
 GOOD = [
     (environment_readers, "tracker/cli/setup.py", "import os\nos.environ['A']\n"),
@@ -187,6 +211,8 @@ GOOD = [
         "    except E: ...\n    import c  # noqa: PLC0415 - see above.\n",
     ),
     (commits, "tracker/storage/database.py", "session.commit()\n"),
+    (imports_behind_the_door, "tracker/a.py", "from tracker.stats import anytime\n"),
+    (imports_behind_the_door, "tests/stats/a.py", "import tracker.stats.exact\n"),
 ]  # fmt: skip
 
 

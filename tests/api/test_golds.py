@@ -8,8 +8,7 @@ import pytest
 from tests.api.conftest import Api
 from tests.api.problems import assert_problem
 from tests.conftest import START, Clock
-from tracker.stats import clopper_pearson
-from tracker.stats.monitoring.labelers import is_careless
+from tracker.stats import clopper_pearson, is_careless
 
 NEXT = "/detectors/door/next"
 QUERIES = 36

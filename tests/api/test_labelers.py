@@ -3,8 +3,7 @@
 import pytest
 
 from tests.api.problems import assert_problem
-from tracker.stats import clopper_pearson
-from tracker.stats.monitoring.labelers import cohen_kappa, cohen_kappa_interval
+from tracker.stats import clopper_pearson, cohen_kappa, cohen_kappa_interval
 
 LABELERS = "/detectors/door/labelers"
 NEXT = "/detectors/door/next"

@@ -4,8 +4,12 @@ import pytest
 
 from tests.api.problems import assert_problem
 from tests.api.published import published_rows
-from tracker.stats import labels_to_reach_balanced_width, labels_to_reach_width
-from tracker.stats.planning.certification import chance_to_certify, labels_to_certify
+from tracker.stats import (
+    chance_to_certify,
+    labels_to_certify,
+    labels_to_reach_balanced_width,
+    labels_to_reach_width,
+)
 
 PATH = "/detectors/door/plan"
 

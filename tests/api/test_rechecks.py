@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.conftest import Api
 from tests.api.problems import assert_problem
-from tracker.stats.noise import label_error_bound, noise_aware
+from tracker.stats import label_error_bound, noise_aware
 
 NEXT = "/detectors/door/next?queue=recheck"
 DRAWS = "/detectors/door/rechecks"

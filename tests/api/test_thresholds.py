@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.api.problems import assert_problem
-from tracker.stats.monitoring.thresholds import lowest_threshold, simultaneous_band
+from tracker.stats import lowest_threshold, simultaneous_band
 
 
 def rows_of(number, *, labelled_every=2, version="v1"):

@@ -10,8 +10,7 @@ from tests.conftest import IS_LONG
 from tests.services.conftest import Bench, bench  # noqa: F401 - a fixture.
 from tests.telling.evidence import may_be_decided
 from tracker.services.deciding.gates import ask_gate
-from tracker.stats import balanced_interval
-from tracker.stats.comparison.sequential import decide
+from tracker.stats import balanced_interval, decide
 from tracker.words import DECIDING_METHOD
 
 TARGET, LEVEL = 0.9, 0.95

@@ -7,8 +7,7 @@ from click.testing import CliRunner
 
 from tests.cli.test_commands import Shell, published_csv
 from tracker.cli import main
-from tracker.stats import labels_to_reach_balanced_width
-from tracker.stats.planning.certification import labels_to_certify
+from tracker.stats import labels_to_certify, labels_to_reach_balanced_width
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """How many labels an audit is said to take, seen from where it stands."""
 
 from tracker.services.labelling.auditing.audit_estimates import expected_in_all
-from tracker.stats.active import Step
+from tracker.stats import Step
 from tracker.storage.labelling.auditing.audits import Audit
 
 SET = 2_000

@@ -11,8 +11,8 @@ from tracker.services.deciding import pairs
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
-from tracker.stats.anytime import anytime
-from tracker.stats.comparison import (
+from tracker.stats import (
+    anytime,
     boxed_paired_difference,
     joint_paired_difference,
     paired_difference,

@@ -13,7 +13,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.windows import roll
 from tracker.shapes import Moment
-from tracker.stats.monitoring.windows import window_intervals
+from tracker.stats import window_intervals
 from tracker.storage.detectors import list_versions
 from tracker.storage.queries.queries import Query
 

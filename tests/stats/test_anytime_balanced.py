@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import Interval
-from tracker.stats.anytime import anytime, anytime_lower_bound, anytime_upper_bound
-from tracker.stats.anytime.balanced import (
+from tracker.stats.evidence.balanced import (
     balanced_anytime,
     log_balanced_evidence_above,
 )
+from tracker.stats.evidence.one_class import (
+    anytime,
+    anytime_lower_bound,
+    anytime_upper_bound,
+)
+from tracker.stats.exact import Interval
 
 
 def random_rows(rows, classes, seed, most=5):
@@ -357,7 +361,7 @@ def test_a_row_computed_alone_is_the_row_of_the_batch_to_the_last_bit(classes):
 def test_blocks_of_rows_join_without_a_seam(monkeypatch):
     k, n = random_rows(50, 3, seed=3)
     expected = balanced_anytime(k, n, 0.95)
-    monkeypatch.setattr("tracker.stats.anytime.balanced._MOST_AT_ONCE", 1500)
+    monkeypatch.setattr("tracker.stats.evidence.balanced._MOST_AT_ONCE", 1500)
     seamed = balanced_anytime(k, n, 0.95)
     assert seamed.low.tolist() == expected.low.tolist()
     assert seamed.high.tolist() == expected.high.tolist()

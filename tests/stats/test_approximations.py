@@ -9,8 +9,7 @@ import pytest
 from scipy.special import betainc
 from scipy.stats import binom
 
-from tracker.stats import clopper_pearson
-from tracker.stats.approximations import (
+from tracker.stats.approximations.one_class import (
     agresti_coull,
     bootstrap,
     jeffreys,
@@ -20,6 +19,7 @@ from tracker.stats.approximations import (
     wilson,
     wilson_cc,
 )
+from tracker.stats.exact import clopper_pearson
 
 # Of other published tables, three conventions are not ours: Jeffreys' quantiles at
 # k = 0 and k = n without the ends being set to 0 and 1; four labels added at every

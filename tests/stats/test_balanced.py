@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from tracker.stats import balanced_accuracy, balanced_union, clopper_pearson
+from tracker.stats.exact import balanced_accuracy, balanced_union, clopper_pearson
 
 
 def random_rows(rows, classes, seed):

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracker.stats import class_accuracy, clopper_pearson, lower_bound, upper_bound
+from tracker.stats.exact import (
+    class_accuracy,
+    clopper_pearson,
+    lower_bound,
+    upper_bound,
+)
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.9999)
 

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from tracker.stats import clopper_pearson, lower_bound
 from tracker.stats.arguments import tail_share
-from tracker.stats.planning.certification import (
+from tracker.stats.certification import (
     chance_to_certify,
     fewest_correct_to_certify,
     labels_to_certify,
     labels_to_certify_without_errors,
     next_class,
 )
+from tracker.stats.exact import clopper_pearson, lower_bound
 
 SHARE = tail_share(0.95, 2)
 

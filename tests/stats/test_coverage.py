@@ -6,9 +6,12 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats import Interval, balanced_union, clopper_pearson, expected_width
-from tracker.stats.anytime import anytime
-from tracker.stats.approximations import (
+from tracker.stats.approximations.balanced import (
+    balanced_normal,
+    balanced_posterior,
+    balanced_wilson,
+)
+from tracker.stats.approximations.one_class import (
     agresti_coull,
     bootstrap,
     jeffreys,
@@ -18,16 +21,14 @@ from tracker.stats.approximations import (
     wilson,
     wilson_cc,
 )
-from tracker.stats.approximations.balanced import (
-    balanced_normal,
-    balanced_posterior,
-    balanced_wilson,
-)
 from tracker.stats.coverage import (
     balanced_coverage,
-    chance_of_ever_missing,
+    chances_of_ever_missing,
     class_coverage,
 )
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import Interval, balanced_union, clopper_pearson
+from tracker.stats.planning import expected_width
 
 # Coverage and mean width at 95 %, from an independent program, for normal,
 # bootstrap, Wilson, Jeffreys and the exact interval.
@@ -154,13 +155,13 @@ def test_an_interval_that_never_moves_holds_the_truth_always_or_never():
     assert inside.above == pytest.approx([1, 0, 0])
     assert inside.below == pytest.approx([0, 0, 1])
     assert inside.width == pytest.approx([0.4] * 3)
-    assert chance_of_ever_missing(always(0.2, 0.6), 9, 0.4, 0.95) == 0
-    assert chance_of_ever_missing(always(0.2, 0.6), 9, 0.7, 0.95) == 1
+    assert chances_of_ever_missing(always(0.2, 0.6), 9, 0.4, 0.95)[-1] == 0
+    assert chances_of_ever_missing(always(0.2, 0.6), 9, 0.7, 0.95)[-1] == 1
 
 
 def test_looking_once_is_missing_once():
     figures = class_coverage(wilson, 1, 0.9, 0.95)
-    missed = chance_of_ever_missing(wilson, 1, 0.9, 0.95)
+    missed = chances_of_ever_missing(wilson, 1, 0.9, 0.95)[-1]
     assert missed == pytest.approx(float(figures.above + figures.below), abs=1e-15)
 
 
@@ -172,7 +173,7 @@ def test_ever_missing_follows_every_course_of_the_labels():
         low, high = wilson(k, np.arange(1, n + 1), level)
         if ((low > accuracy) | (high < accuracy)).any():
             expected += accuracy ** sum(course) * (1 - accuracy) ** (n - sum(course))
-    missed = chance_of_ever_missing(wilson, n, accuracy, level)
+    missed = chances_of_ever_missing(wilson, n, accuracy, level)[-1]
     assert missed == pytest.approx(expected, rel=1e-12)
 
 
@@ -181,7 +182,7 @@ def test_impossible_accuracies_are_refused(accuracy):
     with pytest.raises(ValueError, match="accuracy must lie between 0 and 1"):
         class_coverage(wilson, 5, accuracy, 0.95)
     with pytest.raises(ValueError, match="accuracy must be a number between 0 and 1"):
-        chance_of_ever_missing(wilson, 5, accuracy, 0.95)
+        chances_of_ever_missing(wilson, 5, accuracy, 0.95)[-1]
     with pytest.raises(ValueError, match="accuracy must lie between 0 and 1"):
         balanced_coverage(balanced_wilson, (5, 6), [0.5, accuracy], 0.95)
 
@@ -195,4 +196,4 @@ def test_sums_that_would_never_end_are_refused():
         balanced_coverage(balanced_wilson, (9, 9), [0.5, 0.5, 0.5], 0.95)
     for n in (0, 10**5 + 1):
         with pytest.raises(ValueError, match="n must lie between 1 and 10"):
-            chance_of_ever_missing(wilson, n, 0.5, 0.95)
+            chances_of_ever_missing(wilson, n, 0.5, 0.95)[-1]

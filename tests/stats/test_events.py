@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tracker.stats.anytime import log_evidence_above
-from tracker.stats.events import epoch_level, judge
+from tracker.stats.evidence.one_class import log_evidence_above
+from tracker.stats.verdicts import epoch_level, judge_evidence
 
 
 @pytest.mark.thorough
@@ -28,9 +28,9 @@ def test_a_false_verdict_in_a_whole_life_is_as_rare_as_promised(target, known):
 
 def test_a_verdict_needs_the_evidence_that_its_level_asks_for():
     enough, level = math.log(40) + 1e-6, 0.95
-    assert judge(enough, -9, 100, level) == "met"
-    assert judge(-9, enough, 100, level) == "missed"
-    assert judge(enough - 1e-5, -9, 100, level) == "undecided"
+    assert judge_evidence(enough, -9, 100, level) == "met"
+    assert judge_evidence(-9, enough, 100, level) == "missed"
+    assert judge_evidence(enough - 1e-5, -9, 100, level) == "undecided"
 
 
 def test_the_stretches_of_a_life_share_its_error():

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from tracker.stats import clopper_pearson
-from tracker.stats.finite import finite_set
+from tracker.stats.exact import clopper_pearson, finite_set
 
 
 def tail(k, n, size, right):
@@ -136,7 +135,7 @@ def test_counts_and_sizes_broadcast():
 
 def test_a_library_that_answers_nonsense_refutes_nothing(monkeypatch):
     monkeypatch.setattr(
-        "tracker.stats.finite.hypergeom.sf", lambda k, *_: np.full(k.shape, np.nan)
+        "tracker.stats.exact.hypergeom.sf", lambda k, *_: np.full(k.shape, np.nan)
     )
     low, high = finite_set([3, 5], 9, 20, 0.95)
     assert (low == [3 / 20, 5 / 20]).all()

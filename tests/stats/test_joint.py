@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tracker.stats.arguments import tail_share
-from tracker.stats.balanced import balanced_union
-from tracker.stats.binomial import lower_bound, upper_bound
-from tracker.stats.joint import (
-    balanced,
+from tracker.stats.exact import balanced_union, lower_bound, upper_bound
+from tracker.stats.joint import balanced
+from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
     joint_lower_bound,

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.binomial import lower_bound, upper_bound
+from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.joint import modulus, waves
-from tracker.stats.joint.bound import Bound
-from tracker.stats.joint.modulus import modulus_limits
-from tracker.stats.joint.pooled import pooled_limit
+from tracker.stats.joint.balanced import pooled_limit
+from tracker.stats.joint.modulus import Bound, modulus_limits
 from tracker.stats.joint.waves import Waves
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.binomial import lower_bound
+from tracker.stats.exact import lower_bound
 from tracker.stats.joint import three
 from tracker.stats.joint.ellipse import Nodes, nodes_needed
 from tracker.stats.joint.outcomes import Outcomes

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.binomial import lower_bound, upper_bound
-from tracker.stats.joint import line, outcomes, two
+from tracker.stats.exact import lower_bound, upper_bound
+from tracker.stats.joint import outcomes, two
 from tracker.stats.joint.ellipse import Nodes, nodes_needed, nodes_of
-from tracker.stats.joint.line import Line, supremum_on_line
 from tracker.stats.joint.outcomes import Outcomes, Window
-from tracker.stats.joint.two import two_class_limit
+from tracker.stats.joint.two import Line, supremum_on_line, two_class_limit
 
 
 def all_limits(n, m, error):
@@ -262,13 +261,13 @@ def test_a_line_in_pieces_gives_the_same_limit(monkeypatch):
         asked.append(paths[0][0][2])
         return nodes_needed(paths, tolerance) if asked[-1] < 0.02 else None
 
-    monkeypatch.setattr(line, "nodes_needed", only_short)
+    monkeypatch.setattr(two, "nodes_needed", only_short)
     assert two_class_limit(k, n, 0.025) == pytest.approx(expected, rel=1e-6)
     assert max(asked) > 0.05
 
 
 def test_what_cannot_be_proved_is_not_claimed(monkeypatch):
-    monkeypatch.setattr(line, "nodes_needed", lambda *_: None)
+    monkeypatch.setattr(two, "nodes_needed", lambda *_: None)
     low = two_class_limit((45, 180), (50, 200), 0.025)
     box = lower_bound([45, 180], [50, 200], 0.025 / 400)
     assert low == pytest.approx(float(box.mean()), rel=1e-12)

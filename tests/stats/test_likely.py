@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import METHODS, get_method
-from tracker.stats.coverage import balanced_coverage, class_coverage
-from tracker.stats.coverage.likely import (
+from tracker.stats.coverage import (
     NEGLIGIBLE,
+    balanced_coverage,
+    class_coverage,
     count_likely,
     likely_counts,
     only_likely,
 )
+from tracker.stats.methods import METHODS, get_method
 
 CASES = [(0, 0.5), (5, 0.0), (5, 1.0), (50, 0.99), (999, 0.5), (10**6, 1e-9)]
 

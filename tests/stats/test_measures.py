@@ -5,11 +5,11 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from tracker.stats import clopper_pearson
-from tracker.stats.anytime import anytime
 from tracker.stats.arguments import shared_level
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import clopper_pearson
 from tracker.stats.measures import (
-    WINDOW,
+    WINDOW_METHOD,
     f1_intervals,
     f1_scores,
     macro_f1_interval,
@@ -139,13 +139,15 @@ def test_overall_accuracy_of_a_window_holds_where_the_accuracy_changes():
     for outcome in product([0, 1], repeat=9):
         pairs = zip(outcome, chances, strict=True)
         weight = prod(p if right else 1 - p for right, p in pairs)
-        interval = overall_interval([sum(outcome), 0], [9, 0], level, method=WINDOW)
+        interval = overall_interval(
+            [sum(outcome), 0], [9, 0], level, method=WINDOW_METHOD
+        )
         missed[0] += weight * bool(interval.low > average)
         missed[1] += weight * bool(interval.high < average)
     assert max(missed) <= (1 - level) / 2
     # A single wrong label: the exact bound alone would not hold.
     plain = overall_interval([0, 0], [1, 0], 0.05)
-    window = overall_interval([0, 0], [1, 0], 0.05, method=WINDOW)
+    window = overall_interval([0, 0], [1, 0], 0.05, method=WINDOW_METHOD)
     assert plain.high < 1 == window.high
 
 

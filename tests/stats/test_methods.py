@@ -1,11 +1,10 @@
 import pytest
 
-from tracker.stats import (
+from tracker.stats.exact import balanced_union, clopper_pearson
+from tracker.stats.methods import (
     METHODS,
     balanced_interval,
-    balanced_union,
     class_intervals,
-    clopper_pearson,
     get_method,
 )
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tracker.stats import get_method, labels_to_reach_balanced_width
-from tracker.stats.planning import labels_to_narrow
+from tracker.stats.methods import get_method
+from tracker.stats.planning import labels_to_narrow, labels_to_reach_balanced_width
 
 CASES = [
     ((9, 9), (10, 10), 0.15),

@@ -8,30 +8,13 @@ import numpy as np
 import pytest
 
 from tracker.stats import noise
-from tracker.stats.binomial import Interval
+from tracker.stats.exact import Interval
 from tracker.stats.noise import (
-    audited_accuracy,
     cheapest_prefix,
     choose_counted,
-    independent_error_bound,
     label_error_bound,
     noise_aware,
 )
-
-
-@pytest.mark.parametrize(
-    ("rechecks", "low", "high"),
-    [
-        ((2, 1, 100), 0.853, 1),
-        ((4, 2, 200), 0.876, 1),
-        ((8, 4, 400), 0.889, 0.987),
-        ((2, 0, 400), 0.893, 0.974),
-    ],
-)
-def test_rechecks_give_the_interval_that_was_reckoned(rechecks, low, high):
-    found = audited_accuracy(465, 500, rechecks, 0.95)
-    assert found.low == pytest.approx(low, abs=1.1e-3)
-    assert found.high == pytest.approx(high, abs=1.1e-3)
 
 
 def test_the_rate_of_wrong_labels_is_bounded_exactly():
@@ -43,22 +26,6 @@ def test_the_rate_of_wrong_labels_is_bounded_exactly():
             if label_error_bound(k, n, error) < rate
         )
         assert missed <= error
-
-
-def test_independent_errors_are_bounded_by_what_differs():
-    n, error = 30, 0.1
-    for rate in np.linspace(0.001, 0.49, 40):
-        differ = 2 * rate * (1 - rate)
-        missed = sum(
-            comb(n, k) * differ**k * (1 - differ) ** (n - k)
-            for k in range(n + 1)
-            if independent_error_bound(k, n, error) < rate
-        )
-        assert missed <= error
-    assert independent_error_bound(30, 30, 0.05) == 0.5
-    found = independent_error_bound(40, 1000, 0.025)
-    upper = label_error_bound(40, 1000, 0.025)
-    assert 2 * found * (1 - found) == pytest.approx(upper, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -324,5 +291,3 @@ def test_what_cannot_be_is_refused():
         noise_aware([1, 1], [2, 2], [[1, 0], [0, 0]], 0.95, unanswered=[2, 0])
     with pytest.raises(ValueError, match="least_right must be above 0"):
         noise_aware([1, 1], [2, 2], [[1, 0], [0, 0]], 0.95, least_right=0)
-    with pytest.raises(ValueError, match="k must not exceed n"):
-        audited_accuracy(4, 5, (0, 0, 6), 0.95)

@@ -5,9 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tracker.stats import METHODS, get_method, lower_bound, upper_bound
 from tracker.stats.coverage import balanced_coverage, class_coverage
-from tracker.stats.one_sided import balanced_bounds, class_bounds, one_sided_level
+from tracker.stats.exact import lower_bound, upper_bound
+from tracker.stats.methods import (
+    METHODS,
+    balanced_bounds,
+    class_bounds,
+    get_method,
+    one_sided_level,
+)
 
 GUARANTEED = [name for name in METHODS if get_method(name).is_guaranteed]
 

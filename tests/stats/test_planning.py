@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import (
-    balanced_union,
-    clopper_pearson,
+from tracker.stats.exact import balanced_union, clopper_pearson
+from tracker.stats.planning import (
     expected_width,
     labels_to_reach_balanced_width,
     labels_to_reach_width,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincinv
 
-from tracker.stats.quantiles import beta_quantile
+from tracker.stats.laws import beta_quantile
 
 
 @pytest.mark.parametrize("share", [1e-12, 1e-6, 0.00125, 0.025, 0.05, 0.5, 0.9])

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tracker.stats import balanced_union, clopper_pearson, lower_bound, upper_bound
+from tracker.stats.exact import (
+    balanced_union,
+    clopper_pearson,
+    lower_bound,
+    upper_bound,
+)
 
 with (Path(__file__).parent / "intervals.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))

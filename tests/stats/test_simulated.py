@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tracker.stats import METHODS, get_method
 from tracker.stats.coverage import balanced_coverage, simulated_coverage
+from tracker.stats.methods import METHODS, get_method
 
 
 @pytest.mark.parametrize("method", ["exact", "wilson", "normal", "anytime"])

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from tracker.stats import clopper_pearson
+from tracker.stats.exact import clopper_pearson
 from tracker.stats.tails import binomial_tail
 
 

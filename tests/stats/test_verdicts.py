@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from tracker.stats import balanced_interval, labels_to_decide
-from tracker.stats.anytime.balanced import balanced_anytime
-from tracker.stats.planning import verdicts
+from tracker.stats import planning
+from tracker.stats.evidence.balanced import balanced_anytime
+from tracker.stats.methods import balanced_interval
+from tracker.stats.planning import labels_to_decide
 
 PLANS = [
     ((9, 9), (10, 10), 0.8),
@@ -65,7 +66,7 @@ def test_few_intervals_are_computed(k, n, target, monkeypatch):
         asked.append(arguments)
         return balanced_anytime(*arguments)
 
-    monkeypatch.setattr(verdicts, "balanced_anytime", counted)
+    monkeypatch.setattr(planning, "balanced_anytime", counted)
     labels_to_decide(k, n, target, 0.95)
     assert len(asked) <= 12
 

@@ -15,8 +15,7 @@ import pytest
 from tests.conftest import IS_LONG
 from tests.telling.evidence import may_be_decided
 from tracker.services.telling.events import Look, follow_verdict
-from tracker.stats import balanced_interval
-from tracker.stats.anytime import log_balanced_evidence_above
+from tracker.stats import balanced_interval, log_balanced_evidence_above
 from tracker.words import DECIDING_METHOD
 
 TARGET, LEVEL = 0.9, 0.95

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import beta
 
 from tests.web.census import Count
-from tracker.stats.joint.balanced import joint_lower_bound
+from tracker.stats import joint_lower_bound
 
 CLASSES = ("YES", "NO")
 # A change is looked for from this reference, against these falls and with these bets.

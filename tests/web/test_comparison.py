@@ -6,7 +6,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.test_pages import HOSTILE
 from tracker.services.deciding.pairs import Change, SequentialDecision
 from tracker.shapes import Accuracy
-from tracker.stats.comparison.sequential import decide
+from tracker.stats import decide
 from tracker.storage.database import Database
 from tracker.storage.labelling.inputs import set_inputs
 from tracker.storage.queries.lookup import find_queries_by_key

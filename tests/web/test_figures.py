@@ -32,15 +32,15 @@ from tests.web.census import (
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, facts
 from tracker import stats
-from tracker.stats.coverage import balanced_coverage
-from tracker.stats.measures import (
+from tracker.stats import (
+    balanced_coverage,
+    calibration_error,
     f1_intervals,
+    labels_to_narrow,
     macro_f1_interval,
     macro_precision_interval,
+    slice_intervals,
 )
-from tracker.stats.monitoring.slices import slice_intervals
-from tracker.stats.monitoring.thresholds import calibration_error
-from tracker.stats.planning.methods import labels_to_narrow
 from tracker.storage.database import Database
 
 CLASSES = ["YES", "NO"]

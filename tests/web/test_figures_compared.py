@@ -29,14 +29,15 @@ from tests.web.census import (
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tests.web.test_figures import cells, figures, words_of
-from tracker.stats.comparison import joint_paired_difference, paired_difference
-from tracker.stats.comparison.differences import unpaired_difference
-from tracker.stats.comparison.sequential import decide
-from tracker.stats.monitoring.labelers import (
+from tracker.stats import (
     cohen_kappa,
     cohen_kappa_interval,
+    decide,
     fleiss_kappa,
     fleiss_kappa_interval,
+    joint_paired_difference,
+    paired_difference,
+    unpaired_difference,
 )
 from tracker.storage.database import Database
 

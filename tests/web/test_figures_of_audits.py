@@ -39,8 +39,7 @@ from tests.web.test_figures import cells, figures, words_of
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_reasons import Comparison
 from tracker.services.labelling.auditing.audits import get_audit
-from tracker.stats.active import Ledger, Step, label_shares
-from tracker.stats.active.forecast import imagine
+from tracker.stats import Ledger, Step, imagine, label_shares
 from tracker.storage.database import Database
 
 HALF_WIDTH = 0.05

@@ -10,7 +10,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.charts.words import bounds
 from tracker.shapes import Accuracy
-from tracker.stats.measures import (
+from tracker.stats import (
     f1_intervals,
     macro_f1_interval,
     macro_precision_interval,

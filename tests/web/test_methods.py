@@ -7,8 +7,7 @@ import pytest
 
 from tests.web.conftest import Shelf, Visitor
 from tracker import stats
-from tracker.stats.approximations import balanced_normal
-from tracker.stats.coverage import balanced_coverage
+from tracker.stats import balanced_coverage, balanced_normal
 
 
 def test_every_method_stands_with_its_interval_and_its_coverage(

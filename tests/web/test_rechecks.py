@@ -5,7 +5,7 @@ from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
 from tracker.rounding import outward
-from tracker.stats.noise import label_error_bound
+from tracker.stats import label_error_bound
 
 
 @pytest.fixture

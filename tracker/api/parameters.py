@@ -22,7 +22,7 @@ from tracker.http import BadParametersError, now
 from tracker.services.fields import Input, Level, Probability, parse_when
 from tracker.services.queries.where import FORMS
 from tracker.services.wording import describe_errors, show
-from tracker.stats.arguments import MOST_LABELS
+from tracker.stats import MOST_LABELS
 from tracker.storage.base import parse_id, parse_whole
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracker.stats.tails import Side, Tail, binomial_tail
+from tracker.stats import Tail, TailSide, binomial_tail
 
 # In the units of the picture's own coordinates.
 WIDTH, HEIGHT = 600.0, 150.0
@@ -30,7 +30,7 @@ class TailPicture:
     correct: int
     labelled: int
     supposed: float
-    side: Side
+    side: TailSide
     probability: float
     bars: Sequence[Bar]
     # Where *correct* stands, and the numbers at both ends.
@@ -39,7 +39,9 @@ class TailPicture:
     last: int
 
 
-def draw_tail(correct: int, labelled: int, supposed: float, side: Side) -> TailPicture:
+def draw_tail(
+    correct: int, labelled: int, supposed: float, side: TailSide
+) -> TailPicture:
     """Return the picture of *correct* of *labelled* under a *supposed* accuracy."""
     tail = binomial_tail(correct, labelled, supposed, side)
     first, last = int(tail.first[0]), int(tail.last[-1])

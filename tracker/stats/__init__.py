@@ -1,44 +1,249 @@
 """Intervals for accuracies: numbers in, numbers out."""
 
-from tracker.stats.balanced import balanced_accuracy, balanced_union
-from tracker.stats.binomial import (
+from tracker.stats.active.forecast import (
+    Forecast,
+    Goal,
+    Step,
+    foresee,
+    imagine,
+    imagine_average,
+    label_shares,
+    labels_needed,
+)
+from tracker.stats.active.learning import next_round, round_length
+from tracker.stats.active.ledger import OPEN, Ledger
+from tracker.stats.active.looks import Look, Standing, look
+from tracker.stats.active.rounds import UNIT, Round
+from tracker.stats.active.strata import (
+    Ints,
+    Strata,
+    build_strata,
+    choose_stratum,
+    rank_of,
+)
+from tracker.stats.approximations.balanced import balanced_normal
+from tracker.stats.arguments import MOST_LABELS, Floats, shared_level, tail_share
+from tracker.stats.certification import chance_to_certify, labels_to_certify, next_class
+from tracker.stats.comparison.differences import (
+    boxed_paired_difference,
+    decide,
+    mcnemar,
+    unpaired_difference,
+)
+from tracker.stats.comparison.joint import joint_paired_difference
+from tracker.stats.comparison.paired import Difference, paired_difference
+from tracker.stats.coverage import (
+    MOST_OUTCOMES,
+    IntervalFunction,
+    balanced_coverage,
+    chances_of_ever_missing,
+    class_coverage,
+    count_likely,
+    only_likely,
+    simulated_coverage,
+)
+from tracker.stats.evidence.balanced import (
+    balanced_anytime,
+    log_balanced_evidence_above,
+)
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import (
+    LARGEST_SET,
     Interval,
+    balanced_accuracy,
+    balanced_union,
     class_accuracy,
     clopper_pearson,
+    finite_set,
     lower_bound,
     upper_bound,
+    window_intervals,
 )
-from tracker.stats.joint.balanced import joint_is_costly
+from tracker.stats.joint.balanced import (
+    balanced_joint,
+    joint_is_costly,
+    joint_lower_bound,
+)
+from tracker.stats.measures import (
+    WINDOW_METHOD,
+    f1_intervals,
+    f1_scores,
+    macro_f1_interval,
+    macro_precision_interval,
+    overall_interval,
+    precision_intervals,
+)
 from tracker.stats.methods import (
     METHODS,
     Method,
+    Side,
+    balanced_bounds,
     balanced_interval,
+    class_bounds,
     class_intervals,
     get_method,
+    keep_side,
+    one_sided_level,
 )
+from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
+from tracker.stats.monitoring.labelers import (
+    ACCEPTABLE_RATE,
+    cohen_kappa,
+    cohen_kappa_interval,
+    fleiss_kappa,
+    fleiss_kappa_interval,
+    is_careless,
+)
+from tracker.stats.monitoring.slices import (
+    SliceEvidence,
+    SliceJudgement,
+    SliceState,
+    SliceWatch,
+    compare_once,
+    judge_slices,
+    slice_intervals,
+)
+from tracker.stats.monitoring.thresholds import (
+    calibration_error,
+    lowest_threshold,
+    simultaneous_band,
+)
+from tracker.stats.noise import choose_counted, label_error_bound, noise_aware
 from tracker.stats.planning import (
-    expected_width,
     labels_to_decide,
+    labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
 )
+from tracker.stats.resampling import (
+    bootstrap_percentile,
+    bootstrap_t,
+    corrected_632,
+    corrected_632_plus,
+    point_632,
+    point_632_plus,
+    seeds_t,
+)
+from tracker.stats.tails import Tail, TailSide, binomial_tail
+from tracker.stats.verdicts import discoveries, epoch_level, judge_evidence
 
 __all__ = [
+    "ACCEPTABLE_RATE",
+    "DEFAULT_RUN",
+    "LARGEST_SET",
     "METHODS",
+    "MOST_LABELS",
+    "MOST_OUTCOMES",
+    "OPEN",
+    "UNIT",
+    "WINDOW_METHOD",
+    "Alarm",
+    "BalancedWatch",
+    "ClassWatch",
+    "Difference",
+    "Floats",
+    "Forecast",
+    "Goal",
     "Interval",
+    "IntervalFunction",
+    "Ints",
+    "Ledger",
+    "Look",
     "Method",
+    "Round",
+    "Side",
+    "SliceEvidence",
+    "SliceJudgement",
+    "SliceState",
+    "SliceWatch",
+    "Standing",
+    "Step",
+    "Strata",
+    "Tail",
+    "TailSide",
+    "anytime",
     "balanced_accuracy",
+    "balanced_anytime",
+    "balanced_bounds",
+    "balanced_coverage",
     "balanced_interval",
+    "balanced_joint",
+    "balanced_normal",
     "balanced_union",
+    "binomial_tail",
+    "bootstrap_percentile",
+    "bootstrap_t",
+    "boxed_paired_difference",
+    "build_strata",
+    "calibration_error",
+    "chance_to_certify",
+    "chances_of_ever_missing",
+    "choose_counted",
+    "choose_stratum",
     "class_accuracy",
+    "class_bounds",
+    "class_coverage",
     "class_intervals",
     "clopper_pearson",
-    "expected_width",
+    "cohen_kappa",
+    "cohen_kappa_interval",
+    "compare_once",
+    "corrected_632",
+    "corrected_632_plus",
+    "count_likely",
+    "decide",
+    "discoveries",
+    "epoch_level",
+    "f1_intervals",
+    "f1_scores",
+    "finite_set",
+    "fleiss_kappa",
+    "fleiss_kappa_interval",
+    "foresee",
     "get_method",
+    "imagine",
+    "imagine_average",
+    "is_careless",
     "joint_is_costly",
+    "joint_lower_bound",
+    "joint_paired_difference",
+    "judge_evidence",
+    "judge_slices",
+    "keep_side",
+    "label_error_bound",
+    "label_shares",
+    "labels_needed",
+    "labels_to_certify",
     "labels_to_decide",
+    "labels_to_narrow",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
+    "log_balanced_evidence_above",
+    "look",
     "lower_bound",
+    "lowest_threshold",
+    "macro_f1_interval",
+    "macro_precision_interval",
+    "mcnemar",
+    "next_class",
+    "next_round",
+    "noise_aware",
+    "one_sided_level",
+    "only_likely",
+    "overall_interval",
+    "paired_difference",
+    "point_632",
+    "point_632_plus",
+    "precision_intervals",
+    "rank_of",
+    "round_length",
+    "seeds_t",
+    "shared_level",
+    "simulated_coverage",
+    "simultaneous_band",
+    "slice_intervals",
+    "tail_share",
+    "unpaired_difference",
     "upper_bound",
+    "window_intervals",
 ]

@@ -5,8 +5,8 @@ detector sees without regard to class, prediction or truth.  Unlike the accuracy
 class they depend on how frequent the classes are, so labels that were drawn class by
 class, or picked on purpose, say nothing about them.
 
-The *method* is any of the methods of a class, or `WINDOW`, the exact one for a span of
-labels within which the accuracy may have changed.
+The *method* is any of the methods of a class, or `WINDOW_METHOD`, the exact one for a
+span of labels within which the accuracy may have changed.
 
 Counts are those of classes: *correct* holds how many queries of a class were
 predicted as it, *labelled* how many have it as their label, and *predicted* how many
@@ -22,12 +22,10 @@ from tracker.stats.arguments import (
     checked_counts,
     shared_level,
 )
-from tracker.stats.balanced import mean_of_bounds
-from tracker.stats.binomial import Interval
+from tracker.stats.exact import Interval, mean_of_bounds, window_intervals
 from tracker.stats.methods import class_intervals
-from tracker.stats.monitoring.windows import window_intervals
 
-WINDOW = "window"
+WINDOW_METHOD = "window"
 
 # Twice the share is exact, one more than it and the quotient are rounded; this is
 # four times as much as both.
@@ -171,7 +169,7 @@ def macro_f1_interval(
 def _intervals(
     method: str, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
 ) -> Interval:
-    if method == WINDOW:
+    if method == WINDOW_METHOD:
         return window_intervals(k, n, confidence_level)
     return class_intervals(method, k, n, confidence_level)
 

@@ -9,13 +9,11 @@ import numpy.typing as npt
 from tracker.stats.arguments import (
     Floats,
     checked_class_counts,
-    checked_count_pair,
     checked_counts,
     checked_fraction,
     tail_share,
 )
-from tracker.stats.binomial import Interval, clopper_pearson, lower_bound, upper_bound
-from tracker.stats.comparison.paired import paired_difference
+from tracker.stats.exact import Interval, clopper_pearson, lower_bound, upper_bound
 
 _EVEN = 0.5
 
@@ -47,51 +45,6 @@ def label_error_bound(wrong: int, rechecked: int, error: float) -> float:
     Raises ValueError unless 0 <= wrong <= rechecked <= 10**9 and 0 < error < 1.
     """
     return float(upper_bound(wrong, rechecked, error))
-
-
-def independent_error_bound(differing: int, doubled: int, error: float) -> float:
-    """Return a bound for the rate of wrong labels if nobody trusted checked them.
-
-    Of *doubled* labels drawn at random and given twice, *differing* differ.  This
-    assumes two classes, and two labelers who err independently of each other and at
-    equal rates below one half: a mistake that both make stays unseen.  Then they
-    differ with a chance of 2 e (1 - e), which gives e.  It is one half where they
-    differ too often to say.
-
-    Raises ValueError unless 0 <= differing <= doubled <= 10**9 and 0 < error < 1.
-    """
-    rate = float(upper_bound(differing, doubled, error))
-    if rate >= _EVEN:
-        return _EVEN
-    # Equal to (1 - sqrt(1 - 2 rate)) / 2, without the difference.
-    found = rate / (1.0 + math.sqrt(1.0 - 2.0 * rate))
-    return min(_EVEN, found * (1.0 + 2.0**-50))
-
-
-def audited_accuracy(
-    k: int, n: int, rechecks: tuple[int, int, int], confidence_level: float
-) -> Interval:
-    """Return an interval for the overall accuracy by the truth, not by the labels.
-
-    *k* of *n* were right by their labels.  Some were drawn at random and labelled
-    again blindly by someone trusted; *rechecks* are how many of those were right by
-    the second label only, by the first only, and how many there were.  Half of the
-    error pays for the exact interval of being right by the label, half for the exact
-    paired interval of the difference; the two are added.  It holds however labels go
-    wrong.
-
-    Raises ValueError unless 0 <= k <= n, the rechecked are paired counts of at most
-    n and 10**5, and 0 < confidence_level < 1.
-    """
-    k, n = checked_count_pair(k, n)
-    gained, lost, rechecked = rechecks
-    checked_count_pair(rechecked, n)
-    level = _share_level(confidence_level, 2)
-    by_label = clopper_pearson(k, n, level)
-    shift = paired_difference(gained, lost, rechecked, level)
-    low = np.maximum(by_label.low + shift.low - _ROUNDING, 0.0)
-    high = np.minimum(by_label.high + shift.high + _ROUNDING, 1.0)
-    return Interval(np.asarray(low), np.asarray(high))
 
 
 def cheapest_prefix(is_answered: npt.ArrayLike, error: float) -> int:

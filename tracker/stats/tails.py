@@ -8,7 +8,7 @@ from scipy.special import bdtr, bdtrc
 from tracker.stats.arguments import Floats, checked_count_pair
 from tracker.stats.laws import binom
 
-Side = Literal["fewer", "more"]
+TailSide = Literal["fewer", "more"]
 
 # What lies further out is too low to be seen.
 _UNSEEN = 1e-4
@@ -30,7 +30,7 @@ class Tail(NamedTuple):
 
 
 def binomial_tail(
-    k: int, n: int, accuracy: float, side: Side, *, most: int = 100
+    k: int, n: int, accuracy: float, side: TailSide, *, most: int = 100
 ) -> Tail:
     """Return how likely each number of correct ones among *n* is, as columns.
 

@@ -16,10 +16,11 @@ from tests.stats.active.replays import (
     several_classes,
     tiny,
 )
-from tracker.stats.active import Ledger, look, next_round
 from tracker.stats.active.balanced import BalancedBets, balanced_ends
 from tracker.stats.active.betting import EDGES, GRID, ClassBets
-from tracker.stats.active.ledger import build_rows
+from tracker.stats.active.learning import next_round
+from tracker.stats.active.ledger import Ledger, build_rows
+from tracker.stats.active.looks import look
 from tracker.stats.active.rounds import UNIT, label_chances
 
 # All of it runs every time, larger among the long tests.

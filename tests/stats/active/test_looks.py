@@ -16,23 +16,6 @@ from tests.stats.active.replays import (
     several_classes,
     without_confidence,
 )
-from tracker.stats.active import (
-    NO_CONFIDENCE,
-    OPEN,
-    Goal,
-    Round,
-    Standing,
-    Step,
-    build_strata,
-    choose_stratum,
-    foresee,
-    imagine,
-    imagine_average,
-    label_shares,
-    labels_needed,
-    look,
-    rank_of,
-)
 from tracker.stats.active.balanced import BalancedBets, balanced_ends
 from tracker.stats.active.betting import (
     EDGES,
@@ -41,7 +24,24 @@ from tracker.stats.active.betting import (
     ClassBets,
     log_products,
 )
-from tracker.stats.active.ledger import build_rows
+from tracker.stats.active.forecast import (
+    Goal,
+    Step,
+    foresee,
+    imagine,
+    imagine_average,
+    label_shares,
+    labels_needed,
+)
+from tracker.stats.active.ledger import OPEN, build_rows
+from tracker.stats.active.looks import Standing, look
+from tracker.stats.active.rounds import Round
+from tracker.stats.active.strata import (
+    NO_CONFIDENCE,
+    build_strata,
+    choose_stratum,
+    rank_of,
+)
 
 POOL = confident(600, 0.2, 1, sharpness=2.2)
 LEDGER = carry_out(POOL, Plan(300), 1)

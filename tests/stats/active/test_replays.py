@@ -19,7 +19,7 @@ from tests.stats.active.replays import (
     ten_digits,
     without_confidence,
 )
-from tracker.stats.active import OPEN
+from tracker.stats.active.ledger import OPEN
 
 # All of it runs every time, larger among the long tests.
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(7200)] if IS_LONG else []

@@ -5,7 +5,6 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats import balanced_union
 from tracker.stats.approximations.balanced import balanced_wilson
 from tracker.stats.comparison.differences import (
     boxed_paired_difference,
@@ -13,6 +12,7 @@ from tracker.stats.comparison.differences import (
     unpaired_difference,
 )
 from tracker.stats.comparison.paired import paired_difference
+from tracker.stats.exact import balanced_union
 
 
 # From statsmodels' tests (after VassarStats), the tests of the R package

@@ -6,7 +6,7 @@ from math import comb, factorial
 import numpy as np
 import pytest
 
-from tracker.stats.comparison import modulus
+from tracker.stats.comparison import joint as modulus
 from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.comparison.moments import Box, Classes, Moments
 from tracker.stats.joint.waves import FALL

@@ -7,12 +7,23 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from tracker.stats.comparison import paired
-from tracker.stats.comparison.paired import paired_difference, tango
+from tracker.stats.comparison.paired import Difference, paired_difference
 
 with (Path(__file__).parent / "paired.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))
+
+
+def tango(b, c, n, level):
+    """Return Tango's score interval, from the limits that order the outcomes.
+
+    T. Tango, Statistics in Medicine 17 (1998), 891-908.
+    """
+    b, c, n = (np.asarray(array, dtype=float) for array in (b, c, n))
+    z = -float(ndtri((1 - level) / 2))
+    return Difference(paired._score_limit(b, c, n, z), -paired._score_limit(c, b, n, z))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['b']}-{row['c']}")
@@ -192,9 +203,8 @@ def test_what_cannot_be_certified_is_not_claimed(monkeypatch):
     ],
 )
 def test_impossible_counts_are_refused(b, c, n, message):
-    for interval in (paired_difference, tango):
-        with pytest.raises(ValueError, match=message):
-            interval(b, c, n, 0.95)
+    with pytest.raises(ValueError, match=message):
+        paired_difference(b, c, n, 0.95)
 
 
 def test_an_impossible_level_is_refused():

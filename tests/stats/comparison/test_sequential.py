@@ -1,19 +1,14 @@
 """Comparison by disagreements: what it promises, summed exactly label by label."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 
-from tracker.stats.anytime import anytime
-from tracker.stats.comparison.sequential import (
+from tracker.stats.comparison.differences import (
     decide,
-    difference_by_disagreements,
-    find_stop,
-    log_balanced_evidence_better,
-    log_evidence_better,
 )
+from tracker.stats.evidence.one_class import anytime
 
 
 def first_winning(labels, level=0.95):
@@ -78,8 +73,6 @@ def test_the_verdict_is_what_the_interval_says():
         assert (found.verdict == "better") == (found.low > 0.5)
         assert (found.verdict == "worse") == (found.high < 0.5)
         assert (found.verdict == "better") == (mirrored.verdict == "worse")
-        is_enough = log_evidence_better(won, lost) >= math.log(40) + 1e-8
-        assert (found.verdict == "better") == is_enough
     assert decide(36, 5, 0.95)[0] == "better"
     assert decide(0, 0, 0.95) == ("undecided", 0, 1)
 
@@ -88,95 +81,3 @@ def test_the_interval_of_the_picture_is_met():
     _, low, high = decide(36, 5, 0.95)
     assert low == pytest.approx(0.673, abs=5e-4)
     assert high == pytest.approx(0.983, abs=5e-4)
-
-
-def test_the_difference_follows_from_the_share_that_is_won():
-    low, high = difference_by_disagreements(
-        (36, 5, 0), (50, 1000), 0.95, is_binary=True
-    )
-    _, least, most = decide(36, 5, 0.95)
-    assert low == pytest.approx(0.05 * (2 * least - 1), abs=1e-12)
-    assert high == pytest.approx(0.05 * (2 * most - 1), abs=1e-12)
-    wider = difference_by_disagreements((36, 5, 9), (50, 1000), 0.95, is_binary=False)
-    assert wider.low < low < high
-    assert wider.low >= -0.05
-    assert difference_by_disagreements((0, 0, 0), (0, 0), 0.95, is_binary=True) == (
-        -1,
-        1,
-    )
-    with pytest.raises(ValueError, match="of two classes one is right"):
-        difference_by_disagreements((1, 1, 1), (5, 9), 0.95, is_binary=True)
-    with pytest.raises(ValueError, match="must not exceed n"):
-        difference_by_disagreements((5, 1, 0), (5, 9), 0.95, is_binary=True)
-
-
-@pytest.mark.thorough
-def test_many_classes_miss_the_difference_no_more_often_than_promised():
-    # Exact over all orders of 14 labels, at the last look and at every one before.
-    chances, labels, level = (0.5, 0.3, 0.2), 14, 0.6
-    truth = 0.2 * (chances[0] - chances[1])
-    holding = {(0, 0, 0): 1.0}
-    for _ in range(labels):
-        following: dict[tuple[int, int, int], float] = {}
-        for state, chance in holding.items():
-            for place, step in enumerate(chances):
-                after = tuple(n + (j == place) for j, n in enumerate(state))
-                following[after] = following.get(after, 0.0) + chance * step
-        holding = {
-            state: chance
-            for state, chance in following.items()
-            if (
-                bounds := difference_by_disagreements(
-                    state, (20, 100), level, is_binary=False
-                )
-            ).low
-            <= truth
-            <= bounds.high
-        }
-    assert sum(holding.values()) >= level
-
-
-def test_balanced_evidence_is_fair_to_versions_that_are_alike():
-    # 10 % of inputs are of the first class; it wins two in three, and loses the
-    # other class so often that the balanced accuracies are equal.
-    shares, won = np.array([0.1, 0.9]), np.array([2 / 3, 4 / 9])
-    among = np.array([0.25, 0.75])
-    # E V = 0: the class of the disagreement weighs by one over its share.
-    value = among * (2 * won - 1) / shares
-    assert value[0] > 0 > value[1]
-    among = np.array([-value[1] * among[0], value[0] * among[1]])
-    among /= among.sum()
-    mean = 0.0
-    for labels in (1, 2, 4):
-        mean = 0.0
-        for outcome in itertools.product(range(4), repeat=labels):
-            chance, one, other = 1.0, [0, 0], [0, 0]
-            for case in outcome:
-                label, is_won = divmod(case, 2)
-                chance *= among[label] * (won[label] if is_won else 1 - won[label])
-                (one if is_won else other)[label] += 1
-            mean += chance * math.exp(log_balanced_evidence_better(one, other, shares))
-        assert mean == pytest.approx(1, abs=1e-9)
-
-
-def test_balanced_evidence_grows_with_what_is_won():
-    evidence = log_balanced_evidence_better([[9, 5], [9, 9]], [[1, 5], [1, 1]], [1, 9])
-    assert evidence.shape == (2,)
-    assert 0 < evidence[0] < evidence[1]
-    assert log_balanced_evidence_better([0, 0], [0, 0], [1, 1]) == pytest.approx(
-        0, abs=1e-9
-    )
-    with pytest.raises(ValueError, match="shares must be positive"):
-        log_balanced_evidence_better([1, 1], [1, 1], [1, 0])
-
-
-def test_labelling_stops_for_one_reason_of_four():
-    wide = difference_by_disagreements((2, 2, 0), (5, 9), 0.95, is_binary=True)
-    small = difference_by_disagreements((2, 2, 0), (5, 900), 0.95, is_binary=True)
-    even, won = decide(2, 2, 0.95), decide(30, 2, 0.95)
-    assert find_stop(won, wide, remaining=3) == "decided"
-    assert find_stop(even, small, remaining=3, margin=0.01) == "small"
-    assert find_stop(even, wide, remaining=3, margin=0.01) is None
-    assert find_stop(even, wide, remaining=0) == "used up"
-    assert find_stop(even, wide, remaining=3, budget=0) == "budget"
-    assert find_stop(even, wide, remaining=3, budget=1) is None

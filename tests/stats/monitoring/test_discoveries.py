@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from tracker.stats.anytime import log_evidence_above
-from tracker.stats.anytime.balanced import log_balanced_evidence_above
-from tracker.stats.monitoring.discoveries import discoveries
+from tracker.stats.evidence.balanced import log_balanced_evidence_above
+from tracker.stats.evidence.one_class import log_evidence_above
+from tracker.stats.verdicts import discoveries
 
 
 def test_the_rule_is_that_of_the_paper():

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.anytime import anytime
+from tracker.stats.evidence.one_class import anytime
 from tracker.stats.monitoring.slices import (
-    Evidence,
+    SliceEvidence,
     SliceWatch,
     compare_once,
-    judge,
+    judge_slices,
     slice_intervals,
 )
 
-NOTHING = Evidence(1500, 3000, 0.0, 0.0, 0.0, 0.0)
+NOTHING = SliceEvidence(1500, 3000, 0.0, 0.0, 0.0, 0.0)
 
 
 def courses(blocks, here, rest):
@@ -134,7 +134,7 @@ def test_in_a_whole_life_a_false_state_is_rarer_than_the_level(accuracy):
         ):
             watch.add(str(value), is_right)
         found = watch.evidence()
-        states = judge(list(found.values()), 0.95)
+        states = judge_slices(list(found.values()), 0.95)
         false += any(
             one.state == ("better" if value == "0" else "worse")
             for value, one in zip(found, states, strict=True)
@@ -144,7 +144,7 @@ def test_in_a_whole_life_a_false_state_is_rarer_than_the_level(accuracy):
 
 
 def judged(watch):
-    return judge(list(watch.evidence().values()), 0.95)
+    return judge_slices(list(watch.evidence().values()), 0.95)
 
 
 def test_slices_that_fall_together_are_not_told_apart():
@@ -181,38 +181,38 @@ def test_each_of_the_four_states_is_said():
 
 def test_rejections_follow_holm_on_the_peaks():
     enough = [math.log(2 * 3 / 0.05), math.log(5 / 0.05), math.log(4 / 0.05)]
-    slices = [Evidence(1500, 3000, 0, 0, peak + 1e-9, 0) for peak in enough]
-    assert {one.state for one in judge(slices, 0.95)} == {"worse"}
+    slices = [SliceEvidence(1500, 3000, 0, 0, peak + 1e-9, 0) for peak in enough]
+    assert {one.state for one in judge_slices(slices, 0.95)} == {"worse"}
     # Without the first, the second would have had to pass its threshold.
     slices[0] = NOTHING
-    assert {one.state for one in judge(slices, 0.95)} == {"no_difference_shown"}
+    assert {one.state for one in judge_slices(slices, 0.95)} == {"no_difference_shown"}
 
 
 def test_likely_follows_e_bh_on_the_evidence_of_this_moment():
     half = math.log(2 * 3 / (0.05 * 2)) + 1e-9
     two = [
-        Evidence(1500, 3000, half, -9, 0, 0),
-        Evidence(1500, 3000, -9, half, 0, 0),
+        SliceEvidence(1500, 3000, half, -9, 0, 0),
+        SliceEvidence(1500, 3000, -9, half, 0, 0),
         NOTHING,
     ]
-    found = judge(two, 0.95)
+    found = judge_slices(two, 0.95)
     assert [one.likely for one in found] == ["worse", "better", None]
     assert {one.state for one in found} == {"no_difference_shown"}
-    alone = judge([two[0], NOTHING, NOTHING], 0.95)
+    alone = judge_slices([two[0], NOTHING, NOTHING], 0.95)
     assert [one.likely for one in alone] == [None] * 3
 
 
 def test_of_two_verdicts_of_one_life_the_present_evidence_counts():
-    found = judge([Evidence(1500, 3000, 2, 9, 20, 20)], 0.95)
+    found = judge_slices([SliceEvidence(1500, 3000, 2, 9, 20, 20)], 0.95)
     assert found[0].state == "better"
-    found = judge([Evidence(1500, 3000, 9, 2, 20, 20)], 0.95)
+    found = judge_slices([SliceEvidence(1500, 3000, 9, 2, 20, 20)], 0.95)
     assert found[0].state == "worse"
 
 
 def test_room_for_more_slices_asks_for_more_evidence_and_wider_intervals():
-    strong = [Evidence(1500, 3000, 0, 0, math.log(2 / 0.05) + 1e-9, 0)]
-    one = judge(strong, 0.95)[0]
-    many = judge(strong, 0.95, room_for=500)[0]
+    strong = [SliceEvidence(1500, 3000, 0, 0, math.log(2 / 0.05) + 1e-9, 0)]
+    one = judge_slices(strong, 0.95)[0]
+    many = judge_slices(strong, 0.95, room_for=500)[0]
     assert one.state == "worse"
     assert many.state == "no_difference_shown"
     assert many.low < one.low < one.high < many.high
@@ -249,7 +249,7 @@ def test_a_watch_that_is_stored_after_every_label_goes_on_to_the_last_bit():
 
 
 def test_no_slice_at_all_is_judged_as_nothing():
-    assert judge([], 0.95) == []
+    assert judge_slices([], 0.95) == []
 
 
 @pytest.mark.thorough

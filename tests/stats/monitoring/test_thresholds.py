@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats import clopper_pearson
-from tracker.stats.anytime import anytime
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import clopper_pearson
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
     lowest_threshold,

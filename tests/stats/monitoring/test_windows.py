@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from tracker.stats import clopper_pearson
-from tracker.stats.monitoring.windows import rolling_counts, window_intervals
+from tracker.stats.exact import clopper_pearson, window_intervals
 
 
 def chances_of_counts(chances):
@@ -58,16 +57,3 @@ def test_many_windows_at_once_are_as_much_wider_as_is_known(shown, ratio):
     one, many = (window_intervals(190, 200, 0.95, shown=m) for m in (1, shown))
     widths = [float(interval.high - interval.low) for interval in (one, many)]
     assert widths[1] / widths[0] == pytest.approx(ratio, rel=0.03)
-
-
-def test_windows_end_at_the_last_label_and_count_what_they_hold():
-    is_right = [1, 0, 1, 1, 0, 1, 1]
-    ends, right = rolling_counts(is_right, 3)
-    assert ends.tolist() == [3, 4, 5, 6, 7]
-    assert right.tolist() == [2, 2, 2, 2, 2]
-    ends, right = rolling_counts(is_right, 2, step=3)
-    assert (ends.tolist(), right.tolist()) == ([4, 7], [2, 2])
-    ends, right = rolling_counts(is_right, 8)
-    assert ends.size == right.size == 0
-    with pytest.raises(ValueError, match="at least 1"):
-        rolling_counts(is_right, 0)

@@ -21,7 +21,7 @@ from tracker.services.deciding.calculator import (
     calculate,
     calculate_coverage,
 )
-from tracker.stats.one_sided import Side
+from tracker.stats import Side
 
 routes = build_routes("calculator", "Intervals from counts alone.")
 

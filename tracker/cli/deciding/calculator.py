@@ -15,8 +15,7 @@ from tracker.services.deciding.calculator import (
     calculate,
     calculate_coverage,
 )
-from tracker.stats import METHODS
-from tracker.stats.one_sided import Side
+from tracker.stats import METHODS, Side
 
 _COUNTS = re.compile(r"(\d{1,10})/(\d{1,10})", re.ASCII)
 _PLACES = 6

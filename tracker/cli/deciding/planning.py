@@ -17,7 +17,7 @@ from tracker.services.deciding.planning import (
 )
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
-from tracker.stats.arguments import MOST_LABELS
+from tracker.stats import MOST_LABELS
 
 _REASONS = {
     "unlabelled": "it has no label yet",

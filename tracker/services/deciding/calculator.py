@@ -9,16 +9,20 @@ from tracker import stats
 from tracker.services.estimates.intervals import MethodWord, check_method
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.stats.arguments import MOST_LABELS
-from tracker.stats.coverage import MOST_OUTCOMES, balanced_coverage, class_coverage
-from tracker.stats.coverage.likely import count_likely, only_likely
-from tracker.stats.finite import LARGEST_SET, finite_set
-from tracker.stats.one_sided import (
+from tracker.stats import (
+    LARGEST_SET,
+    MOST_LABELS,
+    MOST_OUTCOMES,
     Side,
     balanced_bounds,
+    balanced_coverage,
     class_bounds,
+    class_coverage,
+    count_likely,
+    finite_set,
     keep_side,
     one_sided_level,
+    only_likely,
 )
 
 MOST_CLASSES = 1000

@@ -20,10 +20,7 @@ from tracker.services.estimates.intervals import MethodWord
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid, show
 from tracker.shapes import OfClass, Score, Shape
-from tracker.stats.anytime import balanced_anytime
-from tracker.stats.comparison import (
-    unpaired_difference,
-)
+from tracker.stats import balanced_anytime, unpaired_difference
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions

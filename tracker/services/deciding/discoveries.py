@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tracker.services.estimates.estimate import Estimate
-from tracker.stats.anytime.balanced import log_balanced_evidence_above
-from tracker.stats.monitoring.discoveries import discoveries
+from tracker.stats import discoveries, log_balanced_evidence_above
 
 # The part of the verdicts that hold up together which may be expected to be false.
 ERROR = 0.05

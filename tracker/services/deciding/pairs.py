@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracker.shapes import OfClass, Shape
-from tracker.stats.comparison import (
+from tracker.stats import (
     Difference,
     boxed_paired_difference,
+    decide,
     joint_paired_difference,
     mcnemar,
     paired_difference,
 )
-from tracker.stats.comparison.sequential import decide
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.draws import Drawn

@@ -12,11 +12,11 @@ from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid
 from tracker.shapes import OfClass, OfDetector
-from tracker.stats.arguments import MOST_LABELS
-from tracker.stats.planning import labels_to_narrow
-from tracker.stats.planning.certification import (
+from tracker.stats import (
+    MOST_LABELS,
     chance_to_certify,
     labels_to_certify,
+    labels_to_narrow,
     next_class,
 )
 

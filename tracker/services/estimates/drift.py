@@ -18,13 +18,13 @@ from typing import Any, Self
 
 from sqlalchemy.orm import Session
 
-from tracker.stats import lower_bound
-from tracker.stats.joint.balanced import joint_lower_bound
-from tracker.stats.monitoring.drift import (
+from tracker.stats import (
     DEFAULT_RUN,
     Alarm,
     BalancedWatch,
     ClassWatch,
+    joint_lower_bound,
+    lower_bound,
 )
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.counts import load_counts

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tracker import stats
 from tracker.services.wording import invalid
 from tracker.shapes import Score
-from tracker.stats.binomial import Interval, clopper_pearson
-from tracker.stats.monitoring.windows import window_intervals
+from tracker.stats import Interval, clopper_pearson, window_intervals
 from tracker.words import STORED_METHODS, one_of
 
 # Of answers; `check_method` checks what is asked for.

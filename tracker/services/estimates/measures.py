@@ -11,9 +11,9 @@ from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
 from tracker.services.labelling.label_errors import LabelErrors
 from tracker.shapes import OfClass, Score, Shape
-from tracker.stats.binomial import Interval
-from tracker.stats.measures import (
-    WINDOW,
+from tracker.stats import (
+    WINDOW_METHOD,
+    Interval,
     f1_intervals,
     f1_scores,
     macro_f1_interval,
@@ -199,7 +199,7 @@ def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
     correct, level = estimate.correct, estimate.confidence_level
     predicted = _count_predicted(estimate)
     trials = count_trials(measure, correct, estimate.labelled, predicted)
-    method = estimate.method if estimate.window is None else WINDOW
+    method = estimate.method if estimate.window is None else WINDOW_METHOD
     return score_measure(measure, [correct], [trials], method, level)[0]
 
 

@@ -14,7 +14,7 @@ from tracker.services.deciding.planning import labels_for_balanced
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
 from tracker.shapes import Score
-from tracker.stats.coverage import MOST_OUTCOMES, count_likely, simulated_coverage
+from tracker.stats import MOST_OUTCOMES, count_likely, simulated_coverage
 
 
 class _Budget(NamedTuple):

@@ -14,11 +14,7 @@ from tracker.services.estimates.intervals import MethodWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
-from tracker.stats.monitoring.thresholds import (
-    calibration_error,
-    lowest_threshold,
-    simultaneous_band,
-)
+from tracker.stats import calibration_error, lowest_threshold, simultaneous_band
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_confidences

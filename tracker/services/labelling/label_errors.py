@@ -13,9 +13,13 @@ from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import ALL
 from tracker.services.fields import Instant
 from tracker.shapes import OfClass, Shape
-from tracker.stats.arguments import tail_share
-from tracker.stats.binomial import Interval
-from tracker.stats.noise import choose_counted, label_error_bound, noise_aware
+from tracker.stats import (
+    Interval,
+    choose_counted,
+    label_error_bound,
+    noise_aware,
+    tail_share,
+)
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling import rechecks as storage

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.services.labelling.studies import (
     KINDS,
     ROUND_FIELDS,
@@ -17,7 +18,7 @@ from tracker.services.labelling.studies import (
 )
 from tracker.services.wording import invalid
 from tracker.shapes import Shape
-from tracker.stats import Interval, resampling
+from tracker.stats import Interval
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import studies as storage
 from tracker.words import one_of
@@ -47,7 +48,7 @@ _METHODS = (
         "bootstrap",
         ("validation",),
         np.asarray,
-        resampling.bootstrap_t,
+        stats.bootstrap_t,
         "An approximation that covers what one more training on a draw of the same "
         "data may give, as if rounds followed a bell curve; it does not cover what "
         "other data would give, because all rounds share theirs.",
@@ -57,7 +58,7 @@ _METHODS = (
         "bootstrap",
         ("validation",),
         np.asarray,
-        resampling.bootstrap_percentile,
+        stats.bootstrap_percentile,
         "An approximation that covers the middle of the rounds just as they came; it "
         "does not cover what other data would give, nor that a round trains on only "
         "63.2 % of its data and so does a little too badly.",
@@ -66,8 +67,8 @@ _METHODS = (
         "632",
         "bootstrap",
         ("validation", "training"),
-        resampling.corrected_632,
-        resampling.point_632,
+        stats.corrected_632,
+        stats.point_632,
         "An approximation that covers the middle of the rounds, with a part of the "
         "training accuracy added for what a round did not train on; it does not "
         "cover overfitting, which makes it too hopeful, nor what other data would "
@@ -77,8 +78,8 @@ _METHODS = (
         "632+",
         "bootstrap",
         ("validation", "training", "no_information"),
-        resampling.corrected_632_plus,
-        resampling.point_632_plus,
+        stats.corrected_632_plus,
+        stats.point_632_plus,
         "An approximation that covers the middle of the rounds, with less of the "
         "training accuracy added the more a round overfitted; it does not cover what "
         "other data would give, because all rounds share theirs.",
@@ -88,7 +89,7 @@ _METHODS = (
         "seeds",
         ("accuracy",),
         np.asarray,
-        resampling.seeds_t,
+        stats.seeds_t,
         "An approximation that covers the luck of the random seed in the mean over "
         "all seeds; it does not cover the luck of the training data or of the test "
         "set, nor what a single seed may give.",

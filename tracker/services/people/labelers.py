@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from tracker.services.estimates.intervals import score_share
 from tracker.services.labelling.golds import list_counted
 from tracker.shapes import OfClass, Score, Shape
-from tracker.stats.monitoring.labelers import (
-    ACCEPTABLE,
+from tracker.stats import (
+    ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
     fleiss_kappa,
@@ -78,8 +78,9 @@ class Labeler(Shape):
     low: float = Field(description="The lower bound of the error rate, exact.")
     high: float
     careless: bool = Field(
-        description=f"Whether the error rate is above {ACCEPTABLE:g} beyond doubt; "
-        "somebody whose rate is not has a chance of at most 0.01 of ever being flagged."
+        description=f"Whether the error rate is above {ACCEPTABLE_RATE:g} beyond "
+        "doubt; somebody whose rate is not has a chance of at most 0.01 of ever being "
+        "flagged."
     )
     classes: list[KnownClass] = Field(description="By the true class.")
 

@@ -16,8 +16,7 @@ from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
 from tracker.shapes import Shape
-from tracker.stats.anytime import log_balanced_evidence_above
-from tracker.stats.events import epoch_level, judge
+from tracker.stats import epoch_level, judge_evidence, log_balanced_evidence_above
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.dialect import lock
@@ -185,7 +184,7 @@ def _enter(look: Look, target: float, level: float) -> Verdict:
         return found
     if not any(look.stretch.labelled):
         return "undecided"
-    return judge(
+    return judge_evidence(
         _evidence_above(look.stretch.correct, look.stretch.labelled, target),
         # An accuracy that is too low now is said by the whole, once it is below.
         -math.inf,

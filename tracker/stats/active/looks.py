@@ -16,7 +16,7 @@ from tracker.stats.active.betting import (
 from tracker.stats.active.ledger import OPEN, Ledger, Rows, build_rows
 from tracker.stats.active.strata import Ints
 from tracker.stats.arguments import Floats, tail_share
-from tracker.stats.binomial import Interval
+from tracker.stats.exact import Interval
 
 # What part of the error of the balanced accuracy pays for the class intervals
 # within which it is searched.

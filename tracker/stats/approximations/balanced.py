@@ -19,9 +19,8 @@ from tracker.stats.arguments import (
     checked_class_counts,
     checked_fraction,
 )
-from tracker.stats.binomial import Interval
-from tracker.stats.laws import binom
-from tracker.stats.quantiles import beta_quantile
+from tracker.stats.exact import Interval
+from tracker.stats.laws import beta_quantile, binom
 
 # Distributions are added up on a grid of this many steps in a standard deviation of
 # the sum.  Its mean and spread are put right afterwards, and then quantiles are off

@@ -7,9 +7,8 @@ import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
 from tracker.stats.arguments import Floats, checked_counts, checked_fraction
-from tracker.stats.binomial import Interval
-from tracker.stats.laws import binom
-from tracker.stats.quantiles import beta_quantile
+from tracker.stats.exact import Interval
+from tracker.stats.laws import beta_quantile, binom
 
 
 def wilson(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:

@@ -1,16 +1,20 @@
 """Whether a new version of a detector is better than the old one, and by how much."""
 
+from typing import Literal, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc
 
 from tracker.stats.arguments import (
     Floats,
+    checked_count_pair,
     checked_counts,
 )
-from tracker.stats.balanced import balanced_union
 from tracker.stats.comparison.paired import Difference
 from tracker.stats.coverage import IntervalFunction
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import balanced_union
 
 
 def mcnemar(b: npt.ArrayLike, c: npt.ArrayLike) -> Floats:
@@ -91,3 +95,41 @@ def unpaired_difference(
         np.asarray(np.maximum(np.nextafter(2.0 * low - 1.0, -2.0), -1.0)),
         np.asarray(np.minimum(np.nextafter(2.0 * high - 1.0, 2.0), 1.0)),
     )
+
+
+Verdict = Literal["better", "worse", "undecided"]
+_EVEN = 0.5
+
+
+class Decision(NamedTuple):
+    """Bounds for the share of disagreements that the new version wins, and a verdict.
+
+    The verdict is what the bounds say: better above one half, worse below.
+    """
+
+    verdict: Verdict
+    low: float
+    high: float
+
+
+def decide(won: int, lost: int, confidence_level: float) -> Decision:
+    """Return whether the new version is better, to be looked at after every label.
+
+    Of the inputs on which the versions disagree, in random order, the new one alone
+    was right about *won* and the old one alone about *lost*.  Inputs on which both
+    were wrong tell nothing and are not counted.  While the new version is no more
+    accurate, it wins each that is counted with a chance of at most one half, given
+    all before: so whatever is looked at, and whenever labelling stops, *better* is
+    ever said wrongly with a probability of at most (1 - confidence_level) / 2, and
+    the same holds for *worse*.  Accuracy is overall accuracy, with every input alike.
+
+    Raises ValueError unless won and lost are from 0 to 10**9 in all and
+    0 < confidence_level < 1.
+
+    J. Ville, Etude critique de la notion de collectif (1939).
+    """
+    won, decided = checked_count_pair(won, won + lost)
+    low, high = (float(side) for side in anytime(won, decided, confidence_level))
+    if low > _EVEN:
+        return Decision("better", low, high)
+    return Decision("worse" if high < _EVEN else "undecided", low, high)

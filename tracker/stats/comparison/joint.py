@@ -1,11 +1,18 @@
 """How much the balanced accuracy changed, bounded for all classes together."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from tracker.stats.arguments import Floats, checked_counts, tail_share
-from tracker.stats.comparison.modulus import modulus_difference
+from tracker.stats.comparison.moments import Box, Classes, Moments
 from tracker.stats.comparison.paired import Difference
+from tracker.stats.exact import lower_bound, upper_bound
+from tracker.stats.joint.balanced import joint_upper_bound
+from tracker.stats.joint.waves import coefficients
 
 _MOST_CLASSES = 4096
 
@@ -58,3 +65,226 @@ def _lower(b: Floats, c: Floats, n: Floats, error: float) -> float:
     least = (total - float(n.size - known.sum())) / n.size
     # One division and one difference, each off by half a unit.
     return max(-1.0, least - 2.0**-51 * (1.0 + abs(least)))
+
+
+# What part of the error pays for what is known of the chances one by one.
+_NUISANCE_PART = 0.1
+
+# The weights are best where the versions disagree at about this rate; it is a guess
+# made before any label is seen, and costs width where it is wrong.
+_EXPECTED_DISCORDANT = 0.1
+_MOST_UNEVEN = 0.8
+_MOST_TILT_PER_LABEL = 3.0
+
+# Up to so many classes a period is cut into so many steps.
+_STEPS = ((24, (16, 32)), (64, (8, 16)), (256, (8,)), (4096, (1,)))
+_PLAIN = (1,)
+_PLAIN_ROUNDS = 3
+_ROUNDS = 2
+_HALVINGS = 6
+_FIRST_STEP = 0.6
+_BISECTIONS = 40
+
+_STENCIL = np.stack(np.meshgrid([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]), -1).reshape(-1, 2)
+
+
+def modulus_difference(b: Floats, c: Floats, n: Floats, error: float) -> float:
+    """Return what the sum of the differences exceeds, but for a chance of *error*.
+
+    Of *n* >= 1 queries of each class the new version alone was right *b* times, the
+    old one alone *c* times.  The outcomes are ordered by a weighted sum S of gains
+    less losses, the weights fixed by *n* alone.  The limit is the largest total T of
+    differences at which a bound for the chance of a sum as high as the observed one
+    is at most *error* less what pays for the nuisance: exact intervals for all
+    chances, and a bound Q for the sum of the chances of losing.
+
+    The bound: as for the balanced accuracy (`joint`), the chance of S >= s is at
+    most exp(-t s) times the sum over frequencies u of |q| |E exp((t + iu) S)|, for
+    any tilt t.  By Lagrange the logarithm of the largest |E ...|, at chances in the
+    box whose differences sum to at most T and whose losses to at most Q, is at most
+    mu T + nu Q plus the sum over classes of the largest log - mu (g - q) - nu q in
+    the box, whatever mu, nu >= 0.  So every pair that was tried is a line in T, and
+    the search for good ones has no say in the guarantee.
+
+    Should the limit be above the true total, then the nuisance was missed, or the
+    chance of a sum as high as the observed one is as small as the bound: together
+    at most *error*.
+
+    R. J. Buehler, Journal of the American Statistical Association 52 (1957),
+    482-493; R. L. Berger and D. D. Boos, same journal 89 (1994), 1012-1016;
+    S. W. Graham and J. D. Vaaler, Transactions of the American Mathematical Society
+    265 (1981), 283-302.
+    """
+    z = max(-float(ndtri(error)), 0.1)
+    nuisance = error * _NUISANCE_PART
+    each = nuisance / (8 * n.size)
+    gains, losses, pairs = (count.astype(np.int64) for count in (b, c, n))
+    box = Box(
+        lower_bound(gains, pairs, each),
+        upper_bound(gains, pairs, each),
+        lower_bound(losses, pairs, each),
+        upper_bound(losses, pairs, each),
+    )
+    shift = z / (2.0 * n * math.sqrt(math.fsum(_EXPECTED_DISCORDANT / n)))
+    shift = np.minimum(shift, _MOST_UNEVEN)
+    most_lost = _most_lost(c, n, box, nuisance / 2.0)
+    seen = _Seen.of((b, c, n), (1.0 - shift, 1.0 + shift), box, most_lost)
+    # Rounding must not let the parts add up to more than the error.
+    return _limit(seen, (error - nuisance) * (1.0 - 1e-15), z)
+
+
+def _most_lost(c: Floats, n: Floats, box: Box, error: float) -> float:
+    """Return what the sum of the chances of losing stays below, but for *error*.
+
+    For one class, two, or equally many queries of each, the limit of the balanced
+    accuracy takes little time; else it is the problem itself, without gains.
+    """
+    losses, pairs = c.astype(np.int64), n.astype(np.int64)
+    if n.size == 1:
+        return float(upper_bound(losses, pairs, error)[0])
+    if n.size == 2 or n.min() == n.max():
+        bound = float(joint_upper_bound(losses, pairs, error))
+        return math.nextafter(bound * n.size, math.inf)
+    none, flat = np.zeros_like(n), np.ones_like(n)
+    alone = Box(none, none, box.lost_low, box.lost_high)
+    # The box itself bounds the sum, so this condition adds none.
+    loose = math.nextafter(math.fsum(box.lost_high), math.inf)
+    seen = _Seen.of((none, c, n), (flat, flat), alone, loose)
+    return -_limit(seen, error, -float(ndtri(error)))
+
+
+class _Seen(NamedTuple):
+    """What was counted, and what is known of the chances."""
+
+    classes: Classes
+    total: float
+    estimate: float
+    floor: float
+    most_lost: float
+    spread: float
+
+    @classmethod
+    def of(
+        cls,
+        counts: tuple[Floats, Floats, Floats],
+        weights: tuple[Floats, Floats],
+        box: Box,
+        most_lost: float,
+    ) -> "_Seen":
+        # Equal classes are computed once, and in the same order whatever the order
+        # of the classes was.
+        columns = np.stack(counts, axis=-1)
+        _, first, times = np.unique(
+            columns, axis=0, return_index=True, return_counts=True
+        )
+        b, c, n = columns[first].T
+        box = Box(*(bound[first] for bound in box))
+        gain, loss = (weight[first] for weight in weights)
+        classes = Classes(n, times.astype(np.float64), gain, loss, box)
+        lows = math.fsum(times * box.gained_low)
+        least = lows - min(most_lost, math.fsum(times * box.lost_high))
+        gained, lost = (b + 0.5) / (n + 1.0), (c + 0.5) / (n + 1.0)
+        return cls(
+            classes,
+            math.fsum(times * (gain * b - loss * c) / n),
+            math.fsum(times * (b - c) / n),
+            # A few units in the last place, for sums of up to 4096 terms below 1.
+            least - 2.0**-40,
+            most_lost,
+            math.sqrt(float(classes.variance(gained, lost))),
+        )
+
+
+def _limit(seen: _Seen, allowed: float, z: float) -> float:
+    """Return the largest total at which the chance is proved to be *allowed*."""
+    # Without turns the bound is Chernoff's, which is quick and finds the worst case.
+    plain_z = math.sqrt(-2.0 * math.log(allowed))
+    best, spread, prices = seen.floor, seen.spread, np.array([1.0, 0.3])
+    total = max(seen.floor, seen.estimate - plain_z * spread)
+    steps = next(steps for most, steps in _STEPS if seen.classes.times.sum() <= most)
+    rounds = _ROUNDS if steps != _PLAIN else 0
+    for turn in range(_PLAIN_ROUNDS + rounds):
+        is_plain = turn < _PLAIN_ROUNDS
+        # For a normal sum these tilts are the best.
+        wanted = plain_z if is_plain else (z + math.sqrt(z * z + 4.0)) / 2.0
+        bound = _Bound(seen, wanted / spread, _PLAIN if is_plain else steps)
+        prices = bound.search(total, prices)
+        total = bound.limit(allowed)
+        best = max(best, total)
+        spread = bound.spread(total, prices)
+        if turn == _PLAIN_ROUNDS - 1:
+            distance = (seen.estimate - total) * z / plain_z
+            total = max(seen.floor, seen.estimate - distance)
+    return best
+
+
+class _Bound:
+    """What bounds the chance of a sum as high as the observed one, for one tilt."""
+
+    def __init__(self, seen: _Seen, tilt: float, steps: tuple[int, ...]) -> None:
+        classes = seen.classes
+        most = _MOST_TILT_PER_LABEL * float((classes.labelled / classes.gain).min())
+        self._seen, self._steps = seen, steps
+        self._tilt = min(tilt, most)
+        self._moments = Moments(classes, self._tilt, max(steps))
+        doubt = 2.0**-46 * self._tilt * (2.0 * float(classes.times.sum()) + 1.0)
+        self._offset = doubt - self._tilt * seen.total
+        # The lines that were tried, by point and frequency.
+        self._slopes = self._heights = np.zeros((0, max(steps)))
+        self._worst: list[tuple[Floats, Floats]] = []
+
+    def search(self, total: float, prices: Floats) -> Floats:
+        """Try multipliers around *prices*, and return the best without turns.
+
+        They are in units of the tilt.
+        """
+        frequencies = np.arange(max(self._steps))
+        at = np.broadcast_to(prices * self._tilt, (frequencies.size, 2))
+        step = _FIRST_STEP * self._tilt
+        for _ in range(_HALVINGS):
+            points = np.maximum(at + step * _STENCIL[:, np.newaxis], 0.0)
+            slopes, lost_prices = points[..., 0], points[..., 1]
+            found = self._moments.largest(slopes, lost_prices)
+            heights = found.values + lost_prices * self._seen.most_lost
+            self._slopes = np.concatenate([self._slopes, slopes])
+            self._heights = np.concatenate([self._heights, heights])
+            self._worst.append((found.gained, found.lost))
+            best = (slopes * total + heights).argmin(axis=0)
+            at, step = points[best, frequencies], step / 2.0
+        return np.asarray(at[0] / self._tilt)
+
+    def chance(self, total: float) -> float:
+        """Return a bound for the chance, at all chances with at most this total."""
+        logs = (self._slopes * total + self._heights).min(axis=0) + self._offset
+        # A chance above 1 says nothing, however far above.
+        sizes = np.exp(np.minimum(logs, 10.0))
+        sums = [math.fsum(coefficients(one) * sizes[:one]) for one in self._steps]
+        return min(sums) * (1.0 + 1e-12)
+
+    def limit(self, allowed: float) -> float:
+        """Return the largest total at which the bound is at most *allowed*."""
+        low, high = self._seen.floor, self._seen.estimate
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2.0
+            # What cannot be compared is not small enough.
+            is_proven = self.chance(middle) <= allowed
+            low, high = (middle, high) if is_proven else (low, middle)
+        return low
+
+    def spread(self, total: float, prices: Floats) -> float:
+        """Return about how far the sum strays at the worst chances with this total.
+
+        Where equal classes turn over together the worst chances jump, and the sums
+        that are wanted lie between; so the variance is fitted to those of all points
+        by the sums of the differences and of the losses.
+        """
+        times = self._seen.classes.times
+        gained, lost = (np.concatenate(part) for part in zip(*self._worst, strict=True))
+        variances = self._seen.classes.variance(gained, lost)
+        losses = lost @ times
+        known = np.stack([np.ones_like(losses), (gained - lost) @ times, losses], -1)
+        fitted = np.linalg.lstsq(known, variances)[0]
+        likely = self._seen.most_lost if prices[1] > 0 else float(np.median(losses))
+        at = np.array([1.0, total, min(likely, float(losses.max()))])
+        least = max(float(variances.min()) / 2.0, 1e-12)
+        return math.sqrt(max(float(fitted @ at), least))

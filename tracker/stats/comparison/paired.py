@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
 from tracker.stats.arguments import Floats, checked_counts, tail_share
-from tracker.stats.binomial import lower_bound, upper_bound
+from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.laws import binom
 
 MOST_PAIRS = 10**5
@@ -71,28 +71,6 @@ def paired_difference(
             low[at] = _lower(more, fewer, of, share)
             high[at] = -_lower(fewer, more, of, share)
     return Difference(low, high)
-
-
-def tango(
-    b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Difference:
-    """Return Tango's score interval for how much more accurate the new version is.
-
-    The arguments are those of `paired_difference`, of which this is an
-    approximation: with 10 pairs there are chances that one of its bounds misses
-    three times as often as it says.
-
-    Raises ValueError unless 0 <= b and c, b + c <= n <= 10**5 and
-    0 < confidence_level < 1.
-
-    T. Tango, Statistics in Medicine 17 (1998), 891-908.
-    """
-    gained, lost, pairs = _checked_pairs(b, c, n)
-    z = -float(ndtri(tail_share(confidence_level, 2)))
-    return Difference(
-        _score_limit(gained, lost, pairs, z),
-        np.asarray(-_score_limit(lost, gained, pairs, z)),
-    )
 
 
 def _checked_pairs(

@@ -14,10 +14,9 @@ from tracker.stats.arguments import (
     checked_fraction,
     tail_share,
 )
-from tracker.stats.binomial import Interval, lower_bound
+from tracker.stats.exact import Interval, lower_bound
 from tracker.stats.joint.modulus import modulus_limits
 from tracker.stats.joint.outcomes import LEAST_ERROR_SUMMED, MOST_LABELS_SUMMED
-from tracker.stats.joint.pooled import pooled_limit
 from tracker.stats.joint.three import MOST_WORK, three_class_limit, work_of_three
 from tracker.stats.joint.two import two_class_limit
 
@@ -212,3 +211,21 @@ def _equal(k: _Counts, n: _Counts, error: float) -> float:
 def _union(k: _Counts, n: _Counts, error: float) -> float:
     lows = lower_bound(k, n, math.nextafter(error / len(n), 0.0)).tolist()
     return math.nextafter(math.fsum(lows) / len(n), 0.0)
+
+
+def pooled_limit(correct: int, labelled: int, error: float) -> float:
+    """Return what the mean accuracy exceeds, but for a chance of at most *error*.
+
+    *correct* of *labelled* are those of all classes together, each of which must
+    have as many labels as the others.  Then the mean accuracy is the mean of the
+    chances of all labels.  Among sums of independent trials with a given mean
+    chance, the binomial one has the largest chance to reach s where that mean is
+    at most (s - 1) / N: so the exact limit for a binomial s holds once it is no
+    higher than that.  It holds even where the accuracies change from label to label.
+
+    W. Hoeffding, Annals of Mathematical Statistics 27 (1956), 713-721.
+    """
+    if correct <= 1:
+        return 0.0
+    least = math.nextafter((correct - 1) / labelled, 0.0)
+    return min(float(lower_bound(correct, labelled, error)), least)

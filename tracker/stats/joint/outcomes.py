@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from tracker.stats.arguments import Floats
-from tracker.stats.binomial import lower_bound, upper_bound
+from tracker.stats.exact import lower_bound, upper_bound
 
 MOST_LABELS_SUMMED = 10**6
 """Labels per class up to which the rounding of the chances has been accounted for."""

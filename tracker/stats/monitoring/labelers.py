@@ -12,9 +12,9 @@ from tracker.stats.arguments import (
     checked_fraction,
     tail_share,
 )
-from tracker.stats.binomial import Interval, lower_bound, upper_bound
+from tracker.stats.exact import Interval, lower_bound, upper_bound
 
-ACCEPTABLE = 0.02
+ACCEPTABLE_RATE = 0.02
 """Error rate that nobody is blamed for, unless told otherwise."""
 
 FALSE_FLAG = 0.01
@@ -28,7 +28,10 @@ _DOUBT = 2.0**-40
 
 
 def log_evidence_careless(
-    wrong: npt.ArrayLike, known: npt.ArrayLike, *, acceptable: float = ACCEPTABLE
+    wrong: npt.ArrayLike,
+    known: npt.ArrayLike,
+    *,
+    acceptable: float = ACCEPTABLE_RATE,
 ) -> Floats:
     """Return the logarithm of the evidence that a labeler errs more than acceptably.
 
@@ -61,7 +64,7 @@ def is_careless(
     wrong: npt.ArrayLike,
     known: npt.ArrayLike,
     *,
-    acceptable: float = ACCEPTABLE,
+    acceptable: float = ACCEPTABLE_RATE,
     false_flag: float = FALSE_FLAG,
 ) -> npt.NDArray[np.bool_]:
     """Return whether a labeler is to be flagged.

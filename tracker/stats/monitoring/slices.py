@@ -24,12 +24,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.anytime import anytime
 from tracker.stats.arguments import Floats, shared_level, tail_share
-from tracker.stats.binomial import Interval
-from tracker.stats.monitoring.discoveries import discoveries, log_threshold
+from tracker.stats.evidence.one_class import anytime
+from tracker.stats.exact import Interval
+from tracker.stats.verdicts import discoveries, log_threshold
 
-State = Literal["better", "worse", "no_difference_shown", "too_few_labels"]
+SliceState = Literal["better", "worse", "no_difference_shown", "too_few_labels"]
 """What is shown of a slice."""
 
 TOO_WIDE = 0.2
@@ -57,7 +57,7 @@ _AT_ONCE = 256
 _FEW_UNITS = 2.0**-48
 
 
-class Evidence(NamedTuple):
+class SliceEvidence(NamedTuple):
     """The counts of a slice, and how much says that it is worse, or better.
 
     The latter are logarithms of evidence, now and at their largest so far.
@@ -71,14 +71,14 @@ class Evidence(NamedTuple):
     better_peak: float
 
 
-class Judgement(NamedTuple):
+class SliceJudgement(NamedTuple):
     """What is said of a slice, and its accuracy's interval.
 
     *likely* names what the evidence of this moment suggests where *state* does not
     say it yet.
     """
 
-    state: State
+    state: SliceState
     likely: Literal["better", "worse"] | None
     low: float
     high: float
@@ -122,7 +122,7 @@ class SliceWatch:
         self._labelled += 1
         part.add(is_right, self._correct, self._labelled)
 
-    def evidence(self) -> dict[str, Evidence]:
+    def evidence(self) -> dict[str, SliceEvidence]:
         """Return the evidence about each slice that has a label."""
         return {value: part.evidence() for value, part in self._slices.items()}
 
@@ -134,7 +134,9 @@ class SliceWatch:
         }
 
 
-def compare_once(correct: Sequence[int], labelled: Sequence[int]) -> list[Evidence]:
+def compare_once(
+    correct: Sequence[int], labelled: Sequence[int]
+) -> list[SliceEvidence]:
     """Return the evidence about each of the slices from their counts, for one look.
 
     Each is compared with all others together as a single block.  That is evidence at
@@ -148,13 +150,13 @@ def compare_once(correct: Sequence[int], labelled: Sequence[int]) -> list[Eviden
     return found
 
 
-def judge(
-    evidence: Sequence[Evidence],
+def judge_slices(
+    evidence: Sequence[SliceEvidence],
     confidence_level: float,
     *,
     room_for: int = 0,
     too_wide: float = TOO_WIDE,
-) -> list[Judgement]:
+) -> list[SliceJudgement]:
     """Return what may be said of each slice, all of them together, at every look.
 
     There is *evidence* about each slice, or about each class in each slice.  A
@@ -190,11 +192,11 @@ def judge(
         zip(evidence, intervals.low.tolist(), intervals.high.tolist(), strict=True)
     ):
         said = _stronger(one, *shown[2 * i : 2 * i + 2])
-        silent: State = (
+        silent: SliceState = (
             "too_few_labels" if high - low > too_wide else "no_difference_shown"
         )
         maybe = None if said else _stronger(one, *likely[2 * i : 2 * i + 2])
-        judged.append(Judgement(said or silent, maybe, low, high))
+        judged.append(SliceJudgement(said or silent, maybe, low, high))
     return judged
 
 
@@ -272,10 +274,10 @@ class _Slice:
         worse, better = _log_mean(logs).max(axis=0).tolist()
         self._peaks = [max(self._peaks[0], worse), max(self._peaks[1], better)]
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> SliceEvidence:
         self._multiply()
         worse, better = _log_mean(self._logs[None])[0].tolist()
-        return Evidence(self.correct, self.labelled, worse, better, *self._peaks)
+        return SliceEvidence(self.correct, self.labelled, worse, better, *self._peaks)
 
     def dump(self) -> list[Any]:
         self._multiply()
@@ -324,7 +326,7 @@ def _holm(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
 
 
 def _stronger(
-    evidence: Evidence, is_worse: bool, is_better: bool
+    evidence: SliceEvidence, is_worse: bool, is_better: bool
 ) -> Literal["better", "worse"] | None:
     # Over a life both may have been true in turn; the evidence now says which is.
     if is_worse and is_better:

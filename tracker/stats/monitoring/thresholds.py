@@ -17,7 +17,7 @@ from tracker.stats.arguments import (
     shared_level,
     tail_share,
 )
-from tracker.stats.binomial import Interval, lower_bound
+from tracker.stats.exact import Interval, lower_bound
 from tracker.stats.methods import class_intervals
 
 LEAST_SHARE = 0.1

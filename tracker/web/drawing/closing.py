@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tracker.stats.active import Goal, Step
+from tracker.stats import Goal, Step
 from tracker.web.drawing.words import narrow, number
 
 # Of the width and of the height, in percent; the numbers of the axes are around.

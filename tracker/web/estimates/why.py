@@ -16,8 +16,7 @@ from tracker.services.estimates.estimate import (
     get_estimate,
 )
 from tracker.services.versions import choose_versions
-from tracker.stats.coverage import chances_of_ever_missing
-from tracker.stats.tails import Side
+from tracker.stats import TailSide, chances_of_ever_missing
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import read
 
@@ -102,7 +101,7 @@ def _parse_supposed(scope: ClassEstimate) -> float:
 
 def _draw_own(scope: ClassEstimate, supposed: float) -> TailPicture:
     is_high = supposed * scope.labelled >= scope.correct
-    side: Side = "fewer" if is_high else "more"
+    side: TailSide = "fewer" if is_high else "more"
     return draw_tail(scope.correct, scope.labelled, supposed, side)
 
 

@@ -18,7 +18,7 @@ from tracker.services.labelling.auditing.audit_estimates import (
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
 from tracker.services.labelling.auditing.audits import goal_of
-from tracker.stats.active import OPEN, Step
+from tracker.stats import OPEN, Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.drawing.closing import Closing, draw_closing

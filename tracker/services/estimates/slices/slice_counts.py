@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from tracker.services.telling.events import SLICE_WORSE, tell
-from tracker.stats.monitoring.slices import Evidence, SliceWatch, judge
+from tracker.stats import SliceEvidence, SliceWatch, judge_slices
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.counts import Cell, changes_scored, read_change
 from tracker.storage.estimates.slices import (
@@ -253,7 +253,9 @@ class _KeyTally:
             )
         changes.keys.append(place | {"correct": correct, "labelled": labelled})
 
-    def _find_worse(self, level: float, evidence: Mapping[str, Evidence]) -> set[str]:
+    def _find_worse(
+        self, level: float, evidence: Mapping[str, SliceEvidence]
+    ) -> set[str]:
         """Return the slices that are worse, by a rule that errs but rarely in a life.
 
         As many hypotheses are allowed for as there can ever be slices of the key.
@@ -265,7 +267,7 @@ class _KeyTally:
         if not self._is_new:
             for row in list_slices(self._session, self._version_id, self._name):
                 found.setdefault(row.value, as_evidence(row))
-        judged = judge(list(found.values()), level, room_for=MOST_VALUES + 2)
+        judged = judge_slices(list(found.values()), level, room_for=MOST_VALUES + 2)
         return {
             value
             for value, one in zip(found, judged, strict=True)
@@ -283,7 +285,7 @@ class _KeyTally:
         return WorseSlice(self._version_id, data)
 
 
-_NO_EVIDENCE = Evidence(0, 0, 0.0, 0.0, 0.0, 0.0)
+_NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _count(counts: dict[str, list[int]], cell: Cell, step: int) -> None:
@@ -298,8 +300,8 @@ def sum_counts(counts: Mapping[str, Sequence[int]]) -> tuple[int, int]:
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
-def as_evidence(row: Any) -> Evidence:
+def as_evidence(row: Any) -> SliceEvidence:
     """Return the counts and the evidence of a stored slice."""
-    return Evidence(
+    return SliceEvidence(
         *sum_counts(row.counts), row.worse, row.better, row.worse_peak, row.better_peak
     )

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.slices.slice_counts import OTHER, as_evidence
-from tracker.stats.monitoring.slices import Evidence
+from tracker.stats import SliceEvidence
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.slices import (
     CutCounts,
@@ -31,7 +31,7 @@ class Part:
     # By class: right, labelled.
     counts: Mapping[str, Sequence[int]]
     where: str | None
-    evidence: Evidence | None = None
+    evidence: SliceEvidence | None = None
 
 
 def read_parts(

@@ -21,13 +21,13 @@ from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfDetector, Score, Shape
-from tracker.stats.anytime import anytime
-from tracker.stats.arguments import shared_level
-from tracker.stats.monitoring.slices import (
-    Judgement,
-    State,
+from tracker.stats import (
+    SliceJudgement,
+    SliceState,
+    anytime,
     compare_once,
-    judge,
+    judge_slices,
+    shared_level,
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
@@ -48,7 +48,7 @@ class SliceEstimate(Shape):
     queries: int
     share: float = Field(description="The share of all queries.")
     labels: int = Field(description="Scored labels.")
-    state: State = Field(
+    state: SliceState = Field(
         description="worse or better than all others together; the chance that this "
         "is ever said falsely of any slice is at most the error of the level."
     )
@@ -96,7 +96,7 @@ class Slices(OfDetector):
         description="Worse slices first, then those furthest below the whole."
     )
 
-    def find(self, state: State) -> list[SliceEstimate]:
+    def find(self, state: SliceState) -> list[SliceEstimate]:
         """Return the slices of that *state*."""
         return [one for one in self.items if one.state == state]
 
@@ -199,15 +199,15 @@ def _describe(
 
 def _judge(
     parts: Sequence[Part], correct: list[int], labelled: list[int], level: float
-) -> list[Judgement]:
+) -> list[SliceJudgement]:
     kept = [part.evidence for part in parts if part.evidence is not None]
-    return judge(kept or compare_once(correct, labelled), level)
+    return judge_slices(kept or compare_once(correct, labelled), level)
 
 
 def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
     names: Sequence[str],
     part: Part,
-    judged: Judgement,
+    judged: SliceJudgement,
     correct: Sequence[int],
     labelled: Sequence[int],
     bounds: Any,

@@ -14,8 +14,9 @@ from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.labelling.auditing.audits import aim_index, label_code, strata_of
 from tracker.services.wording import show
-from tracker.stats.active import (
+from tracker.stats import (
     OPEN,
+    Ints,
     Ledger,
     Look,
     Round,
@@ -25,7 +26,6 @@ from tracker.stats.active import (
     next_round,
     round_length,
 )
-from tracker.stats.active.strata import Ints
 from tracker.storage.labelling.auditing import audit_draws as drawn
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audits import Audit, AuditRound

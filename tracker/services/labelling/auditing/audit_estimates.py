@@ -13,9 +13,7 @@ from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audits import goal_of
 from tracker.shapes import Accuracy, Score
-from tracker.stats.active import OPEN, Look, Step, labels_needed
-from tracker.stats.arguments import Floats
-from tracker.stats.binomial import Interval
+from tracker.stats import OPEN, Floats, Interval, Look, Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit

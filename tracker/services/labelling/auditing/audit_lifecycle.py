@@ -10,7 +10,7 @@ from tracker.services.labelling.auditing.audit_estimates import get_audit_estima
 from tracker.services.labelling.auditing.audits import AuditResult, goal_of
 from tracker.services.telling.events import AUDIT_FINISHED, tell
 from tracker.services.wording import show
-from tracker.stats.active import Step, labels_needed
+from tracker.stats import Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage

@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 from tracker.services.labelling.auditing.audit_draws import Record, load_record
 from tracker.services.labelling.auditing.audits import aim_index
 from tracker.services.wording import dump_instant
-from tracker.stats.active import Step, imagine_average, label_shares, round_length
-from tracker.stats.active.rounds import UNIT
+from tracker.stats import UNIT, Step, imagine_average, label_shares, round_length
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.auditing.audits import Audit
 

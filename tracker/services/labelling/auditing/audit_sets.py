@@ -29,8 +29,7 @@ from tracker.services.fields import (
 from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
-from tracker.stats.active import Strata, build_strata
-from tracker.stats.active.strata import Ints
+from tracker.stats import Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.words import BALANCED

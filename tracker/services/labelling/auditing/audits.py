@@ -24,16 +24,16 @@ from tracker.services.labelling.auditing.audit_sets import (
 )
 from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.stats.active import (
+from tracker.stats import (
     Forecast,
     Goal,
+    Ints,
     Ledger,
     Strata,
     foresee,
     next_round,
     rank_of,
 )
-from tracker.stats.active.strata import Ints
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics

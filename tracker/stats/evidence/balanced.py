@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.anytime.mixtures import FORMULA, Mixture, mixture_of
-from tracker.stats.anytime.one_class import anytime_lower_bound, anytime_upper_bound
 from tracker.stats.arguments import (
     Floats,
     checked_class_counts,
     tail_share,
     total_of,
 )
-from tracker.stats.binomial import Interval
+from tracker.stats.evidence.mixtures import FORMULA, Mixture, mixture_of
+from tracker.stats.evidence.one_class import anytime_lower_bound, anytime_upper_bound
+from tracker.stats.exact import Interval
 
 # What part of the error pays for the class intervals within which the accuracies
 # are searched.

@@ -14,9 +14,8 @@ from tracker.stats.arguments import (
     checked_fraction,
     tail_share,
 )
-from tracker.stats.binomial import lower_bound
-from tracker.stats.planning.searching import first_holding
-from tracker.stats.planning.widths import MOST_PLANNED
+from tracker.stats.exact import lower_bound
+from tracker.stats.planning import MOST_PLANNED, first_holding
 
 # Numbers of wrong labels that are tried at once, beyond which nothing is expected.
 _MOST_AT_ONCE = 20_000

@@ -1,6 +1,7 @@
-"""Verdicts that are looked at after every label."""
+"""Verdicts that are looked at after every label, of one claim and of many."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 from tracker.stats.arguments import tail_share
@@ -12,7 +13,7 @@ _MARGIN = 1e-9
 _MARGIN_PER_LABEL = 2e-14
 
 
-def judge(
+def judge_evidence(
     log_above: float, log_below: float, labels: int, confidence_level: float
 ) -> Verdict:
     """Return the verdict of the evidence that an accuracy is above or below a target.
@@ -44,3 +45,37 @@ def epoch_level(confidence_level: float, epoch: int) -> float:
         raise ValueError(f"epoch must be at least 1, not {epoch!r}")
     error = tail_share(confidence_level, 1) / (epoch * (epoch + 1))
     return math.nextafter(1.0 - math.nextafter(error, 0.0), 1.0)
+
+
+# What the logarithm of a threshold is raised by, against rounding.
+_FEW_UNITS = 2.0**-48
+
+
+def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
+    """Return which of the claims stand, by e-BH.
+
+    *logs* are the logarithms of the evidence for each claim, so that the expectation
+    of the evidence is at most 1 while the claim is false; *hypotheses* says how many
+    claims there are in all, those without evidence among them.  Of the claims that
+    stand the expected share of false ones is at most *error*, however the pieces of
+    evidence depend on one another.  With evidence that may be looked at at any time
+    this holds at every such look, too.
+
+    R. Wang and A. Ramdas, Journal of the Royal Statistical Society B 84 (2022),
+    822-852.
+    """
+    stand = [False] * len(logs)
+    order = sorted(range(len(logs)), key=lambda i: -logs[i])
+    enough = [
+        rank
+        for rank, i in enumerate(order, 1)
+        if logs[i] >= log_threshold(hypotheses / (error * rank))
+    ]
+    for i in order[: max(enough, default=0)]:
+        stand[i] = True
+    return stand
+
+
+def log_threshold(evidence: float) -> float:
+    """Return the logarithm of *evidence*, rounded up."""
+    return math.log(evidence) * (1.0 + _FEW_UNITS)

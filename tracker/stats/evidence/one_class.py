@@ -12,7 +12,7 @@ from tracker.stats.arguments import (
     checked_fraction,
     tail_share,
 )
-from tracker.stats.binomial import Interval
+from tracker.stats.exact import Interval
 
 # The logarithm of the evidence is a difference of terms that grow with n; against
 # 60 digits it was off by at most 6e-15 per label.  A bound is believed only with

@@ -1,0 +1,1 @@
+"""Intervals that hold after every label at once."""
