@@ -8,7 +8,7 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock bench openapi demo-data vendor audit sbom
+.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock bench examples openapi demo-data vendor audit sbom
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,10 @@ sbom: $(VENV)/.installed-dev ## build the wheel, and the list of its packages be
 
 bench: $(VENV)/.installed-dev ## the benchmarks, each a table with ratios
 	@for file in benchmarks/*.py; do echo; $(BIN)/python $$file || exit 1; done
+
+examples: $(VENV)/.installed-dev ## record the examples of docs/openapi.json again
+	$(BIN)/python -m pytest -q tests/api/test_examples.py -k "fresh and sqlite" --write-examples
+	$(BIN)/python -m tracker.api > docs/openapi.json
 
 openapi: $(VENV)/.installed-dev ## write docs/openapi.json again
 	$(BIN)/python -m tracker.api > docs/openapi.json

@@ -66,6 +66,14 @@ class Clock:
         return self.at
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-examples",
+        action="store_true",
+        help="write tracker/api/examples.json again; see tests/api/test_examples.py",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it uses, by which the Makefile chooses."""
     for item in items:

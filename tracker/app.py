@@ -1,9 +1,9 @@
 """Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,8 @@ from werkzeug.exceptions import (
 )
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from tracker import api, groundlight, headers, visitors, web
+from tracker import api, groundlight, web
+from tracker.clock import Clock, utc_now
 from tracker.errors import (
     ConflictError,
     ForbiddenError,
@@ -39,18 +40,20 @@ from tracker.http import (
     BadRequestError,
     Context,
     SecondFactorError,
+    ServerRequest,
     StrictJSONProvider,
     UnauthorizedError,
     UnsupportedMediaTypeError,
-    UploadRequest,
+    add_response_headers,
+    authenticate_requests,
     context,
     database,
     dump_errors,
     is_api_request,
+    limit_open_requests,
     problem,
 )
-from tracker.jobs.recompute import recompute_detector, utc_now
-from tracker.places import share_connections
+from tracker.jobs.recompute import recompute_detector
 from tracker.services.people.sign_ins import LONGEST
 from tracker.services.wording import show
 from tracker.settings import Settings
@@ -89,7 +92,7 @@ def create_app(
     settings: Settings,
     database: Database,
     *,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     worker: str = "web",
 ) -> Flask:
     """Return the web application over *database*, whose schema must be up to date."""
@@ -100,7 +103,7 @@ def create_app(
         static_folder=str(shipped_folder("static")),
     )
     app.json = StrictJSONProvider(app)
-    app.request_class = UploadRequest
+    app.request_class = ServerRequest
     app.config.update(
         SECRET_KEY=settings.load_secret_key(),
         MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
@@ -124,11 +127,11 @@ def create_app(
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     # Inside of what reads the addresses that proxies tell.
-    share_connections(app, most=settings.web_connections)
+    limit_open_requests(app, total=settings.web_connections)
     application = _behind_proxies(app.wsgi_app, settings)
     app.wsgi_app = application  # type: ignore[method-assign,assignment]
-    visitors.register(app)
-    headers.register(app, settings)
+    authenticate_requests(app)
+    add_response_headers(app, settings)
     csrf = CSRFProtect(app)
     api.register(app, csrf)
     groundlight.register(app, csrf)
@@ -178,15 +181,8 @@ def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
         return _answer(status, "Invalid input", str(error), dump_errors(error.errors))
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
-            return _answer(status, title, f"{error}{_unknown_path(error)}")
+            return _answer(status, title, str(error))
     return _on_bug(error)
-
-
-def _unknown_path(error: TrackerError) -> str:
-    """Add that the path is unknown, where a name with a slash was read out of it."""
-    names = (request.view_args or {}).values()
-    is_odd = isinstance(error, NotFoundError) and any("/" in str(x) for x in names)
-    return f", and no path {show(request.path)}" if is_odd and is_api_request() else ""
 
 
 def _send_to_sign_in() -> ResponseReturnValue:

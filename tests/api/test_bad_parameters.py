@@ -204,7 +204,7 @@ def test_the_value_that_was_sent_is_shown(api, query):
     problem = assert_problem(api.get("/detectors?limit=1001"), 400)
     assert "1001" in problem["errors"][0]["message"]
     problem = assert_problem(api.get("/detectors?colour=red"), 400)
-    assert "limit, name, after" in problem["errors"][0]["message"]
+    assert "limit, after, name" in problem["errors"][0]["message"]
 
 
 def test_a_parameter_is_given_once(api, query):

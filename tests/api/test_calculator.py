@@ -185,18 +185,18 @@ def test_truths_that_cannot_be_are_refused(api):
 def test_few_sums_over_all_outcomes_are_done_at_once(app, api):
     path = "/coverage?labelled=5,5&accuracy=0.9,0.9"
     assert api.get(path).status_code == 200
-    places = app.extensions["tracker-sums"]
-    with places.take("ann"):
+    limit = app.extensions["tracker-sums"]
+    with limit.hold("ann"):
         with (
-            pytest.raises(TooManyError, match="in progress as you may, which is 1"),
-            places.take("ann"),
+            pytest.raises(TooManyError, match="your limit of simultaneous sums"),
+            limit.hold("ann"),
         ):
             raise AssertionError
         # Of two places one is left for the others.
         assert api.get(path).status_code == 200
-        with places.take("ben"):
+        with limit.hold("ben"):
             problem = assert_problem(api.get(path), 429)
-            assert "2 sums over all outcomes are in progress" in problem["detail"]
+            assert "simultaneous sums over all outcomes (2)" in problem["detail"]
             # What is quick needs no place.
             assert api.get("/interval?correct=4&labelled=5").status_code == 200
     assert api.get(path).status_code == 200

@@ -68,10 +68,11 @@ def test_a_query_that_was_corrected_often_has_a_chart(api, door, recompute):
 
 
 def test_names_cannot_break_out_of_the_picture(api, recompute):
-    name = "</text><script>alert(1)</script>"
-    body = {"name": name, "question": "?", "classes": ['"><b>', "]]>&amp;"]}
+    inserted = "</text><script>alert(1)</script>"
+    classes = ['"><b>', "]]>&amp;", inserted]
+    body = {"name": "<script>alert(1)", "question": "?", "classes": classes}
     made = api.post("/detectors", body).json
-    query = {"predicted": '"><b>', "label": '"><b>', "version": "<v>"}
+    query = {"predicted": '"><b>', "label": '"><b>', "version": inserted}
     api.post(f"/detectors/{made['id']}/queries", query)
     recompute()
     svg = api.get(f"/detectors/{made['id']}/chart.svg")

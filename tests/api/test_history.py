@@ -174,7 +174,7 @@ def test_an_empty_history_is_an_empty_file(api, door):
 
 
 def test_names_can_be_no_formula_and_no_header(api, recompute):
-    name = '=cmd|"/c calc"!A0; ../..\u2028'.strip()
+    name = '=cmd|"\\c calc"!A0; ..\\..\u2028'.strip()
     body = {"name": name, "question": "?", "classes": ["@SUM(1)", "-1", "'=x", "+"]}
     made = api.post("/detectors", body)
     assert made.status_code == 201, made.text

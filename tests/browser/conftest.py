@@ -19,8 +19,9 @@ from tests.databases import SqliteDatabases
 from tests.links import sign_in_by
 from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
+from tracker.clock import utc_now
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
-from tracker.jobs.recompute import Recomputer, utc_now
+from tracker.jobs.recompute import Recomputer
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports.background import add_import

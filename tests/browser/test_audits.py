@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import query_of, wait_for_other
 from tracker.cli.demo import add_audit, pick_audited
+from tracker.clock import utc_now
 from tracker.demo.digits import DETECTORS, Digit, digit_png, load_digits
-from tracker.jobs.recompute import utc_now
 from tracker.services.images import clean_image
 from tracker.settings import Settings
 from tracker.storage.images import ImageFolder

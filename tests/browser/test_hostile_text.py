@@ -83,9 +83,9 @@ def hostile(site: Site) -> dict[str, list[str]]:
 
 
 def _describe(session: Session, clock: Clock, number: int, payload: str) -> list[str]:
-    new = NewDetector(
-        name=f"{payload} {number}", question=payload, classes=[payload, f"{payload}2"]
-    )
+    # No slash can stand in the name of a detector; a browser reads a space alike.
+    name = f"{payload} {number}".replace("/", " ")
+    new = NewDetector(name=name, question=payload, classes=[payload, f"{payload}2"])
     detector = create_detector(session, new, by(at=clock()))
     query = _add_queries(session, clock, detector, payload)
     said = {"name": payload, "kind": "seeds", "rounds": SEEDS, "note": payload}

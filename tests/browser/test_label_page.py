@@ -17,7 +17,7 @@ from tests.browser.turns import (
     wait_for_query,
 )
 from tests.conftest import by
-from tracker.jobs.recompute import utc_now
+from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import query_of, wait_for_other, wait_for_query
 from tests.conftest import by
-from tracker.jobs.recompute import utc_now
+from tracker.clock import utc_now
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.queries.queries import list_queries
 

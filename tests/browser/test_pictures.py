@@ -16,7 +16,7 @@ from tests.conftest import SECRET_KEY, by
 from tests.processes import SECONDS
 from tests.s3 import S3Server
 from tracker.app import create_app
-from tracker.jobs.recompute import utc_now
+from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.people.accounts import create_account
 from tracker.services.people.keys import create_key

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Site, Watch
 from tests.browser.test_pages import AXE
 from tests.conftest import by
-from tracker.jobs.recompute import utc_now
+from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows

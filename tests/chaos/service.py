@@ -19,7 +19,7 @@ from tests.processes import (
     free_port,
     wait_until,
 )
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.services.people.keys import create_key
 from tracker.storage.database import open_database
 
@@ -86,7 +86,7 @@ class Service:
         self._lock = threading.Lock()
         database = open_database(database_url)
         with database.write() as session:
-            key = create_key(session, f"chaos {now()}", "editor", by(at=START))
+            key = create_key(session, f"chaos {utc_now()}", "editor", by(at=START))
         database.close()
         self.headers = {
             "Authorization": f"Bearer {key}",

@@ -27,7 +27,7 @@ from tests.chaos.test_slow_clients import HALF_BODY, HALF_HEADER, unread_downloa
 from tests.chaos.verdict import Watcher, find_problems
 from tests.conftest import IS_LONG
 from tests.processes import wait_until
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.storage.database import Database, open_database
 from tracker.storage.estimates.pending import PendingBatch
 
@@ -159,7 +159,7 @@ def watch_lag(database: Database, detector_id: int, course: Course) -> None:
     while not course.is_over.wait(0.25):
         with database.read() as session:
             since = session.scalar(oldest)
-        lag = 0.0 if since is None else (now() - since).total_seconds()
+        lag = 0.0 if since is None else (utc_now() - since).total_seconds()
         course.lags.append(max(lag, 0.0))
 
 

@@ -23,7 +23,7 @@ from tests.conftest import IS_LONG, by
 from tests.processes import ROOT, TRACKER, clean_environ, fetch, free_port, wait_until
 from tests.telling.mailbox import Mailbox, body
 from tests.telling.receiver import Receiver, receiving
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.services.people.accounts import create_account, get_account
 from tracker.services.telling.addresses import confirm_address
 from tracker.services.telling.mail import MailChoice, choose_mail
@@ -85,7 +85,7 @@ def tell_by(mail_port: int, url: str) -> dict[str, str]:
 def verify(receiver: Receiver, secret: str) -> None:
     """Check what came last as its receiver would, who takes no message of long ago."""
     for message in receiver.messages[-5:]:
-        age = now().timestamp() - int(message.headers["webhook-timestamp"])
+        age = utc_now().timestamp() - int(message.headers["webhook-timestamp"])
         if age < 240:
             Webhook(secret).verify(message.body, message.headers)
 
@@ -107,12 +107,12 @@ def subscribe_to_mail(database: Database, mailbox: Mailbox, url: str) -> None:
     choice = MailChoice(email="anna@example.org", events=EVENTS)
     with database.write() as session:
         account = create_account(session, "anna", "viewer", by(), detectors=["door"])
-        choose_mail(session, account, choice, by("anna", now()))
+        choose_mail(session, account, choice, by("anna", utc_now()))
     wait_until(lambda: bool(mailbox.taken))
     (link,) = re.findall(rf"{url}/account/mail/confirm/(\S+)", body(mailbox.taken[0]))
     with database.write() as session:
         account = get_account(session, "anna")
-        confirm_address(session, account, SECRET_KEY, link, by("anna", now()))
+        confirm_address(session, account, SECRET_KEY, link, by("anna", utc_now()))
 
 
 def run(command: Sequence[str], environ: dict[str, str]) -> int:

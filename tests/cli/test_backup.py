@@ -20,7 +20,7 @@ from tests.cli.filled import (
 from tests.cli.test_commands import Shell
 from tests.conftest import DATABASES, Clock
 from tests.services.conftest import Bench
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.jobs.imports import Importer
 from tracker.jobs.recompute import Recomputer
 from tracker.storage.detectors import Detector
@@ -117,7 +117,7 @@ def test_a_restored_import_that_waited_says_that_its_file_is_to_be_sent_again(
 
     for shell, state in ((first, "done"), (second, "failed")):
         with opened(shell) as database:
-            assert Importer(database, "w", now).run() == 1
+            assert Importer(database, "w", utc_now).run() == 1
             with database.read() as session:
                 found = session.get_one(FileImport, 1)
                 assert found.state == state

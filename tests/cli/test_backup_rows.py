@@ -111,7 +111,7 @@ def refusal(empty: Shell, path: Path) -> str:
         ("accounts", "mail_events", [5, [5]]),
         ("detectors", "confidence_level", [5, 0]),
         ("detectors", "target", [9]),
-        ("detectors", "name", ["", "n" * 10**6, "det_1"]),
+        ("detectors", "name", ["", "n" * 10**6, "det_1", "a/b"]),
         ("detectors", "classes", [5, [], ["YES"], {"a": 1}, ["YES", "YES"], None]),
         ("detectors", "added_classes", [5, ["YES"], [["YES", "soon"]]]),
         ("detectors", "method", ["evil"]),

@@ -347,14 +347,19 @@ def test_the_estimate_is_printed_and_the_same_as_json(door: Shell) -> None:
 
 
 def test_brackets_in_a_name_are_printed_as_they_are(shell: Shell) -> None:
-    name = "[/red] [bold]door[/bold] :smile:"
+    name = "[red] [bold]door :smile:"
     shell("detectors", "create", name, "--question", "Closed?", "--classes", "[b],[/b]")
 
     assert ":smile:" in shell("detectors", "list").output
     assert "[/b]" in shell("estimate", name).output
 
 
-def test_an_queue_rate_is_a_share(shell: Shell) -> None:
+def test_a_slash_in_a_name_is_refused(shell: Shell) -> None:
+    made = shell("detectors", "create", "door/slices", "--question", "?", status=1)
+    assert "a name must not contain a slash (/)" in made.stderr
+
+
+def test_a_queue_rate_is_a_share(shell: Shell) -> None:
     named = ("detectors", "create", "gate", "--question", "?", "--queue-rate")
     assert "queue_rate" in shell(*named, "1.5", status=1).stderr
     assert shell(*named, "0.25").stdout.startswith("det_")

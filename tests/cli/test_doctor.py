@@ -8,7 +8,7 @@ from sqlalchemy import text
 from tests.cli.filled import filled, images_of, leave_import, opened, picture
 from tests.cli.test_commands import Shell
 from tests.conftest import FillOnce
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.storage.detectors import Detector
 from tracker.storage.operations import schema
 
@@ -100,7 +100,7 @@ def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None
     change(
         shell,
         "UPDATE imports SET state = 'failed', error = 'it broke',"
-        f" finished_at = '{now():%Y-%m-%d %H:%M:%S.%f}' WHERE id = 2",
+        f" finished_at = '{utc_now():%Y-%m-%d %H:%M:%S.%f}' WHERE id = 2",
     )
     said = shell("doctor", status=1)
     assert "the import imp_2 failed: it broke" in said.stdout

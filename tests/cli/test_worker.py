@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.filled import opened
 from tests.cli.test_commands import Shell
-from tracker.cli.setup import now
+from tracker.clock import utc_now
 from tracker.storage.operations.job_runs import beat
 
 
@@ -26,7 +26,7 @@ def test_a_check_of_one_worker_does_not_see_those_of_other_machines(
 
     def beats(worker: str, seconds_ago: float) -> None:
         with opened(shell) as database, database.write() as session:
-            seen_at = now() - timedelta(seconds=seconds_ago)
+            seen_at = utc_now() - timedelta(seconds=seconds_ago)
             beat(session, worker, seen_at=seen_at)
 
     beats(f"{socket.gethostname()}.other-1", 0)

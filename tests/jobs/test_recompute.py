@@ -9,7 +9,8 @@ import time_machine
 
 from tests.conftest import START, Clock, by
 from tests.processes import wait_until
-from tracker.jobs.recompute import Recomputer, utc_now
+from tracker.clock import utc_now
+from tracker.jobs.recompute import Recomputer
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.counts import compare_with_recount

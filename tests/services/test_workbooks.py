@@ -48,6 +48,13 @@ def test_every_text_is_read_as_it_was(text: str) -> None:
     assert found[1][0] == text
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_number_is_read_to_the_last_bit(number: float) -> None:
+    file = written({"text": "x", "number": number})
+    found = CalamineWorkbook.from_filelike(file).get_sheet_by_index(0).to_python()
+    assert found[1][1] == number
+
+
 def test_more_rows_than_a_sheet_has_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -94,7 +95,9 @@ def reset(handler: socketserver.StreamRequestHandler) -> None:
 
 
 @contextmanager
-def receiving(behaviour: Behaviour | None = None) -> Iterator[Receiver]:
+def receiving(
+    behaviour: Behaviour | None = None, *, tls: ssl.SSLContext | None = None
+) -> Iterator[Receiver]:
     """Listen on loopback, and note each request before it is answered."""
 
     class Handler(socketserver.StreamRequestHandler):
@@ -118,6 +121,8 @@ def receiving(behaviour: Behaviour | None = None) -> Iterator[Receiver]:
             """A client that went away is none."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         receiver = Receiver(server.server_address[1], behaviour=behaviour)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -386,6 +386,7 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     [
         ("name", "", "is required"),
         ("name", "det_1", "must not begin with det_"),
+        ("name", "door/slices", "must not contain a slash (/)"),
         ("question", "\x00", "control characters"),
         ("classes", "YES", "there must be at least 2"),
         ("classes", "YES\nunclear", "a class must not be called UNCLEAR"),

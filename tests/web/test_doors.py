@@ -9,6 +9,7 @@ from flask import Flask
 
 from tests.conftest import START, by
 from tests.web.conftest import PASSWORD, try_password
+from tracker.services.by import network_of
 from tracker.services.people import passwords
 from tracker.services.people.accounts import (
     create_account,
@@ -19,7 +20,6 @@ from tracker.services.people.sign_ins import (
     TRIES_PER_ADDRESS,
     TooManyTriesError,
     begin_try,
-    network_of,
 )
 from tracker.storage.database import Database
 from tracker.web.health import find_disk_trouble

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable
 
 from tests.web.conftest import Shelf, Visitor
-from tests.web.test_pages import HOSTILE
+from tests.web.test_pages import HOSTILE, HOSTILE_NAME
 
 TYPED = {
     "url": "https://example.org/hook",
@@ -48,7 +48,7 @@ def test_what_is_wrong_is_said_at_its_field(visitor: Visitor, shelf: Shelf) -> N
 def test_events_are_shown_and_hostile_text_is_only_ever_shown(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
-    detector_id = shelf.add_detector(name=HOSTILE)
+    detector_id = shelf.add_detector(name=HOSTILE_NAME)
     assert "None yet" in visitor.get(f"/detectors/{detector_id}/events").text
     row = {"predicted": "YES", "label": "YES", "version": HOSTILE}
     shelf.add_queries(detector_id, [row])

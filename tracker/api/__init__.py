@@ -26,7 +26,6 @@ from tracker.api.labelling import (
 )
 from tracker.api.openapi import OPTIONS
 from tracker.api.queries import queries, tags
-from tracker.api.routes import DetectorConverter, LastDetectorConverter
 from tracker.api.telling import badges, webhooks
 
 __all__ = ["OPTIONS", "log", "register"]
@@ -36,10 +35,6 @@ log = structlog.get_logger("tracker.api")
 
 def register(app: OpenAPI, csrf: CSRFProtect) -> None:
     """Add the API to *app*, which was made with ``OPTIONS``."""
-    app.url_map.converters["detector"] = DetectorConverter
-    app.url_map.converters["last_detector"] = LastDetectorConverter
-    # A name may hold two slashes in a row; one of them must not get lost.
-    app.url_map.merge_slashes = False
     for noun in (
         detectors,
         queries,

@@ -8,10 +8,17 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.pages import dump_page
-from tracker.api.parameters import DetectorCursor, DetectorPath, Page, Text
+from tracker.api.parameters import IdPath, Page, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, by, context, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import (
+    account,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    requires,
+)
 from tracker.services import archive
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector
@@ -24,10 +31,9 @@ routes = build_routes("detectors", "Classifiers under measurement.")
 class DetectorList(Page):
     """Which detectors to list."""
 
+    prefix = "det"
+
     name: Text | None = Field(default=None, description="Only the one with this name.")
-    after: DetectorCursor | None = Field(
-        default=None, description="The value from next."
-    )
 
 
 @routes.post(
@@ -41,7 +47,7 @@ def create_detector(body: NewDetector) -> Response:
         detector = services.create_detector(session, body, by())
         return services.describe_detector(session, detector), 201
 
-    return answer_once(create, content=body.model_dump_json())
+    return answer_idempotently(create, body)
 
 
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))
@@ -60,11 +66,9 @@ def list_detectors(query: DetectorList) -> dict[str, Any]:
         return dump_page(described, query.limit, lambda one: one, lambda one: one.id)
 
 
-@routes.get(
-    "/detectors/<last_detector:id>", responses=answers({200: services.Detector}, 404)
-)
+@routes.get("/detectors/<id>", responses=answers({200: services.Detector}, 404))
 @requires("viewer")
-def get_detector(path: DetectorPath) -> dict[str, Any]:
+def get_detector(path: IdPath) -> dict[str, Any]:
     """Get a detector; an archived one is found only by its id."""
     with database().read() as session:
         detector = services.get_detector(session, path.id)
@@ -72,11 +76,11 @@ def get_detector(path: DetectorPath) -> dict[str, Any]:
 
 
 @routes.patch(
-    "/detectors/<last_detector:id>",
+    "/detectors/<id>",
     responses=answers({200: services.Detector}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
+def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
     """Change a detector; classes can be added, and its history stays as it is."""
     hosts = context().settings.predictor_hosts
     with database().write() as session:
@@ -85,11 +89,9 @@ def change_detector(path: DetectorPath, body: DetectorChange) -> dict[str, Any]:
         return services.describe_detector(session, detector).dump()
 
 
-@routes.delete(
-    "/detectors/<last_detector:id>", responses={"204": None, **answers({}, 404)}
-)
+@routes.delete("/detectors/<id>", responses={"204": None, **answers({}, 404)})
 @requires("admin")
-def archive_detector(path: DetectorPath) -> Response:
+def archive_detector(path: IdPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
     with database().write() as session:
         detector = services.get_detector(session, path.id)

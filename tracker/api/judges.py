@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import DetectorPath, Parameters, QueryPath, Text
+from tracker.api.parameters import IdPath, Parameters, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
@@ -34,11 +34,9 @@ class JudgementPage(Shape):
     next: Address | None = Field(description="Always null: all fit on one page.")
 
 
-@routes.get(
-    "/detectors/<detector:id>/judges", responses=answers({200: JudgeReport}, 404)
-)
+@routes.get("/detectors/<id>/judges", responses=answers({200: JudgeReport}, 404))
 @requires("viewer")
-def get_judges(path: DetectorPath, query: JudgeChoice) -> dict[str, Any]:
+def get_judges(path: IdPath, query: JudgeChoice) -> dict[str, Any]:
     """Compare each judge with the labels: sensitivity and specificity by class."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -47,7 +45,7 @@ def get_judges(path: DetectorPath, query: JudgeChoice) -> dict[str, Any]:
 
 @routes.get("/queries/<id>/judgements", responses=answers({200: JudgementPage}, 404))
 @requires("viewer")
-def list_judgements(path: QueryPath) -> dict[str, Any]:
+def list_judgements(path: IdPath) -> dict[str, Any]:
     """List the judgements of a query; none of them is its label."""
     with database().read() as session:
         items = services.list_judgements(session, get_query(session, path.id))

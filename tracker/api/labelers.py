@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tracker.api.parameters import DetectorPath
+from tracker.api.parameters import IdPath
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
@@ -12,11 +12,9 @@ from tracker.services.people.labelers import LabelerReport
 routes = build_routes("labelers", "The people who label, compared with each other.")
 
 
-@routes.get(
-    "/detectors/<detector:id>/labelers", responses=answers({200: LabelerReport}, 404)
-)
+@routes.get("/detectors/<id>/labelers", responses=answers({200: LabelerReport}, 404))
 @requires("editor")
-def get_labelers(path: DetectorPath) -> dict[str, Any]:
+def get_labelers(path: IdPath) -> dict[str, Any]:
     """Compare labelers: kappa with intervals, and the error rate of each person."""
     with database().read() as session:
         return services.get_labelers(session, get_detector(session, path.id)).dump()

@@ -18,19 +18,21 @@ from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
-from tracker.api.examples import EXAMPLES, TEXTS
 from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.errors import NotFoundError
-from tracker.headers import compress
-from tracker.http import PUBLIC, requires
-from tracker.once import PARAMETER
+from tracker.http import (
+    IDEMPOTENCY_PARAMETER,
+    PUBLIC,
+    authenticate_if_signed_in,
+    compress,
+    requires,
+)
 from tracker.services.estimates.slices.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery
-from tracker.visitors import see_who_asks
 
 OPTIONS: dict[str, Any] = {
     "info": Info(
@@ -68,6 +70,13 @@ _ASSETS = {
     "swagger-ui.css": _SWAGGER / "css",
     "swagger-ui-bundle.js": _SWAGGER / "js",
 }
+# What the API answered to the walk in tests/api/story.py.
+EXAMPLES_FILE = Path(__file__).with_name("examples.json")
+EXAMPLES: dict[str, Any] = json.loads(EXAMPLES_FILE.read_text(encoding="utf-8"))
+_TEXTS = {
+    "text/csv": "key,predicted,confidence,label\r\nframe-0001,YES,0.97,NO\r\n",
+    "application/x-ndjson": '{"key":"frame-0001","predicted":"YES","label":"NO"}\n',
+}
 # Where an application keeps the document once it is written.
 _WRITTEN = "tracker-openapi"
 
@@ -92,7 +101,7 @@ def get_document() -> Response:
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
     # It has the frame of all pages, which shows who is signed in.
-    see_who_asks()
+    authenticate_if_signed_in()
     return Response(render_template("documentation.html"))
 
 
@@ -129,7 +138,9 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     for path, calls in document["paths"].items():
         for method, call in calls.items():
             if method == "post" and path != _WITHOUT_KEY:
-                call.setdefault("parameters", []).append(deepcopy(PARAMETER))
+                call.setdefault("parameters", []).append(
+                    deepcopy(IDEMPOTENCY_PARAMETER)
+                )
             if "202" in call["responses"]:
                 call["parameters"].append(deepcopy(PREFER))
             _finish_call(call)
@@ -141,8 +152,8 @@ def _finish_call(call: dict[str, Any]) -> None:
     for parameter in call.get("parameters", []):
         parameter["schema"] = _without_null(parameter["schema"])
     for media_type, content in call.get("requestBody", {}).get("content", {}).items():
-        if media_type in TEXTS:
-            content.setdefault("example", TEXTS[media_type])
+        if media_type in _TEXTS:
+            content.setdefault("example", _TEXTS[media_type])
     call["responses"] = dict(sorted(call["responses"].items()))
 
 

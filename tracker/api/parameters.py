@@ -13,6 +13,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     ValidationError,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
@@ -105,15 +106,6 @@ def _parse_flag(value: object) -> object:
     return value
 
 
-def _parse_cursor(prefix: str, value: object) -> object:
-    if isinstance(value, str):
-        number = parse_id(prefix, value)
-        if number is None:
-            raise ValueError("it must be taken from the address in next")
-        return number
-    return value
-
-
 def _parse_query(value: object) -> object:
     number = parse_id("iq", value) if isinstance(value, str) else None
     if number is None:
@@ -152,7 +144,7 @@ def _check_storable(value: str) -> str:
     return value
 
 
-def _cursor_schema(prefix: str) -> WithJsonSchema:
+def _id_schema(prefix: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9]{{1,19}}$"})
 
 
@@ -182,34 +174,7 @@ Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.MET
 StoredMethod = Annotated[
     str, WithJsonSchema({"type": "string", "enum": [*stats.METHODS, "*"]})
 ]
-DetectorCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "det")), _cursor_schema("det")
-]
-QueryCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "iq")), _cursor_schema("iq")
-]
-QueryReference = Annotated[int, BeforeValidator(_parse_query), _cursor_schema("iq")]
-LabelCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "lab")), _cursor_schema("lab")
-]
-StudyCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "stu")), _cursor_schema("stu")
-]
-AuditCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "aud")), _cursor_schema("aud")
-]
-EventCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "evt")), _cursor_schema("evt")
-]
-DeliveryCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "dlv")), _cursor_schema("dlv")
-]
-BadgeCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "bdg")), _cursor_schema("bdg")
-]
-ImportCursor = Annotated[
-    int, BeforeValidator(partial(_parse_cursor, "imp")), _cursor_schema("imp")
-]
+QueryReference = Annotated[int, BeforeValidator(_parse_query), _id_schema("iq")]
 Place = Annotated[
     tuple[int, int],
     BeforeValidator(_parse_place),
@@ -241,9 +206,23 @@ AS_KNOWN_AT = (
 class Page(Parameters):
     """Which page of a list."""
 
+    # Of the ids of the items.
+    prefix: ClassVar[str]
+
     limit: Limit = Field(
         default=100, description="The maximum number of items on a page."
     )
+    after: Annotated[int, _id_schema("[a-z]{2,3}")] | None = Field(
+        default=None, description="The value from next."
+    )
+
+    @field_validator("after", mode="before")
+    @classmethod
+    def _parse_after(cls, value: str) -> int:
+        number = parse_id(cls.prefix, value)
+        if number is None:
+            raise ValueError("it must be taken from the address in next")
+        return number
 
 
 class Window(Parameters):
@@ -280,43 +259,7 @@ class Where(Parameters):
     )
 
 
-class DetectorPath(Input):
-    """A detector in the path of an address."""
+class IdPath(Input):
+    """What the path of an address names."""
 
-    id: str = Field(description="The detector's id, or its name.")
-
-
-class QueryPath(Input):
-    """A query in the path of an address."""
-
-    id: str = Field(description="The query's id.")
-
-
-class StudyPath(Input):
-    """A study in the path of an address."""
-
-    id: str = Field(description="The study's id.")
-
-
-class AuditPath(Input):
-    """An audit in the path of an address."""
-
-    id: str = Field(description="The audit's id.")
-
-
-class WebhookPath(Input):
-    """A webhook in the path of an address."""
-
-    id: str = Field(description="The webhook's id.")
-
-
-class BadgePath(Input):
-    """A badge in the path of an address."""
-
-    id: str = Field(description="The badge's id.")
-
-
-class ImportPath(Input):
-    """An import in the path of an address."""
-
-    id: str = Field(description="The import's id.")
+    id: str = Field(description="The id; a detector may be given by its name.")

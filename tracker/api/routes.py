@@ -7,7 +7,6 @@ from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
 from pydantic import ValidationError
-from werkzeug.routing import BaseConverter
 
 from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
@@ -39,27 +38,6 @@ BYTES = {"type": "string", "format": "binary"}
 _TEXTS = {"application/x-ndjson", "image/svg+xml"}
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)
-
-
-class DetectorConverter(BaseConverter):
-    """A detector's id or name in a path; a name may hold slashes."""
-
-    part_isolating = False
-    regex = ".+?"
-
-
-class LastDetectorConverter(DetectorConverter):
-    """A detector's id or name at the end of a path.
-
-    What names a part of a detector does not belong to the name, so that a wrong
-    method there is a 405.
-    """
-
-    regex = (
-        r"(?!.+/(?:queries|audits|badges|imports?|estimate|comparison|history"
-        r"|recompute|next|plan|labels|studies|events|thresholds|calibration"
-        r"|judges|gold|assignments|labelers|rechecks|chart\.(?:svg|png|json))\Z).+?"
-    )
 
 
 def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlueprint:

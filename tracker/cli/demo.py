@@ -18,7 +18,8 @@ from tracker.cli.demo_cameras import log_cameras
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.prepared import prepare
 from tracker.cli.operations.serve import announce, run, supervise
-from tracker.cli.setup import by, now
+from tracker.cli.setup import by
+from tracker.clock import utc_now
 from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_digits
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
@@ -84,7 +85,7 @@ def demo(host: str, port: int) -> None:
         supervisor = supervise(host, port, environ)
         supervisor.start("web")
         database = open_database(settings.database)
-        begun = now()
+        begun = utc_now()
         with database.write() as session:
             key = create_key(session, "demo", ADMIN, by())
         waiting = fill(database, open_image_store(settings), created_at=begun)

@@ -7,7 +7,8 @@ import click
 from rich.table import Table
 
 from tracker.cli.printing import print_table
-from tracker.cli.setup import by, connected, load_settings, now
+from tracker.cli.setup import by, connected, load_settings
+from tracker.clock import utc_now
 from tracker.services.detectors import (
     DetectorChange,
     NewDetector,
@@ -180,7 +181,7 @@ def list_them() -> None:
     table = Table("id", "name", "version", "labels", "balanced accuracy", "interval")
     with connected(load_settings()) as database, database.read() as session:
         for detector in list_detectors(session):
-            estimate = get_estimate(session, detector, computed_at=now())
+            estimate = get_estimate(session, detector, computed_at=utc_now())
             balanced = estimate.balanced
             accuracy = balanced.accuracy
             table.add_row(

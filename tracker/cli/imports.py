@@ -13,7 +13,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tracker.cli.setup import by, connected, load_settings, now
+from tracker.cli.setup import by, connected, load_settings
+from tracker.clock import utc_now
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.reading.choices import (
     EXTRAS,
@@ -196,7 +197,7 @@ def _import(
             detector,
             file,
             by(),
-            clock=now,
+            clock=utc_now,
             on_error=how.on_error,
             on_progress=note,
         )

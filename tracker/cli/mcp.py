@@ -3,7 +3,8 @@
 import click
 
 from tracker.cli.logs import configure_logging
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.errors import ConfigurationError
 
 
@@ -25,4 +26,4 @@ def mcp(key: str) -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     with connected(settings) as database:
-        build_server(database, key, now).run()
+        build_server(database, key, utc_now).run()

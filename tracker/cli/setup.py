@@ -7,8 +7,8 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
+from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.people.accounts import has_open_account
@@ -69,11 +69,6 @@ def connected(settings: Settings, *, fill: bool = False) -> Iterator[Database]:
         yield database
     finally:
         database.close()
-
-
-def now() -> datetime:
-    """Return the present instant, for a command to pass down."""
-    return datetime.now(UTC)
 
 
 def process_name() -> str:
@@ -157,4 +152,4 @@ def is_loopback(address: str) -> bool:
 def by() -> By:
     """Return who gives a command, when and on which machine."""
     actor = Actor(getpass.getuser(), ADMIN, "command")
-    return By(actor, now(), socket.gethostname())
+    return By(actor, utc_now(), socket.gethostname())

@@ -4,7 +4,7 @@ from flask import Flask
 from flask_wtf.csrf import CSRFProtect
 
 from tracker.groundlight import detectors, evaluation, people, queries
-from tracker.groundlight.routes import reword_problem, routes
+from tracker.groundlight.routes import routes
 
 __all__ = ["register"]
 
@@ -17,4 +17,3 @@ def register(app: Flask, csrf: CSRFProtect) -> None:
     # A program shows a key with every request and has no cookie to steal.
     csrf.exempt(routes)
     app.register_blueprint(routes)
-    app.after_request(reword_problem)

@@ -93,7 +93,7 @@ def create_detector() -> Response:
         device.set_settings(session, detector, by(), **kept, **body.settings)
         return dump_detector(session, detector), 201
 
-    return once(create, content=body.model_dump_json())
+    return once(create, body)
 
 
 @routes.get("/detectors")
@@ -183,4 +183,4 @@ def create_group() -> Response:
             )
         return dict(_dump_group(group)), 201
 
-    return once(create, content=body.model_dump_json())
+    return once(create, body)

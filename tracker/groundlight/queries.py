@@ -104,7 +104,7 @@ def submit_query() -> Response:
         query = _add(session, detector, asked.metadata or {}, name)
         return _dump_query(session, query, asked.said), 201
 
-    return once(submit, content=name)
+    return once(submit, name)
 
 
 def _add(
@@ -209,4 +209,4 @@ def add_label() -> Response:
             "text": None,
         }, 201
 
-    return once(add, content=body.model_dump_json())
+    return once(add, body)

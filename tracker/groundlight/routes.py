@@ -7,12 +7,15 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, current_app, request
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
-from tracker.http import DEVICE_API, is_device_request, read_json_body
-from tracker.once import answer_once
+from tracker.http import (
+    DEVICE_API,
+    answer_idempotently,
+    read_json_body,
+)
 from tracker.services.fields import Input, parse_input
 from tracker.services.idempotency import HEADER
 from tracker.shapes import Shape
@@ -36,9 +39,10 @@ Body = TypeVar("Body", bound=Input)
 routes = Blueprint("device", __name__, url_prefix=f"{DEVICE_API}/v1")
 
 
-def reword_problem(response: Response) -> Response:
+@routes.after_request
+def _reword_problem(response: Response) -> Response:
     """Say a problem as Django REST framework does: a detail, or a list by field."""
-    if not is_device_request() or response.mimetype != _PROBLEM:
+    if response.mimetype != _PROBLEM:
         return response
     told = json.loads(response.get_data())
     if response.status_code == 409:
@@ -70,7 +74,7 @@ def read_body(model: type[Body]) -> Body:
 
 
 def once(
-    work: Callable[[Session], tuple[dict[str, Any], int]], *, content: str
+    work: Callable[[Session], tuple[dict[str, Any], int]], content: BaseModel | str
 ) -> Response:
     """Carry out *work* once, however often the SDK sends the same request."""
 
@@ -79,7 +83,7 @@ def once(
         return Answer(**body), status
 
     with naming(**{HEADER: REQUEST_ID}):
-        return answer_once(answer, content=content, header=REQUEST_ID)
+        return answer_idempotently(answer, content, header=REQUEST_ID)
 
 
 class Answer(Shape):

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock, utc_now
 from tracker.errors import (
     ConflictError,
     InvalidInputError,
     NotFoundError,
     UnavailableError,
 )
-from tracker.jobs.recompute import Clock, utc_now
 from tracker.services.imports.attempts import (
     REST_SECONDS,
     LostImportError,

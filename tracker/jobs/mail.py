@@ -9,7 +9,7 @@ from threading import Event as Flag
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.recompute import Clock, utc_now
+from tracker.clock import Clock, utc_now
 from tracker.services.telling.addresses import (
     compose_check,
     note_check_failure,

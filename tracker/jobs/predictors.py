@@ -8,7 +8,7 @@ from threading import Event as Flag
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.recompute import Clock, utc_now
+from tracker.clock import Clock, utc_now
 from tracker.services.queries.predictors import (
     Question,
     Reply,

@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import structlog
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
 from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.slices.slice_recounts import (
@@ -35,7 +35,6 @@ from tracker.storage.operations.leases import (
 
 log = structlog.get_logger("tracker.job")
 
-Clock = Callable[[], datetime]
 _TRIES = 5
 # Detectors with fewer new queries and labels are folded together.
 _FEW = 400
@@ -43,11 +42,6 @@ _FEW = 400
 _WRITTEN_AT_ONCE = 16
 _FIRST_REST_SECONDS = 10.0
 _LONGEST_REST_SECONDS = 3600.0
-
-
-def utc_now() -> datetime:
-    """Return the present instant."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.jobs.recompute import Clock, utc_now
+from tracker.clock import Clock, utc_now
 from tracker.services.operations.retention import delete_unlabelled, delete_waiting
 from tracker.storage.database import Database
 from tracker.storage.operations.retention import Place, list_unlabelled

@@ -4,13 +4,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC
 from types import FrameType
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from tracker.clock import utc_now
 from tracker.errors import UnavailableError
 from tracker.jobs.imports import Importer
 from tracker.jobs.mail import Postman
@@ -99,7 +100,7 @@ def _watch_clock(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
         if _wall_offset() < offset - _WATCH_SECONDS:
             log.warning("the clock was set back; the next run is now")
             for job in scheduler.get_jobs():
-                job.modify(next_run_time=datetime.now(UTC))
+                job.modify(next_run_time=utc_now())
         offset = _wall_offset()
 
 
@@ -125,7 +126,7 @@ def _add(
         "interval",
         seconds=seconds,
         args=[work, seconds],
-        next_run_time=datetime.now(UTC),
+        next_run_time=utc_now(),
     )
 
 

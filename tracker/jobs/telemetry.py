@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.services.telling.posting import Target, post
+from tracker.services.http_client import Target, post
 from tracker.services.telling.telemetry import write_estimates
 from tracker.storage.database import Database
 from tracker.storage.telling.sent_estimates import note_sent

@@ -8,8 +8,9 @@ from threading import Event as Flag
 import structlog
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
-from tracker.jobs.recompute import Clock, utc_now
+from tracker.services.http_client import Answer, post
 from tracker.services.telling.deliveries import (
     MOST_WEBHOOKS,
     name_message,
@@ -17,7 +18,6 @@ from tracker.services.telling.deliveries import (
     sign,
 )
 from tracker.services.telling.events import tell_stalls
-from tracker.services.telling.posting import Answer, post
 from tracker.storage.database import Database
 from tracker.storage.telling.deliveries import (
     Delivery,

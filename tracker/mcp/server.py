@@ -20,6 +20,7 @@ from mcp_types import ToolAnnotations
 from sqlalchemy.orm import Session
 
 from tracker.charts.words import plural
+from tracker.clock import Clock
 from tracker.errors import TrackerError
 from tracker.mcp.sentences import (
     explain,
@@ -72,7 +73,7 @@ class Desk:
 
     database: Database
     key: str
-    clock: Callable[[], datetime]
+    clock: Clock
 
     @contextmanager
     def open(self) -> Iterator[tuple[Session, Actor]]:
@@ -290,7 +291,7 @@ def _limit(field: str, number: int, most: int) -> int:
     return number
 
 
-def build_server(database: Database, key: str, clock: Callable[[], datetime]) -> Any:
+def build_server(database: Database, key: str, clock: Clock) -> Any:
     """Return the server, which answers what *key* may see.
 
     Raises UnknownKeyError for a key that is unknown, revoked or expired.

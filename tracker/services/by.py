@@ -1,5 +1,6 @@
 """Who does something, when and from where."""
 
+import ipaddress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -78,3 +79,16 @@ class By:
             )
         )
         session.flush()
+
+
+def network_of(address: str) -> str:
+    """Return the /64 of an IPv6 address, which one line has, and others as they are."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)

@@ -28,8 +28,8 @@ from tracker.services.fields import (
     is_storable,
     parse_instant,
 )
+from tracker.services.http_client import check_predictor
 from tracker.services.labelling.ranks import draw_seed
-from tracker.services.telling.posting import check_predictor
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape

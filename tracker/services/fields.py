@@ -137,6 +137,9 @@ def _check_text(value: str) -> str:
 def _check_detector_name(value: str) -> str:
     if value.startswith("det_"):
         raise ValueError("a name must not begin with det_, as ids do")
+    # The address of a detector ends with its name, those of its parts go on after it.
+    if "/" in value:
+        raise ValueError("a name must not contain a slash (/)")
     return value
 
 

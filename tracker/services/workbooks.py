@@ -1,4 +1,8 @@
-"""Writing rows out as an Excel workbook of one sheet, a few thousand at a time."""
+"""Writing rows out as an Excel workbook of one sheet, a few thousand at a time.
+
+XlsxWriter and openpyxl write 16 digits of a number, which changes every fourth one;
+what is exported here is imported again to the last bit.
+"""
 
 import re
 import tempfile

@@ -17,7 +17,7 @@ from flask import (
 from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
-from tracker.http import context, find_visitor, now, required_role
+from tracker.http import context, find_account, now, required_role
 from tracker.rounding import outward
 from tracker.services.by import Actor
 from tracker.storage.base import dump_id, parse_whole
@@ -117,13 +117,13 @@ def webhook_ref(webhook: Webhook) -> str:
 @pages.app_template_global()
 def visitor() -> Actor | None:
     """Return who looks at this page, None if nobody is signed in or it is for all."""
-    return find_visitor()
+    return find_account()
 
 
 @pages.app_template_global()
 def may(endpoint: str) -> bool:
     """Return whether the visitor may open that page."""
-    found, role = find_visitor(), required_role(current_app, f"pages.{endpoint}")
+    found, role = find_account(), required_role(current_app, f"pages.{endpoint}")
     return found is not None and role is not None and found.may(role)
 
 

@@ -6,7 +6,7 @@ from flask import Response
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.sending import send_rows
+from tracker.http import send_rows
 from tracker.services.exports import MEDIA_TYPES, Rows
 
 

@@ -13,8 +13,7 @@ from tracker.api.parameters import (
     WholeList,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import requires
-from tracker.places import place_for_sums
+from tracker.http import limit_exact_sums, requires
 from tracker.services.deciding.calculator import (
     CalculatedIntervals,
     Coverage,
@@ -81,5 +80,5 @@ def get_coverage(query: CoverageChoice) -> dict[str, Any]:
     long for each outcome, the number of likely outcomes is limited. Each key may
     ask for one at a time; 429 says that it must wait.
     """
-    with place_for_sums():
+    with limit_exact_sums():
         return calculate_coverage(**dict(query)).dump()

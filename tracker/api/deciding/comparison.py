@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import DetectorPath, LevelText, Parameters, Text
+from tracker.api.parameters import IdPath, LevelText, Parameters, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.deciding.comparison import Comparison, get_comparison
@@ -30,11 +30,11 @@ class ComparisonChoice(Parameters):
 
 
 @routes.get(
-    "/detectors/<detector:id>/comparison",
+    "/detectors/<id>/comparison",
     responses=answers({200: Comparison}, 404, 409),
 )
 @requires("viewer")
-def compare_versions(path: DetectorPath, query: ComparisonChoice) -> dict[str, Any]:
+def compare_versions(path: IdPath, query: ComparisonChoice) -> dict[str, Any]:
     """Compare two versions, by the labels committed so far.
 
     Queries of the two with the same input are compared as pairs, which tells most.

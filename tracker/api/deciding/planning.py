@@ -4,14 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import (
-    DetectorPath,
-    LevelText,
-    Parameters,
-    ShareText,
-    Text,
-    Whole,
-)
+from tracker.api.parameters import IdPath, LevelText, Parameters, ShareText, Text, Whole
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.deciding.planning import (
@@ -58,9 +51,9 @@ class PlanChoice(Parameters):
     )
 
 
-@routes.get("/detectors/<detector:id>/plan", responses=answers({200: LabelPlan}, 404))
+@routes.get("/detectors/<id>/plan", responses=answers({200: LabelPlan}, 404))
 @requires("viewer")
-def get_plan(path: DetectorPath, query: PlanChoice) -> dict[str, Any]:
+def get_plan(path: IdPath, query: PlanChoice) -> dict[str, Any]:
     """Compute how many more labels each class needs."""
     choices: dict[str, Any] = dict(query)
     of = {name: choices.pop(name) for name in ("version", "confidence_level")}

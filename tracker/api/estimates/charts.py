@@ -6,7 +6,7 @@ from flask import Response
 from pydantic import Field
 
 from tracker.api.parameters import (
-    DetectorPath,
+    IdPath,
     Method,
     Parameters,
     Text,
@@ -48,7 +48,7 @@ class ChartChoice(Parameters):
     )
 
 
-def _build(path: DetectorPath, query: ChartChoice) -> dict[str, Any]:
+def _build(path: IdPath, query: ChartChoice) -> dict[str, Any]:
     if query.version == "*":
         raise wrong_parameter("version", "*", "a chart shows one version")
     if query.window is not None and query.as_known_at is not None:
@@ -60,30 +60,30 @@ def _build(path: DetectorPath, query: ChartChoice) -> dict[str, Any]:
 
 
 @routes.get(
-    "/detectors/<detector:id>/chart.svg",
+    "/detectors/<id>/chart.svg",
     responses=answers_file("image/svg+xml", problems=(404,)),
 )
 @requires("viewer")
-def get_chart_svg(path: DetectorPath, query: ChartChoice) -> Response:
+def get_chart_svg(path: IdPath, query: ChartChoice) -> Response:
     """Draw the tightening chart as an SVG picture."""
     return Response(render_svg(_build(path, query)), content_type="image/svg+xml")
 
 
 @routes.get(
-    "/detectors/<detector:id>/chart.png",
+    "/detectors/<id>/chart.png",
     responses=answers_file("image/png", problems=(404,)),
 )
 @requires("viewer")
-def get_chart_png(path: DetectorPath, query: ChartChoice) -> Response:
+def get_chart_png(path: IdPath, query: ChartChoice) -> Response:
     """Draw the tightening chart as a PNG picture."""
     return Response(render_png(_build(path, query)), content_type="image/png")
 
 
 @routes.get(
-    "/detectors/<detector:id>/chart.json",
+    "/detectors/<id>/chart.json",
     responses=answers_file("application/json", problems=(404,)),
 )
 @requires("viewer")
-def get_chart_json(path: DetectorPath, query: ChartChoice) -> dict[str, Any]:
+def get_chart_json(path: IdPath, query: ChartChoice) -> dict[str, Any]:
     """Get the Vega-Lite specification of the tightening chart."""
     return _build(path, query)

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import DetectorPath, DrawLimit, Parameters, Text
+from tracker.api.parameters import DrawLimit, IdPath, Parameters, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
@@ -28,11 +28,11 @@ class CohortChoice(Parameters):
 
 
 @routes.get(
-    "/detectors/<detector:id>/cohorts",
+    "/detectors/<id>/cohorts",
     responses=answers({200: services.Cohorts}, 404),
 )
 @requires("viewer")
-def get_cohorts(path: DetectorPath, query: CohortChoice) -> dict[str, Any]:
+def get_cohorts(path: IdPath, query: CohortChoice) -> dict[str, Any]:
     """Get how many queries of each day or week have a label, and how late it came."""
     choices: dict[str, Any] = dict(query)
     with database().read() as session:

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from tracker.api.parameters import (
     AS_KNOWN_AT,
-    DetectorPath,
     Flag,
+    IdPath,
     LevelText,
     Method,
     Text,
@@ -18,8 +18,7 @@ from tracker.api.parameters import (
     Window,
 )
 from tracker.api.routes import answers, build_routes
-from tracker.http import context, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
@@ -68,11 +67,9 @@ class EstimateChoice(Window, Where):
 _PARTS = {"since", "until", "where", "window", "as_known_at", "include_targeted"}
 
 
-@routes.get(
-    "/detectors/<detector:id>/estimate", responses=answers({200: MeasuredEstimate}, 404)
-)
+@routes.get("/detectors/<id>/estimate", responses=answers({200: MeasuredEstimate}, 404))
 @requires("viewer")
-def get_estimate(path: DetectorPath, query: EstimateChoice) -> dict[str, Any]:
+def get_estimate(path: IdPath, query: EstimateChoice) -> dict[str, Any]:
     """Compute the estimate from the labels committed so far."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -85,11 +82,11 @@ def get_estimate(path: DetectorPath, query: EstimateChoice) -> dict[str, Any]:
 
 
 @routes.post(
-    "/detectors/<detector:id>/recompute",
+    "/detectors/<id>/recompute",
     responses=answers({200: Estimate}, 404, 409, 422),
 )
 @requires("editor")
-def recompute(path: DetectorPath) -> Response:
+def recompute(path: IdPath) -> Response:
     """Run the job for this detector now, and compute the estimate."""
     with database().read() as session:
         detector_id = get_detector(session, path.id).id
@@ -101,4 +98,4 @@ def recompute(path: DetectorPath) -> Response:
         found = services.get_estimate(session, detector, computed_at=now())
         return found, 200
 
-    return answer_once(estimate, content="")
+    return answer_idempotently(estimate)

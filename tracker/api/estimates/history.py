@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.api import shapes
 from tracker.api.pages import next_address
 from tracker.api.parameters import (
-    DetectorPath,
+    IdPath,
     Place,
     RowLimit,
     StoredMethod,
@@ -21,8 +21,7 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers_file, build_routes
-from tracker.http import database, requires
-from tracker.sending import name_file, send_rows
+from tracker.http import database, name_file, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     HistoryRow,
@@ -75,11 +74,11 @@ class HistoryChoice(Window):
 
 
 @routes.get(
-    "/detectors/<detector:id>/history",
+    "/detectors/<id>/history",
     responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.HistoryPage),
 )
 @requires("viewer")
-def get_history(path: DetectorPath, query: HistoryChoice) -> Response:
+def get_history(path: IdPath, query: HistoryChoice) -> Response:
     """Get the history, oldest first: a row for each class and for balanced accuracy."""
     if query.format != "json":
         return _export(path.id, query)

@@ -7,10 +7,9 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import DetectorPath, LevelText, Parameters, Text
+from tracker.api.parameters import IdPath, LevelText, Parameters, Text
 from tracker.api.routes import answers_file, build_routes
-from tracker.http import database, now, requires
-from tracker.sending import name_file, send_rows
+from tracker.http import database, name_file, now, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.slices import slices as services
 from tracker.services.exports import FILE_TYPES
@@ -37,11 +36,11 @@ class SliceChoice(Parameters):
 
 
 @routes.get(
-    "/detectors/<detector:id>/slices",
+    "/detectors/<id>/slices",
     responses=answers_file(*FILE_TYPES, problems=(404,), page=services.Slices),
 )
 @requires("viewer")
-def get_slices(path: DetectorPath, query: SliceChoice) -> dict[str, Any] | Response:
+def get_slices(path: IdPath, query: SliceChoice) -> dict[str, Any] | Response:
     """Cut the queries by a property of each, and compare the parts."""
     choices: dict[str, Any] = dict(query)
     format_name = choices.pop("format")

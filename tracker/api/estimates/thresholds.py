@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import DetectorPath, LevelText, Parameters, Text
+from tracker.api.parameters import IdPath, LevelText, Parameters, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
@@ -36,11 +36,11 @@ class ThresholdChoice(CalibrationChoice):
 
 
 @routes.get(
-    "/detectors/<detector:id>/thresholds",
+    "/detectors/<id>/thresholds",
     responses=answers({200: services.Thresholds}, 404),
 )
 @requires("viewer")
-def get_thresholds(path: DetectorPath, query: ThresholdChoice) -> dict[str, Any]:
+def get_thresholds(path: IdPath, query: ThresholdChoice) -> dict[str, Any]:
     """Compute the accuracy above confidence thresholds, with a simultaneous band."""
     choices: dict[str, Any] = dict(query)
     with database().read() as session:
@@ -51,11 +51,11 @@ def get_thresholds(path: DetectorPath, query: ThresholdChoice) -> dict[str, Any]
 
 
 @routes.get(
-    "/detectors/<detector:id>/calibration",
+    "/detectors/<id>/calibration",
     responses=answers({200: services.Calibration}, 404),
 )
 @requires("viewer")
-def get_calibration(path: DetectorPath, query: CalibrationChoice) -> dict[str, Any]:
+def get_calibration(path: IdPath, query: CalibrationChoice) -> dict[str, Any]:
     """Compute the accuracy in bins of confidence, and the calibration error."""
     choices: dict[str, Any] = dict(query)
     with database().read() as session:

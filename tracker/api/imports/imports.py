@@ -12,18 +12,17 @@ from werkzeug.http import parse_dict_header
 from tracker.api import shapes
 from tracker.api.imports.uploads import IMPORT_BODY, receive_rows
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import (
-    DetectorPath,
-    Flag,
-    ImportCursor,
-    ImportPath,
-    Page,
-    Parameters,
-)
+from tracker.api.parameters import Flag, IdPath, Page, Parameters
 from tracker.api.routes import answers, answers_later, build_routes
 from tracker.errors import InvalidInputError
-from tracker.http import BadParametersError, by, context, database, requires
-from tracker.once import answer_once
+from tracker.http import (
+    BadParametersError,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    requires,
+)
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports import background as services
 from tracker.services.imports.images import ImageFiles, store_images
@@ -117,11 +116,11 @@ class ImportChoice(Parameters):
 class ImportList(Page):
     """Which imports to list."""
 
-    after: ImportCursor | None = Field(default=None, description="The value from next.")
+    prefix = "imp"
 
 
 @routes.post(
-    "/detectors/<detector:id>/import",
+    "/detectors/<id>/import",
     responses={
         **answers({200: ImportReport}, 404, 409, 413, 415, 422),
         **answers_later(services.Import),
@@ -129,7 +128,7 @@ class ImportList(Page):
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
 @requires("editor")
-def import_file(path: DetectorPath, query: ImportChoice) -> Response:
+def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
     Sending a file again adds nothing.  A known key with another label is a
@@ -165,10 +164,10 @@ def import_file(path: DetectorPath, query: ImportChoice) -> Response:
                 carry_out.append(found)
                 yield
 
-        return _finish(answer_once(add, content=_content_of(file), before=before))
+        return _finish(answer_idempotently(add, _content_of(file), before=before))
 
 
-def _with_images(path: DetectorPath, file: RowFile, images: ImageFiles) -> RowFile:
+def _with_images(path: IdPath, file: RowFile, images: ImageFiles) -> RowFile:
     with database().read() as session:
         detector = get_open_detector(session, path.id)
     return store_images(file, detector, images, context().images)
@@ -195,7 +194,7 @@ def _is_for_later() -> bool:
 
 
 def _import_later(
-    path: DetectorPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
+    path: IdPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
 ) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
@@ -222,25 +221,23 @@ def _import_later(
             yield
 
     content = file.sha256 if images is None else f"{file.sha256} {images.sha256}"
-    return _finish(answer_once(add, content=content, before=before))
+    return _finish(answer_idempotently(add, content, before=before))
 
 
-@routes.get(
-    "/detectors/<detector:id>/import/mapping", responses=answers({200: Mapping}, 404)
-)
+@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
 @requires("viewer")
-def get_mapping(path: DetectorPath) -> dict[str, Any]:
+def get_mapping(path: IdPath) -> dict[str, Any]:
     """Get how files of a detector are read unless an import says otherwise."""
     with database().read() as session:
         return load_mapping(get_detector(session, path.id)).dump()
 
 
 @routes.put(
-    "/detectors/<detector:id>/import/mapping",
+    "/detectors/<id>/import/mapping",
     responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def put_mapping(path: DetectorPath, body: Mapping) -> dict[str, Any]:
+def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
     """Save how the files of a detector are read; {} removes what was saved."""
     with database().write() as session:
         detector = get_open_detector(session, path.id)
@@ -259,11 +256,11 @@ def _finish(response: Response) -> Response:
 
 
 @routes.get(
-    "/detectors/<detector:id>/imports",
+    "/detectors/<id>/imports",
     responses=answers({200: shapes.ImportPage}, 404),
 )
 @requires("editor")
-def list_imports(path: DetectorPath, query: ImportList) -> dict[str, Any]:
+def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the background imports of a detector, newest first."""
     return dump_newest(
         path.id,
@@ -276,7 +273,7 @@ def list_imports(path: DetectorPath, query: ImportList) -> dict[str, Any]:
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
 @requires("editor")
-def get_import(path: ImportPath) -> Response:
+def get_import(path: IdPath) -> Response:
     """Get the progress and the result of a background import.
 
     Until it has ended, Retry-After says in how many seconds to ask again.

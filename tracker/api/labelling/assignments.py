@@ -5,7 +5,7 @@ from typing import Any
 from flask import Response
 from pydantic import Field
 
-from tracker.api.parameters import DetectorPath, Parameters
+from tracker.api.parameters import IdPath, Parameters
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, no_content, requires
 from tracker.services.detectors import get_detector, get_open_detector
@@ -31,11 +31,11 @@ class AssignmentList(Shape):
 
 
 @routes.put(
-    "/detectors/<detector:id>/assignments",
+    "/detectors/<id>/assignments",
     responses=answers({200: Assignment}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def assign(path: DetectorPath, body: NewAssignment) -> dict[str, Any]:
+def assign(path: IdPath, body: NewAssignment) -> dict[str, Any]:
     """Ask a person for a number of labels, counted from now on.
 
     This replaces what they were asked for before.
@@ -46,11 +46,11 @@ def assign(path: DetectorPath, body: NewAssignment) -> dict[str, Any]:
 
 
 @routes.get(
-    "/detectors/<detector:id>/assignments",
+    "/detectors/<id>/assignments",
     responses=answers({200: AssignmentList}, 404),
 )
 @requires("labeler")
-def list_assignments(path: DetectorPath) -> dict[str, Any]:
+def list_assignments(path: IdPath) -> dict[str, Any]:
     """List the progress of each person; labelers see only their own."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -59,11 +59,11 @@ def list_assignments(path: DetectorPath) -> dict[str, Any]:
 
 
 @routes.delete(
-    "/detectors/<detector:id>/assignments",
+    "/detectors/<id>/assignments",
     responses={"204": None, **answers({}, 404, 409)},
 )
 @requires("editor")
-def end_assignment(path: DetectorPath, query: WhoseAssignment) -> Response:
+def end_assignment(path: IdPath, query: WhoseAssignment) -> Response:
     """End the assignment of a person; their labels stay."""
     with database().write() as session:
         detector = get_open_detector(session, path.id)

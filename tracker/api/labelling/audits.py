@@ -8,18 +8,10 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import (
-    AuditCursor,
-    AuditPath,
-    DetectorPath,
-    DrawLimit,
-    Page,
-    Parameters,
-)
+from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters
 from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, now, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
@@ -57,7 +49,7 @@ routes = build_routes("audits", "The fewest labels for a fixed set of queries.")
 class AuditList(Page):
     """Which audits to list."""
 
-    after: AuditCursor | None = Field(default=None, description="The value from next.")
+    prefix = "aud"
 
 
 class DrawsWanted(Parameters):
@@ -137,11 +129,11 @@ class AuditHistory(Shape):
 
 
 @routes.post(
-    "/detectors/<detector:id>/audits",
+    "/detectors/<id>/audits",
     responses=answers({201: AuditSummary}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def add_audit(path: DetectorPath, body: NewAudit) -> Response:
+def add_audit(path: IdPath, body: NewAudit) -> Response:
     """Begin an audit of a fixed set of queries.
 
     The draws have known chances, so the intervals hold at every look, however bad the
@@ -153,12 +145,12 @@ def add_audit(path: DetectorPath, body: NewAudit) -> Response:
         audit = services.create_audit(session, detector, body, by())
         return services.describe_audit(session, audit), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
-@routes.get("/detectors/<detector:id>/audits", responses=answers({200: AuditPage}, 404))
+@routes.get("/detectors/<id>/audits", responses=answers({200: AuditPage}, 404))
 @requires("viewer")
-def list_audits(path: DetectorPath, query: AuditList) -> dict[str, Any]:
+def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
     """List the audits of a detector, the newest first."""
     return dump_newest(
         path.id, storage.list_audits, services.describe_audit, "aud", **dict(query)
@@ -167,7 +159,7 @@ def list_audits(path: DetectorPath, query: AuditList) -> dict[str, Any]:
 
 @routes.get("/audits/<id>", responses=answers({200: AuditSummary}, 404))
 @requires("viewer")
-def get_audit(path: AuditPath) -> dict[str, Any]:
+def get_audit(path: IdPath) -> dict[str, Any]:
     """Get an audit."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
@@ -176,7 +168,7 @@ def get_audit(path: AuditPath) -> dict[str, Any]:
 
 @routes.get("/audits/<id>/next", responses=answers({200: AuditDraws}, 404, 409))
 @requires("labeler")
-def get_next_draws(path: AuditPath, query: DrawsWanted) -> dict[str, Any]:
+def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     """Get the next draws of an audit, reserved for the caller.
 
     The same draws are returned until they are labelled; label one that cannot be
@@ -214,7 +206,7 @@ def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw
 
 @routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
 @requires("viewer")
-def estimate_audit(path: AuditPath) -> dict[str, Any]:
+def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
@@ -239,7 +231,7 @@ def _describe_estimate(audit: Audit, found: AuditEstimate) -> SetEstimate:
 
 @routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
 @requires("viewer")
-def get_audit_history(path: AuditPath) -> dict[str, Any]:
+def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
@@ -263,7 +255,7 @@ def _describe_point(point: AuditPoint) -> AuditMoment:
     "/audits/<id>", responses=answers({200: AuditSummary}, 404, 409, 413, 415, 422)
 )
 @requires("editor")
-def extend_audit(path: AuditPath, body: AuditChange) -> dict[str, Any]:
+def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
     return _change(path, lambda session, audit: extend(session, audit, body, by()))
 
@@ -272,7 +264,7 @@ def extend_audit(path: AuditPath, body: AuditChange) -> dict[str, Any]:
     "/audits/<id>/pause", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
 @requires("editor")
-def pause_audit(path: AuditPath) -> Response:
+def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
     return _change_once(path, pause)
 
@@ -281,7 +273,7 @@ def pause_audit(path: AuditPath) -> Response:
     "/audits/<id>/resume", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
 @requires("editor")
-def resume_audit(path: AuditPath) -> Response:
+def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
     return _change_once(path, resume)
 
@@ -290,14 +282,12 @@ def resume_audit(path: AuditPath) -> Response:
     "/audits/<id>/close", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
 @requires("editor")
-def close_audit(path: AuditPath) -> Response:
+def close_audit(path: IdPath) -> Response:
     """Close an audit: its result is kept, drawing ends, and its seed is revealed."""
     return _change_once(path, close)
 
 
-def _change(
-    path: AuditPath, change: Callable[[Session, Audit], Audit]
-) -> dict[str, Any]:
+def _change(path: IdPath, change: Callable[[Session, Audit], Audit]) -> dict[str, Any]:
     def work(session: Session) -> dict[str, Any]:
         audit = change(session, services.get_audit(session, path.id))
         return services.describe_audit(session, audit).dump()
@@ -306,10 +296,10 @@ def _change(
 
 
 def _change_once(
-    path: AuditPath, change: Callable[[Session, Audit, By], Audit]
+    path: IdPath, change: Callable[[Session, Audit, By], Audit]
 ) -> Response:
     def work(session: Session) -> tuple[Shape, int]:
         audit = change(session, services.get_audit(session, path.id), by())
         return services.describe_audit(session, audit), 200
 
-    return answer_once(work, content="")
+    return answer_idempotently(work)

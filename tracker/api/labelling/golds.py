@@ -6,7 +6,7 @@ from flask import Response
 from pydantic import Field
 
 from tracker.api.pages import dump_page
-from tracker.api.parameters import DetectorPath, Page, QueryCursor, QueryPath
+from tracker.api.parameters import IdPath, Page
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, no_content, requires
 from tracker.services.detectors import get_detector
@@ -23,7 +23,7 @@ routes = build_routes(
 class GoldList(Page):
     """Which gold queries to list."""
 
-    after: QueryCursor | None = Field(default=None, description="The value from next.")
+    prefix = "iq"
 
 
 class GoldPage(Shape):
@@ -37,7 +37,7 @@ class GoldPage(Shape):
     "/queries/<id>/gold", responses=answers({200: Gold}, 404, 409, 410, 413, 415, 422)
 )
 @requires("editor")
-def mark_gold(path: QueryPath, body: NewGold) -> dict[str, Any]:
+def mark_gold(path: IdPath, body: NewGold) -> dict[str, Any]:
     """Make a query without a label gold, by giving its known answer.
 
     It is mixed into the random queue at the detector's `gold_rate`, unmarked.
@@ -49,7 +49,7 @@ def mark_gold(path: QueryPath, body: NewGold) -> dict[str, Any]:
 
 @routes.get("/queries/<id>/gold", responses=answers({200: Gold}, 404, 410))
 @requires("editor")
-def get_gold(path: QueryPath) -> dict[str, Any]:
+def get_gold(path: IdPath) -> dict[str, Any]:
     """Get the known answer of a gold query, and how many people answered otherwise."""
     with database().read() as session:
         return services.get_gold(session, path.id).dump()
@@ -59,16 +59,16 @@ def get_gold(path: QueryPath) -> dict[str, Any]:
     "/queries/<id>/gold", responses={"204": None, **answers({}, 404, 409, 410)}
 )
 @requires("editor")
-def unmark_gold(path: QueryPath) -> Response:
+def unmark_gold(path: IdPath) -> Response:
     """Make a gold query ordinary again; the answers to it still count."""
     with database().write() as session:
         services.unmark_gold(session, path.id, by())
     return no_content()
 
 
-@routes.get("/detectors/<detector:id>/gold", responses=answers({200: GoldPage}, 404))
+@routes.get("/detectors/<id>/gold", responses=answers({200: GoldPage}, 404))
 @requires("editor")
-def list_golds(path: DetectorPath, query: GoldList) -> dict[str, Any]:
+def list_golds(path: IdPath, query: GoldList) -> dict[str, Any]:
     """List the gold queries of a detector, including those that no longer are."""
     with database().read() as session:
         found = services.list_golds(

@@ -8,19 +8,17 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.pages import dump_page
-from tracker.api.parameters import (
-    DetectorPath,
-    LabelCursor,
-    Page,
-    QueryPath,
-    Where,
-    Window,
-    wrong_parameter,
-)
+from tracker.api.parameters import IdPath, Page, Where, Window, wrong_parameter
 from tracker.api.routes import answers, answers_file, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
-from tracker.sending import name_file, send_rows
+from tracker.http import (
+    answer_idempotently,
+    by,
+    database,
+    name_file,
+    now,
+    requires,
+    send_rows,
+)
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import FILE_TYPES
@@ -40,7 +38,7 @@ routes = build_routes("labels", "The ground truth of queries; the newest is curr
 class LabelList(Page):
     """Which labels to list."""
 
-    after: LabelCursor | None = Field(default=None, description="The value from next.")
+    prefix = "lab"
 
 
 class LabelExport(Window, Where):
@@ -56,7 +54,7 @@ class LabelExport(Window, Where):
     responses=answers({201: services.Label}, 404, 409, 413, 415, 422),
 )
 @requires("labeler")
-def add_label(path: QueryPath, body: NewLabel) -> Response:
+def add_label(path: IdPath, body: NewLabel) -> Response:
     """Label a query; an earlier label stays in the label history.
 
     Changing a label that an editor has settled takes the role editor; others get a 409.
@@ -65,12 +63,12 @@ def add_label(path: QueryPath, body: NewLabel) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         return services.add_label(session, parse_query_id(path.id), body, by()), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))
 @requires("viewer")
-def list_labels(path: QueryPath, query: LabelList) -> dict[str, Any]:
+def list_labels(path: IdPath, query: LabelList) -> dict[str, Any]:
     """List every label ever given to a query, the current one first."""
     with database().read() as session:
         who = by().name
@@ -98,11 +96,11 @@ def _behind(history: list[Label], after: int | None) -> list[Label]:
 
 
 @routes.get(
-    "/detectors/<detector:id>/labels",
+    "/detectors/<id>/labels",
     responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.LabelFile),
 )
 @requires("viewer")
-def export_labels(path: DetectorPath, query: LabelExport) -> Response:
+def export_labels(path: IdPath, query: LabelExport) -> Response:
     """Export every label of a detector with its query, oldest first."""
     with database().read() as session:
         detector = get_detector(session, path.id)

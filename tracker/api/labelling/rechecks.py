@@ -6,10 +6,9 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import DetectorPath, Parameters, QueryPath, Text
+from tracker.api.parameters import IdPath, Parameters, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, now, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.labelling import rechecks as services
@@ -34,11 +33,11 @@ class RecheckChoice(Parameters):
 
 
 @routes.post(
-    "/detectors/<detector:id>/rechecks",
+    "/detectors/<id>/rechecks",
     responses=answers({201: RecheckReport}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def draw_rechecks(path: DetectorPath, body: NewRechecks) -> Response:
+def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
     """Draw labels of a version at random, for somebody else to give again.
 
     Get them by `/next?queue=recheck`, and send the answers to `/queries/{id}/recheck`.
@@ -55,15 +54,15 @@ def draw_rechecks(path: DetectorPath, body: NewRechecks) -> Response:
         services.draw_rechecks(session, found, chosen, by())
         return _report(session, detector, found), 201
 
-    return answer_once(draw, content=body.model_dump_json())
+    return answer_idempotently(draw, body)
 
 
 @routes.get(
-    "/detectors/<detector:id>/rechecks",
+    "/detectors/<id>/rechecks",
     responses=answers({200: RecheckReport}, 404, 409),
 )
 @requires("viewer")
-def get_rechecks(path: DetectorPath, query: RecheckChoice) -> dict[str, Any]:
+def get_rechecks(path: IdPath, query: RecheckChoice) -> dict[str, Any]:
     """Bound the share of wrong labels, and the accuracies by the truth."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -80,7 +79,7 @@ def _report(session: Session, detector: Detector, version: Version) -> RecheckRe
     "/queries/<id>/recheck", responses=answers({201: Recheck}, 404, 409, 413, 415, 422)
 )
 @requires("labeler")
-def add_recheck(path: QueryPath, body: NewRecheck) -> Response:
+def add_recheck(path: IdPath, body: NewRecheck) -> Response:
     """Label a query a second time; the first label stays and is scored.
 
     Where the two differ the query is disputed, until an editor settles it.
@@ -92,12 +91,12 @@ def add_recheck(path: QueryPath, body: NewRecheck) -> Response:
         found = services.add_recheck(session, detector, query, body, by())
         return services.describe_recheck(found), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))
 @requires("viewer")
-def get_recheck(path: QueryPath) -> dict[str, Any]:
+def get_recheck(path: IdPath) -> dict[str, Any]:
     """Get the second label of a query; 404 until it has one."""
     with database().read() as session:
         found = find_recheck(session, get_query(session, path.id).id)

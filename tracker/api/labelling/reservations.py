@@ -7,7 +7,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api.parameters import (
-    DetectorPath,
+    IdPath,
     Parameters,
     QueryReference,
     ShareText,
@@ -91,14 +91,14 @@ class NextWanted(Parameters):
 
 
 @routes.get(
-    "/detectors/<detector:id>/next",
+    "/detectors/<id>/next",
     responses={
         **answers({200: NextQuery}, 404, 409),
         "204": {"description": "No query is left, or others have reserved the rest."},
     },
 )
 @requires("labeler")
-def get_next(path: DetectorPath, query: NextWanted) -> Response | dict[str, Any]:
+def get_next(path: IdPath, query: NextWanted) -> Response | dict[str, Any]:
     """Get the next query to label, drawn at random by default.
 
     It is reserved, and comes without its prediction.  The same labeler gets the same

@@ -9,15 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import (
-    DetectorPath,
-    LevelText,
-    Page,
-    Parameters,
-    StudyCursor,
-    StudyPath,
-    wrong_parameter,
-)
+from tracker.api.parameters import IdPath, LevelText, Page, Parameters, wrong_parameter
 from tracker.api.routes import (
     BYTES,
     answers,
@@ -28,12 +20,12 @@ from tracker.api.routes import (
 from tracker.http import (
     BadParametersError,
     UnsupportedMediaTypeError,
+    answer_idempotently,
     by,
     database,
     requires,
+    send_rows,
 )
-from tracker.once import answer_once
-from tracker.sending import send_rows
 from tracker.services.detectors import get_open_detector
 from tracker.services.exports import FILE_TYPES
 from tracker.services.fields import Note, StudyName, VersionName
@@ -83,7 +75,7 @@ class StudyDescription(Parameters):
 class StudyList(Page):
     """Which studies to list."""
 
-    after: StudyCursor | None = Field(default=None, description="The value from next.")
+    prefix = "stu"
 
 
 class StudyChoice(Parameters):
@@ -103,12 +95,12 @@ class RoundsChoice(Parameters):
 
 
 @routes.post(
-    "/detectors/<detector:id>/studies",
+    "/detectors/<id>/studies",
     responses=answers({201: StudyReport, 200: StudyReport}, 404, 409, 413, 415, 422),
     openapi_extensions={"requestBody": _STUDY_BODY},
 )
 @requires("editor")
-def add_study(path: DetectorPath, query: StudyDescription) -> Response:
+def add_study(path: IdPath, query: StudyDescription) -> Response:
     """Add a resampling study.
 
     Sending the same name and content again answers 200 and the stored study; with other
@@ -122,7 +114,7 @@ def add_study(path: DetectorPath, query: StudyDescription) -> Response:
         report = build_study_report(session, study)
         return describe_study_report(report), 201 if is_new else 200
 
-    return answer_once(add, content=new.model_dump_json())
+    return answer_idempotently(add, new)
 
 
 def _read_new_study(query: StudyDescription) -> NewStudy:
@@ -145,11 +137,9 @@ def _read_new_study(query: StudyDescription) -> NewStudy:
     return services.parse_study({**said, "rounds": rounds})
 
 
-@routes.get(
-    "/detectors/<detector:id>/studies", responses=answers({200: shapes.StudyPage}, 404)
-)
+@routes.get("/detectors/<id>/studies", responses=answers({200: shapes.StudyPage}, 404))
 @requires("viewer")
-def list_studies(path: DetectorPath, query: StudyList) -> dict[str, Any]:
+def list_studies(path: IdPath, query: StudyList) -> dict[str, Any]:
     """List the resampling studies of a detector, the newest first."""
     return dump_newest(
         path.id,
@@ -162,7 +152,7 @@ def list_studies(path: DetectorPath, query: StudyList) -> dict[str, Any]:
 
 @routes.get("/studies/<id>", responses=answers({200: StudyReport}, 404))
 @requires("viewer")
-def get_study(path: StudyPath, query: StudyChoice) -> dict[str, Any]:
+def get_study(path: IdPath, query: StudyChoice) -> dict[str, Any]:
     """Get a study and its intervals, all of which are approximations."""
     with database().read() as session:
         study = services.get_study(session, path.id)
@@ -177,7 +167,7 @@ def get_study(path: StudyPath, query: StudyChoice) -> dict[str, Any]:
     responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.RoundFile),
 )
 @requires("viewer")
-def get_rounds(path: StudyPath, query: RoundsChoice) -> Response:
+def get_rounds(path: IdPath, query: RoundsChoice) -> Response:
     """Get the rounds of a study as they were uploaded, in order."""
     with database().read() as session:
         study = services.get_study(session, path.id)

@@ -11,11 +11,9 @@ from tracker.api import shapes
 from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
 from tracker.api.pages import dump_page
 from tracker.api.parameters import (
-    DetectorPath,
     Flag,
+    IdPath,
     Page,
-    QueryCursor,
-    QueryPath,
     Text,
     Where,
     Window,
@@ -23,8 +21,15 @@ from tracker.api.parameters import (
 )
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
-from tracker.http import by, context, database, no_content, now, requires
-from tracker.once import answer_once
+from tracker.http import (
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    now,
+    requires,
+)
 from tracker.services.by import By
 from tracker.services.detectors import (
     get_detector,
@@ -53,6 +58,8 @@ routes = build_routes("queries", "Inputs of a detector and its predictions.")
 
 class QueryList(Page, Window, Where):
     """Which queries to list."""
+
+    prefix = "iq"
 
     labelled: Flag | None = Field(
         default=None, description="Only queries with a label, or only those without."
@@ -107,7 +114,6 @@ class QueryList(Page, Window, Where):
         default="newest",
         description="- sorts downwards; queries without a value come last.",
     )
-    after: QueryCursor | None = Field(default=None, description="The value from next.")
 
     @property
     def takes_waiting(self) -> bool:
@@ -122,14 +128,14 @@ class QueryList(Page, Window, Where):
 
 
 @routes.post(
-    "/detectors/<detector:id>/queries",
+    "/detectors/<id>/queries",
     responses=answers(
         {201: services.Query, 200: services.Query}, 404, 409, 413, 415, 422
     ),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
 @requires("editor")
-def log_query(path: DetectorPath) -> Response:
+def log_query(path: IdPath) -> Response:
     """Log a query, with or without its label.
 
     Sending the same key and content again answers 200 and the stored query; with other
@@ -150,7 +156,7 @@ def log_query(path: DetectorPath) -> Response:
         )
         return _describe(session, query), 201 if is_new else 200
 
-    return answer_once(log, content=f"{name}\n{new.model_dump_json()}")
+    return answer_idempotently(log, name, new)
 
 
 def _store_image(
@@ -176,11 +182,9 @@ def address_of_image(query: AnyQuery) -> str | None:
     return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
 
 
-@routes.get(
-    "/detectors/<detector:id>/queries", responses=answers({200: shapes.QueryPage}, 404)
-)
+@routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
 @requires("viewer")
-def list_queries(path: DetectorPath, query: QueryList) -> dict[str, Any]:
+def list_queries(path: IdPath, query: QueryList) -> dict[str, Any]:
     """List the queries of a detector, the newest first unless sorted otherwise."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -258,7 +262,7 @@ def _parse_filter(query: QueryList) -> QueryFilter:
 
 @routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
 @requires("viewer")
-def get_query(path: QueryPath) -> dict[str, Any]:
+def get_query(path: IdPath) -> dict[str, Any]:
     """Get a query."""
     with database().read() as session:
         return _describe(
@@ -270,7 +274,7 @@ def get_query(path: QueryPath) -> dict[str, Any]:
     "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
 )
 @requires("editor")
-def complete_query(path: QueryPath, body: QueryCompletion) -> dict[str, Any]:
+def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
     """Give a query its input, or the prediction that it waits for.
 
     Queries that wait come from the device API.  All queries with the same input share
@@ -287,7 +291,7 @@ def complete_query(path: QueryPath, body: QueryCompletion) -> dict[str, Any]:
 
 @routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
 @requires("admin")
-def erase_query(path: QueryPath) -> Response:
+def erase_query(path: IdPath) -> Response:
     """Erase a query: its image, metadata, input and notes, never what was counted.
 
     The counts and the history stay as they are.  From then on the query answers 410.
@@ -308,7 +312,7 @@ def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Res
     responses=answers_file(*MEDIA_TYPES.values(), problems=(404,)),
 )
 @requires("viewer")
-def get_image(path: QueryPath) -> Response:
+def get_image(path: IdPath) -> Response:
     """Get the image of a query, as it was encoded again on upload."""
     with database().read() as session:
         name = waiting.find_any(session, path.id).image
@@ -323,7 +327,7 @@ def get_image(path: QueryPath) -> Response:
 
 @routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
 @requires("admin")
-def erase_image(path: QueryPath) -> Response:
+def erase_image(path: IdPath) -> Response:
     """Erase the image of a query, and its address if it is stored elsewhere.
 
     Everything else of the query stays.  From then on it has no image, and erasing it

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tracker.api.parameters import QueryPath
+from tracker.api.parameters import IdPath
 from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, requires
@@ -18,7 +18,7 @@ routes = build_routes("tags", "What people mark queries with, to find them again
     responses=answers({200: queries.Query}, 404, 409, 410, 413, 415, 422),
 )
 @requires("labeler")
-def tag_query(path: QueryPath, body: NewTags) -> dict[str, Any]:
+def tag_query(path: IdPath, body: NewTags) -> dict[str, Any]:
     """Mark a query with these tags, and with no others.
 
     List the queries with a tag by tag=; the labels export has the tags too.

@@ -7,10 +7,9 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import BadgeCursor, BadgePath, DetectorPath, Page
+from tracker.api.parameters import IdPath, Page
 from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import answer_idempotently, by, database, no_content, requires
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Address
 from tracker.services.telling import badges as services
@@ -24,7 +23,7 @@ routes = build_routes("badges", "Addresses that show an accuracy to everybody.")
 class BadgeList(Page):
     """Which badges to list."""
 
-    after: BadgeCursor | None = Field(default=None, description="The value from next.")
+    prefix = "bdg"
 
 
 class BadgePage(Shape):
@@ -35,11 +34,11 @@ class BadgePage(Shape):
 
 
 @routes.post(
-    "/detectors/<detector:id>/badges",
+    "/detectors/<id>/badges",
     responses=answers({201: MadeBadge}, 404, 409, 422),
 )
 @requires("editor")
-def add_badge(path: DetectorPath) -> Response:
+def add_badge(path: IdPath) -> Response:
     """Create a badge; its addresses are shown only once."""
 
     def add(session: Session) -> tuple[Shape, int]:
@@ -48,12 +47,12 @@ def add_badge(path: DetectorPath) -> Response:
         server = request.url_root.rstrip("/")
         return services.describe_made(badge, token, server), 201
 
-    return answer_once(add, content="")
+    return answer_idempotently(add)
 
 
-@routes.get("/detectors/<detector:id>/badges", responses=answers({200: BadgePage}, 404))
+@routes.get("/detectors/<id>/badges", responses=answers({200: BadgePage}, 404))
 @requires("viewer")
-def list_badges(path: DetectorPath, query: BadgeList) -> dict[str, Any]:
+def list_badges(path: IdPath, query: BadgeList) -> dict[str, Any]:
     """List the badges of a detector, the newest first, without their addresses."""
     return dump_newest(
         path.id,
@@ -66,7 +65,7 @@ def list_badges(path: DetectorPath, query: BadgeList) -> dict[str, Any]:
 
 @routes.delete("/badges/<id>", responses={"204": None, **answers({}, 404)})
 @requires("editor")
-def revoke_badge(path: BadgePath) -> Response:
+def revoke_badge(path: IdPath) -> Response:
     """Revoke a badge: its addresses show nothing from now on."""
     with database().write() as session:
         services.revoke_badge(session, services.get_badge(session, path.id), by())

@@ -7,18 +7,17 @@ from pydantic import Field, WithJsonSchema
 from sqlalchemy.orm import Session
 
 from tracker.api.pages import dump_page
-from tracker.api.parameters import (
-    DeliveryCursor,
-    DetectorPath,
-    EventCursor,
-    Page,
-    Text,
-    WebhookPath,
-    wrong_parameter,
-)
+from tracker.api.parameters import IdPath, Page, Text, wrong_parameter
 from tracker.api.routes import answers, build_routes
-from tracker.http import account, by, context, database, no_content, requires
-from tracker.once import answer_once
+from tracker.http import (
+    account,
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    requires,
+)
 from tracker.services.detectors import get_detector
 from tracker.services.fields import Address
 from tracker.services.telling import webhooks as services
@@ -48,18 +47,17 @@ EventType = Annotated[Text, WithJsonSchema({"type": "string", "enum": list(EVENT
 class EventList(Page):
     """Which events to list."""
 
+    prefix = "evt"
+
     type: EventType | None = Field(
         default=None, description="Only events of this type."
     )
-    after: EventCursor | None = Field(default=None, description="The value from next.")
 
 
 class DeliveryList(Page):
     """Which deliveries to list."""
 
-    after: DeliveryCursor | None = Field(
-        default=None, description="The value from next."
-    )
+    prefix = "dlv"
 
 
 class WebhookPage(Shape):
@@ -76,9 +74,9 @@ class DeliveryPage(Shape):
     next: Address | None = Field(description="The address of the page after this one.")
 
 
-@routes.get("/detectors/<detector:id>/events", responses=answers({200: EventPage}, 404))
+@routes.get("/detectors/<id>/events", responses=answers({200: EventPage}, 404))
 @requires("viewer")
-def list_events(path: DetectorPath, query: EventList) -> dict[str, Any]:
+def list_events(path: IdPath, query: EventList) -> dict[str, Any]:
     """List the events of a detector, newest first."""
     if query.type is not None and query.type not in EVENTS:
         raise wrong_parameter(
@@ -113,7 +111,7 @@ def add_webhook(body: NewWebhook) -> Response:
         webhook = services.create_webhook(session, body, by(), allowed_hosts=hosts)
         return services.describe_made(session, webhook), 201
 
-    return answer_once(add, content=body.model_dump_json())
+    return answer_idempotently(add, body)
 
 
 @routes.get("/webhooks", responses=answers({200: WebhookPage}))
@@ -126,13 +124,13 @@ def list_webhooks() -> dict[str, Any]:
         return WebhookPage(items=items, next=None).dump()
 
 
-def _find(session: Session, path: WebhookPath) -> storage.Webhook:
+def _find(session: Session, path: IdPath) -> storage.Webhook:
     return services.get_webhook(session, path.id, account())
 
 
 @routes.get("/webhooks/<id>", responses=answers({200: Webhook}, 404))
 @requires("editor")
-def get_webhook(path: WebhookPath) -> dict[str, Any]:
+def get_webhook(path: IdPath) -> dict[str, Any]:
     """Get a webhook."""
     with database().read() as session:
         return services.describe_webhook(session, _find(session, path)).dump()
@@ -142,7 +140,7 @@ def get_webhook(path: WebhookPath) -> dict[str, Any]:
     "/webhooks/<id>", responses=answers({200: Webhook}, 404, 409, 413, 415, 422)
 )
 @requires("editor")
-def change_webhook(path: WebhookPath, body: WebhookChange) -> dict[str, Any]:
+def change_webhook(path: IdPath, body: WebhookChange) -> dict[str, Any]:
     """Change a webhook; is_enabled enables a disabled one again."""
     hosts = context().settings.webhook_hosts
     with database().write() as session:
@@ -153,7 +151,7 @@ def change_webhook(path: WebhookPath, body: WebhookChange) -> dict[str, Any]:
 
 @routes.delete("/webhooks/<id>", responses={"204": None, **answers({}, 404)})
 @requires("editor")
-def delete_webhook(path: WebhookPath) -> Response:
+def delete_webhook(path: IdPath) -> Response:
     """Delete a webhook and its pending deliveries."""
     with database().write() as session:
         services.delete_webhook(session, _find(session, path), by())
@@ -162,32 +160,32 @@ def delete_webhook(path: WebhookPath) -> Response:
 
 @routes.post("/webhooks/<id>/test", responses=answers({202: Delivery}, 404, 409, 422))
 @requires("editor")
-def try_webhook(path: WebhookPath) -> Response:
+def try_webhook(path: IdPath) -> Response:
     """Send a test message of the type webhook.test at once."""
 
     def send(session: Session) -> tuple[Shape, int]:
         delivery = services.try_webhook(session, _find(session, path), by())
         return describe_delivery(delivery), 202
 
-    return answer_once(send, content="")
+    return answer_idempotently(send)
 
 
 @routes.post(
     "/webhooks/<id>/secret", responses=answers({200: WebhookSecret}, 404, 409, 422)
 )
 @requires("editor")
-def rotate_secret(path: WebhookPath) -> Response:
+def rotate_secret(path: IdPath) -> Response:
     """Replace the secret; for a day messages are signed with both."""
 
     def rotate(session: Session) -> tuple[Shape, int]:
         return services.rotate_secret(session, _find(session, path), by()), 200
 
-    return answer_once(rotate, content="")
+    return answer_idempotently(rotate)
 
 
 @routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))
 @requires("editor")
-def list_deliveries(path: WebhookPath, query: DeliveryList) -> dict[str, Any]:
+def list_deliveries(path: IdPath, query: DeliveryList) -> dict[str, Any]:
     """List the deliveries of a webhook, newest first."""
     with database().read() as session:
         found = deliveries_storage.list_deliveries(

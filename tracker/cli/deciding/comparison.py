@@ -6,7 +6,8 @@ from rich.table import Table
 from tracker.cli.options import format_option, print_json
 from tracker.cli.people.shares import Share
 from tracker.cli.printing import print_table
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.deciding.comparison import (
     Comparison,
@@ -55,7 +56,7 @@ def compare(  # noqa: PLR0913 - one for each option.
         found = get_comparison(
             session,
             get_detector(session, detector),
-            computed_at=now(),
+            computed_at=utc_now(),
             old=old,
             new=new,
             confidence_level=confidence_level,

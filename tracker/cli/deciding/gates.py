@@ -7,7 +7,8 @@ import click
 
 from tracker.cli.deciding import gate_reports
 from tracker.cli.people.shares import Share
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.errors import TrackerError
 from tracker.services.deciding.gates import ask_gate
 from tracker.services.detectors import get_detector
@@ -58,7 +59,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
             found = ask_gate(
                 session,
                 get_detector(session, detector),
-                computed_at=now(),
+                computed_at=utc_now(),
                 target=target,
                 version=version,
                 max_width=max_width,

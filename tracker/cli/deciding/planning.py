@@ -7,7 +7,8 @@ from tracker.charts.words import plural
 from tracker.cli.options import format_option, print_json, version_option
 from tracker.cli.people.shares import Share
 from tracker.cli.printing import print_table
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.services.deciding.planning import (
     USUAL_POWER,
     USUAL_WIDTH,
@@ -75,7 +76,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one argument for each option.
         estimate = get_estimate(
             session,
             get_detector(session, detector),
-            computed_at=now(),
+            computed_at=utc_now(),
             version=version,
             confidence_level=confidence_level,
         )

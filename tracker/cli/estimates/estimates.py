@@ -5,7 +5,8 @@ from rich.table import Table
 
 from tracker.cli.options import format_option, print_json, version_option
 from tracker.cli.printing import print_table
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
@@ -39,7 +40,7 @@ def estimate(  # noqa: PLR0913, PLR0917 - one argument for each option.
         found = get_estimate(
             session,
             get_detector(session, detector),
-            computed_at=now(),
+            computed_at=utc_now(),
             version=version,
             method=method,
             confidence_level=check_level(confidence_level),

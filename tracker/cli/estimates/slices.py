@@ -5,7 +5,8 @@ from rich.table import Table
 
 from tracker.cli.options import format_option, print_json
 from tracker.cli.printing import print_table
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.slices.slices import Slices, get_slices
@@ -28,7 +29,7 @@ def slices(detector: str, by: str, version: str | None, format_name: str) -> Non
             get_detector(session, detector),
             by=by,
             version=version,
-            computed_at=now(),
+            computed_at=utc_now(),
         )
     if format_name == "json":
         print_json(found)

@@ -8,7 +8,8 @@ from rich.table import Table
 
 from tracker.cli.exports import file_options, write_file
 from tracker.cli.printing import print_table
-from tracker.cli.setup import by, connected, load_settings, now
+from tracker.cli.setup import by, connected, load_settings
+from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
@@ -59,7 +60,9 @@ def list_them(detector: str) -> None:
     with connected(load_settings()) as database, database.read() as session:
         found = get_detector(session, detector)
         for audit in list_audits(session, found.id, limit=None):
-            estimate = get_audit_estimate(session, audit, computed_at=now()).estimate
+            estimate = get_audit_estimate(
+                session, audit, computed_at=utc_now()
+            ).estimate
             balanced = estimate.balanced
             table.add_row(
                 dump_id("aud", audit.id),

@@ -8,7 +8,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.errors import InvalidInputError
 from tracker.services.operations.backup import Manifest, OnProgress, create_backup
 from tracker.services.operations.restore import check_is_empty, open_backup
@@ -36,7 +37,7 @@ def backup(file: Path, *, overwrite: bool) -> None:
         raise click.ClickException(f"there is no folder {file.parent}; make it first")
     settings = load_settings()
     images = open_image_store(settings)
-    begun = now()
+    begun = utc_now()
     with (
         _errors_named(file),
         connected(settings) as database,

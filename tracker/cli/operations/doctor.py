@@ -5,7 +5,8 @@ import sys
 import click
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import connected, load_settings, now
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
 from tracker.services.operations.doctor import (
     Problem,
     check_detector,
@@ -32,7 +33,7 @@ def doctor() -> None:
     images = open_image_store(settings)
     with connected(settings) as database, database.read() as session:
         problems = _check_detectors(session)
-        problems += check_imports(session, at=now())
+        problems += check_imports(session, at=utc_now())
         # Looked at once the session has its snapshot: an image comes before the
         # query that names it, and only erasing deletes it.
         named = set(iter_image_names(session))

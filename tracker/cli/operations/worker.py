@@ -7,13 +7,8 @@ import click
 
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import watch_parent
-from tracker.cli.setup import (
-    connected,
-    is_alive,
-    load_settings,
-    now,
-    process_name,
-)
+from tracker.cli.setup import connected, is_alive, load_settings, process_name
+from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.jobs.imports import Importer
 from tracker.jobs.mail import MailServer, Postman
@@ -53,7 +48,7 @@ def worker(parent: int | None, *, check: bool) -> None:
         recomputer = Recomputer(database, process_name())
         with database.write() as session:
             # Of the one before this that was killed, for example.
-            release_dead(session, is_alive, at=now())
+            release_dead(session, is_alive, at=utc_now())
         days = settings.keep_unlabelled_days
         run_worker(
             recomputer,
@@ -111,7 +106,7 @@ def _check(settings: Settings) -> None:
         seen_at = find_last_heartbeat(session, machine=machine)
     if seen_at is None:
         raise UnavailableError(f"no worker was ever seen on {machine}")
-    silence = now() - seen_at
+    silence = utc_now() - seen_at
     if silence > patience(settings.recompute_seconds):
         raise UnavailableError(
             f"no worker was seen on {machine} for {silence.total_seconds():.0f} seconds"

@@ -1,6 +1,6 @@
 """Imports that a worker carries out: their files taken in, and looked at later."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -9,6 +9,7 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock
 from tracker.errors import UnavailableError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
@@ -172,7 +173,7 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
     by: By,
     *,
     images: ImageFiles | None = None,
-    clock: Callable[[], datetime],
+    clock: Clock,
 ) -> Iterator[int | None]:
     """Store much in pieces that let others write to SQLite in between.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock
 from tracker.errors import UnavailableError
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.imports import staging as storage
@@ -30,7 +31,7 @@ class GivenUpError(UnavailableError):
 class Stage:
     """What one import has staged."""
 
-    clock: Callable[[], datetime]
+    clock: Clock
     import_id: int | None = None
     owner_id: int | None = None
 

@@ -4,10 +4,10 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from tracker.clock import Clock
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.checking import Columns, RowReader
@@ -127,7 +127,7 @@ def importing(  # noqa: PLR0913 - what is imported, by whom and how.
     file: RowFile,
     by: By,
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
     on_error: str = REJECT,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[CarryOut]:

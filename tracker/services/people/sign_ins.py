@@ -4,7 +4,6 @@ What a browser or a link shows is 256 random bits; only a hash of it is stored.
 """
 
 import hashlib
-import ipaddress
 import secrets
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, TrackerError
-from tracker.services.by import By
+from tracker.services.by import By, network_of
 from tracker.services.people.actors import actor_of_account
 from tracker.services.wording import missing
 from tracker.storage.dialect import lock
@@ -110,19 +109,6 @@ def begin_try(session: Session, name: str, by: By) -> None:
         raise TooManyTriesError((first or tried_at) + TRIES_WITHIN - tried_at)
     session.add(SignInTry(account=name_digest, address=network, tried_at=tried_at))
     session.flush()
-
-
-def network_of(address: str) -> str:
-    """Return what is counted as one address: of IPv6 the /64 that one line has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
 
 
 def forget_tries(session: Session, name: str) -> None:

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services.by import Actor, By
 from tracker.services.fields import parse_input
+from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.queries.waiting import QueryCompletion, complete_query
 from tracker.services.strict_json import load_json
-from tracker.services.telling.posting import check_predictor, post
 from tracker.services.wording import show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import find_detector

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook as Signer
 
 from tracker.charts.words import bounds, plural
 from tracker.services.fields import Instant
-from tracker.services.telling.posting import Answer
+from tracker.services.http_client import Answer
 from tracker.services.wording import dump_instant, show
 from tracker.shapes import Accuracy, Shape
 from tracker.storage.base import dump_id

@@ -13,8 +13,8 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import Input, Instant
+from tracker.services.http_client import Target, check_target
 from tracker.services.telling.deliveries import MOST_WEBHOOKS, queue_test
-from tracker.services.telling.posting import Target, check_target
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id

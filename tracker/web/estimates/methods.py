@@ -8,8 +8,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker import stats
-from tracker.http import database, now, requires
-from tracker.places import place_for_sums
+from tracker.http import database, limit_exact_sums, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.methods import (
@@ -119,7 +118,7 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
     # It takes a second or two and needs the database no longer.
-    with place_for_sums():
+    with limit_exact_sums():
         figures = sum_balanced(estimate)
     summed = {one.method for one in figures}
     return render_template(

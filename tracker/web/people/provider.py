@@ -13,14 +13,7 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.http import (
-    PUBLIC,
-    SIGN_IN,
-    by,
-    context,
-    database,
-    requires,
-)
+from tracker.http import PUBLIC, SIGN_IN, by, context, database, requires
 from tracker.services.people.providers import admit, choose_role, end_role
 from tracker.services.people.sign_ins import end_sign_in, sign_in
 from tracker.settings import Settings

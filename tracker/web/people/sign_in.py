@@ -11,15 +11,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import (
-    PUBLIC,
-    SIGN_IN,
-    by,
-    context,
-    database,
-    now,
-    requires,
-)
+from tracker.http import PUBLIC, SIGN_IN, by, context, database, now, requires
 from tracker.services.fields import is_storable
 from tracker.services.people.passwords import is_right
 from tracker.services.people.second_factors import begin_step

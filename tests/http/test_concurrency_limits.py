@@ -1,4 +1,4 @@
-"""Places: how many there are at once in this process, and fewer of one who asks."""
+"""Concurrency limits: in all, and of one account or address."""
 
 import threading
 
@@ -8,7 +8,7 @@ from werkzeug.test import TestResponse
 
 from tracker.app import create_app
 from tracker.errors import TooManyError
-from tracker.places import Places
+from tracker.http.concurrency_limits import ConcurrencyLimit
 from tracker.settings import Settings
 from tracker.storage.database import Database
 
@@ -34,26 +34,26 @@ def ask(
     )
 
 
-def test_one_who_asks_has_fewer_places_than_there_are() -> None:
-    places = Places("exports", most=3, most_of_one=2)
-    with places.take("a"), places.take("a"):
-        with pytest.raises(TooManyError, match="as you may, which is 2"):
-            places.take("a").__enter__()
+def test_one_name_may_hold_fewer_than_all_together() -> None:
+    limit = ConcurrencyLimit("exports", total=3, each=2)
+    with limit.hold("a"), limit.hold("a"):
+        with pytest.raises(TooManyError, match=r"of simultaneous exports \(2\)"):
+            limit.hold("a").__enter__()
         with (
-            places.take("b"),
-            pytest.raises(TooManyError, match="3 exports are in progress"),
+            limit.hold("b"),
+            pytest.raises(TooManyError, match=r"simultaneous exports \(3\)"),
         ):
-            places.take("c").__enter__()
-    with places.take("a"), places.take("a"):
+            limit.hold("c").__enter__()
+    with limit.hold("a"), limit.hold("a"):
         pass
 
 
-def test_places_are_counted_by_many_threads_at_once() -> None:
-    places = Places("exports", most=8, most_of_one=8)
+def test_many_threads_at_once_are_counted() -> None:
+    limit = ConcurrencyLimit("exports", total=8, each=8)
 
     def work() -> None:
         for _ in range(500):
-            with places.take("a"):
+            with limit.hold("a"):
                 pass
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -61,11 +61,11 @@ def test_places_are_counted_by_many_threads_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    held = [places.take("a") for _ in range(8)]
-    for place in held:
-        place.__enter__()
+    held = [limit.hold("a") for _ in range(8)]
+    for one in held:
+        one.__enter__()
     with pytest.raises(TooManyError):
-        places.take("a").__enter__()
+        limit.hold("a").__enter__()
 
 
 def test_one_address_may_have_half_of_the_requests_open(app: Flask) -> None:
@@ -77,7 +77,7 @@ def test_one_address_may_have_half_of_the_requests_open(app: Flask) -> None:
     assert refused.headers["Retry-After"] == "10"
     # The rest of its body is not waited for.
     assert refused.headers["Connection"] == "close"
-    assert "in progress as you may, which is 8" in refused.text
+    assert "your limit of simultaneous requests (8)" in refused.text
     assert ask(app, "203.0.113.7", "/healthz").status_code == 200
     assert ask(app, "203.0.113.8").status_code == 200
 
@@ -111,9 +111,7 @@ def test_an_ipv6_network_counts_as_one_address(app: Flask) -> None:
         ("GET", "/api/v1/detectors"),
     ],
 )
-def test_whatever_is_answered_gives_its_place_back(
-    app: Flask, method: str, path: str
-) -> None:
+def test_every_answer_ends_its_request(app: Flask, method: str, path: str) -> None:
     statuses = set()
     for _ in range(MOST):
         answer = ask(app, "203.0.113.7", path, method)
@@ -123,9 +121,7 @@ def test_whatever_is_answered_gives_its_place_back(
     assert 429 not in statuses
 
 
-def test_a_fault_gives_its_place_back(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_ends_its_request(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a fault")
 

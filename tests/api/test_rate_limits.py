@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.api.problems import assert_problem
-from tracker.rates import Counter
+from tracker.http.rate_limits import MinuteCounter
 
 PATH = "/detectors"
 
@@ -81,7 +81,7 @@ def test_ten_refusals_a_minute_are_noted(api, tables, clock):
 
 
 def test_threads_lose_no_request():
-    counter, start = Counter(), threading.Barrier(8)
+    counter, start = MinuteCounter(), threading.Barrier(8)
 
     def send():
         start.wait()

@@ -1,10 +1,10 @@
-"""A POST to an address that somebody else chose.
+"""The HTTP client: a POST to an address that somebody else chose.
 
-It goes to public addresses alone, unless the operator named the host: each address
-that a name resolves to is looked at before it is connected to, and so is the peer
-after that, which a name that changes its address in between does not get around.
-Redirects are not followed, only the head of an answer is read, and all of it together
-has one deadline, so that no receiver can hold up a thread for longer.
+It connects to public addresses alone, unless the operator named the host.  A name is
+resolved once, and the connection is opened to the address that was checked, so a name
+that changes its address in between (DNS rebinding) leads nowhere else.  Redirects are
+not followed, the size of an answer is limited, and the whole exchange has one deadline,
+so that no receiver holds up a thread for longer.
 """
 
 import re
@@ -17,22 +17,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from http.client import BadStatusLine, HTTPException, RemoteDisconnected
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from threading import Timer
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
 
 from tracker.services.wording import invalid
 
 _SECONDS = 15.0
-_MOST_HEAD = 16 * 1024
 _LONGEST_URL = 2_000
 _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"https?://[!-.0-;=?A-~]+([/?][!-\[\]-~]*)?", re.ASCII)
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r?\n")
-_RETRY_AFTER = re.compile(
-    rb"^retry-after:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
-)
-_LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
 # What IPv6 gives to networks and machines; all else is local or carries IPv4 inside.
 _UNICAST = IPv6Network("2000::/3")
 # 6to4 and Teredo carry IPv4 inside, which may be private.
@@ -163,35 +162,68 @@ def post(  # noqa: PLR0913 - what is sent, where it may go, and how long.
     seconds: float = _SECONDS,
     most_answer: int = 0,
 ) -> Answer:
-    """Send *body* once, within so many seconds, and return what came of it.
+    """Send *body* once, within *seconds*, and return the answer or what went wrong.
 
-    With up to *most_answer* bytes of what was answered; longer than that is an error.
+    Up to *most_answer* bytes of the answer's body are read; a longer one is an error.
     """
     deadline = time.monotonic() + seconds
     try:
         target = check_target(url, allowed_hosts)
-        sent = {
-            "Host": target.authority,
-            "User-Agent": "tracker-webhooks/1",
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-            **headers,
-        }
-        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        # What answers 1.0 sends its body in one piece.
-        version = "HTTP/1.0" if most_answer else "HTTP/1.1"
-        request = f"POST {target.path} {version}\r\n{head}\r\n".encode("ascii") + body
-        with closing(_open(target, allowed_hosts, deadline)) as stream:
-            stream.settimeout(_left(deadline))
-            stream.sendall(request)
-            return _read_answer(stream, deadline, most_answer)
-    except TimeoutError:
-        return Answer(None, f"no answer within {seconds:.0f} seconds")
+        with closing(_connect(target, allowed_hosts, deadline)) as connection:
+            return _ask(connection, target, body, headers, deadline, most_answer)
     except socket.gaierror:
         return Answer(None, "the name of the host cannot be resolved")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException, HTTPError) as error:
+        if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
+            return Answer(None, f"no answer within {seconds:.0f} seconds")
+        if isinstance(error, RemoteDisconnected):
+            return Answer(None, "the connection was closed without an answer")
+        if isinstance(error, BadStatusLine):
+            return Answer(None, "the answer is not HTTP")
         return Answer(None, f"{type(error).__name__}: {error}"[:500])
+
+
+def _connect(
+    target: Target, allowed_hosts: Collection[str], deadline: float
+) -> HTTPConnection:
+    """Connect to the first address of the host that answers and is allowed."""
+    is_named = target.is_named(allowed_hosts)
+    failure: BaseException = RefusedAddressError("the host has no address")
+    found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    for address in [str(one[4][0]) for one in found]:
+        if not (is_named or is_public(address)):
+            failure = RefusedAddressError(
+                "the host is not public; the operator can name it in "
+                "TRACKER_WEBHOOK_HOSTS"
+            )
+            continue
+        connection = _build_connection(target, address, _left(deadline))
+        try:
+            connection.connect()
+        except (OSError, HTTPError) as error:
+            connection.close()
+            failure = error.__cause__ or error
+        else:
+            return connection
+    raise failure
+
+
+def _build_connection(target: Target, address: str, seconds: float) -> HTTPConnection:
+    if target.scheme == "http":
+        return HTTPConnection(address, target.port, timeout=seconds)
+    # The certificate is that of the name, not of the address.
+    return HTTPSConnection(
+        address,
+        target.port,
+        timeout=seconds,
+        ssl_context=_tls(),
+        server_hostname=target.host,
+    )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 def _left(deadline: float) -> float:
@@ -201,94 +233,43 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _open(
-    target: Target, allowed_hosts: Collection[str], deadline: float
-) -> socket.socket:
-    stream = _connect(target, allowed_hosts, deadline)
-    if target.scheme == "http":
-        return stream
+def _ask(  # noqa: PLR0913, PLR0917 - one exchange.
+    connection: HTTPConnection,
+    target: Target,
+    body: bytes,
+    headers: Mapping[str, str],
+    deadline: float,
+    most_answer: int,
+) -> Answer:
+    sent = {
+        "Host": target.authority,
+        "User-Agent": "tracker-webhooks/1",
+        "Content-Type": "application/json",
+        "Connection": "close",
+        **headers,
+    }
+    # A timeout of a socket begins again with every byte, and this one does not.
+    cut = Timer(_left(deadline), _cut, [connection.sock])
+    cut.start()
     try:
-        stream.settimeout(_left(deadline))
-        return _tls().wrap_socket(stream, server_hostname=target.host)
-    except BaseException:
-        stream.close()
-        raise
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    return ssl.create_default_context()
-
-
-def _connect(
-    target: Target, allowed_hosts: Collection[str], deadline: float
-) -> socket.socket:
-    is_named = target.is_named(allowed_hosts)
-    failure: OSError = RefusedAddressError("the host has no address")
-    found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    for family, kind, protocol, _, address in found:
-        stream = socket.socket(family, kind, protocol)
-        try:
-            _check_public(str(address[0]), is_named)
-            stream.settimeout(_left(deadline))
-            stream.connect(address)
-            _check_public(str(stream.getpeername()[0]), is_named)
-        except OSError as error:
-            stream.close()
-            failure = error
-        else:
-            return stream
-    raise failure
-
-
-def _check_public(address: str, is_named: bool) -> None:
-    if not (is_named or is_public(address)):
-        raise RefusedAddressError(
-            "the host is not public; the operator can name it in TRACKER_WEBHOOK_HOSTS"
+        connection.request(
+            "POST", target.path, body, sent, preload_content=False, decode_content=False
         )
+        with closing(connection.getresponse()) as response:
+            read = b""
+            for piece in response.stream(4096) if most_answer else ():
+                read += piece
+                if len(read) > most_answer:
+                    raise ValueError(f"the answer has more than {most_answer:,} bytes")
+            # A head or a body that was cut looks like one that ends.
+            _left(deadline)
+            retry_after = response.headers.get("Retry-After")
+            return Answer(response.status, retry_after=retry_after, body=read)
+    finally:
+        cut.cancel()
 
 
-def _read_answer(stream: socket.socket, deadline: float, most: int) -> Answer:
-    """Read the head of the answer, and its body if that is wanted.
-
-    An answer to come is passed over.
-    """
-    received = b""
-    while len(received) < _MOST_HEAD:
-        stream.settimeout(_left(deadline))
-        piece = stream.recv(4096)
-        if not piece:
-            break
-        received += piece
-        while b"\r\n\r\n" in received:
-            head, _, received = received.partition(b"\r\n\r\n")
-            found = _STATUS.match(head + b"\r\n")
-            if found is None:
-                return Answer(None, "the answer is not HTTP")
-            if (status := int(found[1])) >= 200:
-                retry = _RETRY_AFTER.search(head)
-                text = None if retry is None else retry[1].decode("latin-1").strip()
-                if not most:
-                    return Answer(status, retry_after=text)
-                body = _read_body(stream, deadline, head, received, most)
-                return Answer(status, retry_after=text, body=body)
-    return Answer(None, "the connection was closed without an answer")
-
-
-def _read_body(
-    stream: socket.socket, deadline: float, head: bytes, received: bytes, most: int
-) -> bytes:
-    """Read as much as the head says, else until the connection is closed."""
-    found = _LENGTH.search(head)
-    length = None if found is None else int(found[1])
-    while length is None or len(received) < length:
-        if len(received) > most or (length or 0) > most:
-            raise ValueError(f"the answer has more than {most:,} bytes")
-        stream.settimeout(_left(deadline))
-        piece = stream.recv(4096)
-        if not piece:
-            if length is not None:
-                raise ValueError("the answer breaks off")
-            break
-        received += piece
-    return received[:length]
+def _cut(stream: socket.socket) -> None:
+    """End an exchange that has reached its deadline, whatever it waits for."""
+    with suppress(OSError):
+        stream.shutdown(socket.SHUT_RDWR)

@@ -2,10 +2,20 @@
 
 import ipaddress
 import socket
+import ssl
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 from tests.telling.receiver import (
     Behaviour,
@@ -18,9 +28,10 @@ from tests.telling.receiver import (
     stream,
     write,
 )
-from tracker.services.telling.posting import (
+from tracker.services.http_client import (
     Answer,
     Target,
+    _tls,
     check_target,
     is_public,
     post,
@@ -147,7 +158,7 @@ def test_a_status_is_all_that_is_read() -> None:
     assert send(None).is_success
     assert send(answer(500)).status == 500
     assert send(stream).is_success
-    early = b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 201 Created\r\n\r\n"
+    early = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n\r\n"
     assert send(lambda handler: write(handler, early)).status == 201
 
 
@@ -175,6 +186,71 @@ def test_what_is_no_answer_is_none(behaviour: Behaviour) -> None:
     assert found.error
     nonsense = send(lambda handler: write(handler, b"hello\r\n\r\n"))
     assert nonsense == Answer(None, "the answer is not HTTP")
+
+
+def test_a_body_that_is_too_long_or_too_slow_is_an_error() -> None:
+    def ask(behaviour: Behaviour, seconds: float = 15.0) -> Answer:
+        with receiving(behaviour) as receiver:
+            named = (receiver.host,)
+            return post(
+                receiver.url,
+                b"",
+                {},
+                allowed_hosts=named,
+                seconds=seconds,
+                most_answer=4,
+            )
+
+    def say(body: bytes, length: int) -> Behaviour:
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
+        return lambda handler: write(handler, head + body)
+
+    assert ask(say(b"fine", 4)).body == b"fine"
+    assert "more than 4 bytes" in (ask(say(b"longer", 6)).error or "")
+    assert "IncompleteRead" in (ask(say(b"fi", 4)).error or "")
+    assert ask(drip, 0.7) == Answer(None, "no answer within 1 seconds")
+
+
+def test_a_certificate_must_be_trusted_and_that_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make_certificate("localhost", key, certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    with receiving(tls=context) as receiver:
+
+        def ask(host: str) -> Answer:
+            _tls.cache_clear()
+            url = f"https://{host}:{receiver.port}/"
+            return post(url, b"", {}, allowed_hosts=(host,))
+
+        assert "self-signed certificate" in (ask("localhost").error or "")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert "not valid for '127.0.0.1'" in (ask("127.0.0.1").error or "")
+        assert receiver.messages == []
+        assert ask("localhost").is_success
+    _tls.cache_clear()
+
+
+def make_certificate(name: str, key_file: Path, certificate_file: Path) -> None:
+    """Write a certificate for *name* that is signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    alternative = x509.SubjectAlternativeName([x509.DNSName(name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(alternative, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
 
 
 def test_an_address_where_nobody_listens_is_reported() -> None:

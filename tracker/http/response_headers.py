@@ -1,4 +1,4 @@
-"""What every answer carries: headers, a cookie, and the addresses of static files."""
+"""Response headers, session cookies, compression, and addresses of static files."""
 
 import hashlib
 from functools import lru_cache, partial
@@ -20,8 +20,8 @@ from tracker.settings import Settings
 _COMPRESSED = {"text/css", "text/javascript"}
 
 
-def register(app: Flask, settings: Settings) -> None:
-    """Give every answer of *app* what it carries."""
+def add_response_headers(app: Flask, settings: Settings) -> None:
+    """Add headers and cookies to every response of *app*."""
     app.session_interface = CookieSessions()
     app.after_request(partial(_add_headers, _private_headers(settings)))
     app.after_request(_compress_file)
@@ -29,10 +29,10 @@ def register(app: Flask, settings: Settings) -> None:
 
 
 class CookieSessions(SecureCookieSessionInterface):
-    """Signed cookies; a request without one, such as a program's, costs nothing."""
+    """Signed cookies; requests without a cookie are not looked at."""
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        """Return what the cookie of a request says."""
+        """Return the session in the cookie of a request."""
         if "Cookie" not in request.headers:
             return self.session_class()
         return super().open_session(app, request)
@@ -40,13 +40,13 @@ class CookieSessions(SecureCookieSessionInterface):
     def save_session(
         self, app: Flask, session: SessionMixin, response: Response
     ) -> None:
-        """Give the cookie to an answer, if there is anything to keep in it."""
+        """Set the cookie, if the session was used."""
         if session or session.accessed or session.modified:
             super().save_session(app, session, response)
 
 
 def content_security_policy(settings: Settings) -> str:
-    """Return what a page may load: files of this server, and images of named hosts."""
+    """Return the policy: files of this server, and images of the hosts in settings."""
     hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -84,16 +84,16 @@ def _compress_file(response: Response) -> Response:
 
 
 def compress(response: Response) -> Response:
-    """Compress what is the same for everybody, for clients that accept gzip."""
+    """Compress a response that is the same for everybody, if the client takes gzip."""
     response.vary.add("Accept-Encoding")
-    # A range of a file stays the range that was requested.
+    # A range counts bytes of the uncompressed file.
     if response.status_code == 200 and request.accept_encodings["gzip"]:
         response.direct_passthrough = False
         response.set_data(zipped(response.get_data()))
         response.headers["Content-Encoding"] = "gzip"
         etag, _ = response.get_etag()
         if etag is not None:
-            # The same file in other bytes.
+            # The same file with other bytes.
             response.set_etag(etag, weak=True)
     return response
 

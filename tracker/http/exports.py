@@ -1,4 +1,4 @@
-"""Files that are made in one read of the database and sent without one."""
+"""Files as answers: made in one read of the database, and sent without one."""
 
 import re
 import tempfile
@@ -10,22 +10,22 @@ from typing import IO
 from flask import Response, current_app
 from sqlalchemy.orm import Session
 
-from tracker.http import account, by, database
-from tracker.places import Places
+from tracker.http.concurrency_limits import ConcurrencyLimit
+from tracker.http.request_context import account, by, database
 from tracker.services.exports import MEDIA_TYPES, Rows, check_format, write_rows
 from tracker.storage.detectors import Detector
 
-_MOST = 8
-_MOST_OF_ONE = 2
+_TOTAL = 8
+_EACH = 2
 # A larger file lies on the disk until it is sent.
 _BYTES_IN_MEMORY = 2**20
 _PIECE_BYTES = 2**16
-# A piece that took so much longer than this thread worked on it kept others waiting.
+# Other threads wanted to run if a piece took this many times its own processor time.
 _CONTENTION = 1.25
-# Then it rests so many times as long as the piece took.
+# The rest after such a piece, as a multiple of its processor time.
 _REST = 3
-# Parquet and Excel are worked on as a whole before their first piece; a rest as long as
-# that would help nobody any more.
+# Parquet and Excel write everything before their first piece; resting for as long would
+# help nobody.
 _LONGEST_REST_SECONDS = 0.25
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -36,17 +36,17 @@ def send_rows(
     rows: Callable[[Session], Rows],
     file_name: str,
 ) -> Response:
-    """Return what *rows* gives as a file; raises TooManyError.
+    """Return a file of *rows*; raises TooManyError.
 
-    The whole file is written before the answer begins: what is wrong comes up in time,
-    and a client that reads slowly holds a temporary file and no transaction.
+    The file is complete before the answer begins, so that an error still becomes an
+    error response, and a slow client holds a temporary file but no transaction.
     """
     check_format(format_name)
-    places = current_app.extensions.setdefault(
-        "tracker-exports", Places("exports", most=_MOST, most_of_one=_MOST_OF_ONE)
+    limit = current_app.extensions.setdefault(
+        "tracker-exports", ConcurrencyLimit("exports", total=_TOTAL, each=_EACH)
     )
     with ExitStack() as stack:
-        stack.enter_context(places.take(account().name))
+        stack.enter_context(limit.hold(account().name))
         file = stack.enter_context(tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY))
         with (
             database().read() as session,
@@ -62,15 +62,15 @@ def send_rows(
     response = Response(_read(file, held), content_type=MEDIA_TYPES[format_name])
     response.content_length = size
     response.headers["Content-Disposition"] = f'attachment; filename="{file_name}"'
-    # Also where the answer breaks off, or nothing but its head was asked for.
+    # Also if the client hangs up or sent HEAD.
     response.call_on_close(held.close)
     return response
 
 
 def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield *pieces*, and rest after each where others wanted to work too.
+    """Yield *pieces*, and rest after each one that kept other threads waiting.
 
-    One thread of Python works at a time: a large file would else keep labels waiting.
+    Python runs one thread at a time: a large file would delay labels.
     """
     begun, worked = time.perf_counter(), time.thread_time()
     for piece in pieces:
@@ -88,6 +88,6 @@ def _read(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:
 
 
 def name_file(detector: Detector, what: str, suffix: str) -> str:
-    """Return the name of a file of *detector*, safe in a header."""
+    """Return a file name for *detector* that is safe in a header."""
     name = _UNSAFE.sub("-", detector.name)[:80].strip("-.")
     return f"{name or f'det_{detector.id}'}-{what}.{suffix}"

@@ -1,27 +1,17 @@
-"""Who asks, how often, and whether they may: before every request."""
+"""Authentication and authorisation, before every request."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from flask import Flask, current_app, g, request  # noqa: TID251 - it notes who asks.
 from flask import session as cookie
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
-from tracker.http import (
-    PUBLIC,
-    SIGN_IN,
-    SecondFactorError,
-    UnauthorizedError,
-    by,
-    context,
-    database,
-    find_visitor,
-    is_api_request,
-    is_device_request,
-    now,
-    required_role,
-)
-from tracker.rates import count_in_minute, limit_rate
+from tracker.http.rate_limits import count_in_minute, limit_rate
+from tracker.http.request_context import by, context, database, find_account, now
+from tracker.http.requests import is_api_request, is_device_request
 from tracker.services.by import Actor
 from tracker.services.people.access import check_sees
 from tracker.services.people.actors import actor_of_account, actor_of_key
@@ -30,53 +20,91 @@ from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
 from tracker.storage.people.api_keys import touch_key
 from tracker.storage.people.second_factors import has_second_factor
 from tracker.storage.people.sign_ins import touch_sign_in
+from tracker.words import ROLES
 
+_View = TypeVar("_View", bound=Callable[..., Any])
+PUBLIC = "public"
+# The entry of the signed cookie that holds the token of a signed-in browser.
+SIGN_IN = "sign_in"
 _MAX_PUBLIC_BYTES = 64 * 2**10
-# So many refusals of one who asks are noted each minute.
+# Refusals of one account or key that the audit log takes each minute.
 _MOST_REFUSALS = 10
 
 
-def register(app: Flask) -> None:
-    """Have all this done before each request to *app*."""
-    # What is refused counts too.
-    for step in (identify, limit_rate, authorize):
+class UnauthorizedError(TrackerError):
+    """Nobody is signed in, or there is no valid API key."""
+
+
+class SecondFactorError(TrackerError):
+    """The account must set up a second step before it may sign in."""
+
+
+def requires(role: str, *, is_for_setup: bool = False) -> Callable[[_View], _View]:
+    """Declare the role that a view requires, or PUBLIC.
+
+    A view that *is_for_setup* is open before a required second step is set up.
+
+    A view without a declaration is refused to all, and a test over the route
+    table fails where one is missing.
+    """
+    if role != PUBLIC and role not in ROLES:
+        raise ValueError(f"no such role: {role}")
+
+    def declare(view: _View) -> _View:
+        view.required_role = role  # type: ignore[attr-defined]
+        view.is_for_setup = is_for_setup  # type: ignore[attr-defined]
+        return view
+
+    return declare
+
+
+def required_role(app: Flask, endpoint: str) -> str | None:
+    """Return the role that the view of *endpoint* declares, if any."""
+    if endpoint in app.extensions["tracker-public-endpoints"]:
+        return PUBLIC
+    role = getattr(app.view_functions.get(endpoint), "required_role", None)
+    return role if isinstance(role, str) else None
+
+
+def authenticate_requests(app: Flask) -> None:
+    """Authenticate, rate-limit and authorise each request to *app*."""
+    # Requests without the right role count towards the rate limit too.
+    for step in (_authenticate, limit_rate, _authorize):
         app.before_request(step)
 
 
-def identify() -> None:
-    """Find out who asks, unless everybody may."""
+def _authenticate() -> None:
+    """Find the account or key of the request, unless the view is public."""
     if request.endpoint is None:
         return
     if required_role(current_app, request.endpoint) == PUBLIC:
-        # Nobody has been asked who they are yet: forms to sign in are small.
+        # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES
         return
     g.account = _find_key() if _shows_a_key() else _find_signed_in()
 
 
-def authorize() -> None:
-    """Refuse what the one who asks may not do."""
-    visitor = find_visitor()
-    if visitor is None:
+def _authorize() -> None:
+    """Refuse a request whose account or key lacks the role or the detector."""
+    asking = find_account()
+    if asking is None:
         return
     role = required_role(current_app, str(request.endpoint))
     if role is None:
-        raise ForbiddenError("this address declares nobody who may use it")
-    if not visitor.may(role):
+        raise ForbiddenError("this route has no access rule (a bug in Tracker)")
+    if not asking.may(role):
         if count_in_minute("refusals") <= _MOST_REFUSALS:
             with database().write() as session:
                 what = f"{request.method} {request.path}"[:200]
                 by().record(session, "refused", what)
-        raise ForbiddenError(
-            f"the role {visitor.role} may not do this; it takes {role}"
-        )
-    if visitor.detectors is not None and request.view_args:
+        raise ForbiddenError(f"the role {asking.role} may not do this; it takes {role}")
+    if asking.detectors is not None and request.view_args:
         with database().read() as session:
-            check_sees(session, visitor, *_first_of_path())
+            check_sees(session, asking, *_first_of_path())
 
 
 def _shows_a_key() -> bool:
-    # A program that collects metrics has a key; people may look at them too.
+    # Prometheus reads metrics with a key, people read them signed in.
     is_collected = request.path == "/metrics" and "Authorization" in request.headers
     return is_api_request() or is_collected
 
@@ -101,7 +129,7 @@ def _find_key() -> Actor:
             raise UnauthorizedError("the API key is unknown, revoked or expired")
         actor = actor_of_key(connection, key)
     if is_use_to_be_noted(key, at=now()):
-        # What cannot be noted now is noted by the next request.
+        # If the database is busy, the next request notes it.
         with suppress(UnavailableError), database().write_if_free() as session:
             touch_key(session, key.id, used_at=now())
     return actor
@@ -118,7 +146,7 @@ def _find_signed_in() -> Actor:
         browser, signed_in = found
         actor = actor_of_account(session, signed_in)
         is_wanted = signed_in.role in context().settings.second_factor_roles
-        # People of a provider do their second step there.
+        # An identity provider asks for the second step itself.
         if is_wanted and signed_in.identity is None and not _is_for_setup():
             check_second_factor(session, signed_in.id)
     if is_to_be_noted(browser, at=now()):
@@ -132,14 +160,14 @@ def _is_for_setup() -> bool:
     return bool(getattr(view, "is_for_setup", False))
 
 
-def see_who_asks() -> None:
-    """Note who is signed in, if anybody, where everybody may look."""
+def authenticate_if_signed_in() -> None:
+    """Find the account of a signed-in browser on a public page."""
     with suppress(TrackerError):
         g.account = _find_signed_in()
 
 
 def check_second_factor(session: Session, account_id: int) -> None:
-    """Raise SecondFactorError unless an account has a second step to sign in."""
+    """Raise SecondFactorError unless the account has a second step."""
     if not has_second_factor(session, account_id):
         raise SecondFactorError("set up a second step to sign in first")
 

@@ -1,4 +1,4 @@
-"""Requests that change something, each carried out once."""
+"""The Idempotency-Key: a request that is sent again gets the first answer."""
 
 import hashlib
 import re
@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from flask import Response, current_app, request
+from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from tracker.http import BadParametersError, by, database, problem
+from tracker.http.request_context import by, database
+from tracker.http.requests import BadParametersError
+from tracker.http.responses import problem
 from tracker.services.idempotency import (
     HEADER,
     StillRunningError,
@@ -18,50 +21,47 @@ from tracker.services.idempotency import (
 from tracker.services.wording import show
 from tracker.shapes import Shape
 
-LONGEST_KEY = 200
+_LONGEST_KEY = 200
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _RETRY_SECONDS = "1"
 
-PARAMETER = {
+IDEMPOTENCY_PARAMETER = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "A word of your own for this request, so that it is carried out "
-    "once however often you send it: for 24 hours the same request gets the same "
-    "answer.",
+    "description": "A unique value for this request. If you send the request again "
+    "within 24 hours, it is not carried out again and gets the same answer.",
     "schema": {
         "type": "string",
         "minLength": 1,
-        "maxLength": LONGEST_KEY,
+        "maxLength": _LONGEST_KEY,
         "pattern": "^[!-~]+$",
     },
 }
 
 
-def answer_once(
+def answer_idempotently(
     work: Callable[[Session], tuple[Shape, int]],
-    *,
-    content: str,
+    *content: BaseModel | str | None,
     header: str = HEADER,
     before: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Response:
-    """Return what *work* gives in a write, as JSON with its status.
+    """Run *work* in one write, and answer with its shape and status.
 
-    What is to be done beforehand, outside of it, *before* does.
+    *before* wraps the write, for work that needs no transaction.
 
-    Under an idempotency key, which stands in *header*, the answer is stored in the
-    same write, and the same request gets it again.  Two requests are the same if
-    their address and their *content*, the body as it was understood or a hash of it,
-    are.
+    With an idempotency key in *header* the answer is stored in the same write, and
+    sending the request again returns it.  Two requests are the same if method,
+    address and *content* (the body as it was parsed, or its hash) are.
     """
     key = _read_key(header)
     if key is None:
         with before():
             answer, status = database().run(work)
         return _respond(current_app.json.dumps(answer.dump()), status)
-    digest, asked_by = _digest(content), by()
+    digest, asked_by = _digest(*content), by()
 
-    def once(session: Session) -> tuple[str, int]:
+    def find_or_run(session: Session) -> tuple[str, int]:
         stored = find_answer(session, key, asked_by, digest=digest)
         if stored is None:
             answer, status = work(session)
@@ -76,23 +76,23 @@ def answer_once(
         return stored.body, stored.status
 
     try:
-        with _taken(asked_by.name, key), before():
-            return _respond(*database().run(once))
+        with _lock_key(asked_by.name, key), before():
+            return _respond(*database().run(find_or_run))
     except StillRunningError:
         return problem(
             409,
-            "It is being carried out",
-            f"a request under the {header} {show(key)} has not been answered yet",
+            "Request in progress",
+            f"a request with the {header} {show(key)} is still running",
             headers={"Retry-After": _RETRY_SECONDS},
         )
 
 
 @contextmanager
-def _taken(owner: str, key: str) -> Iterator[None]:
-    """Let no other thread of this process carry out *key* meanwhile.
+def _lock_key(owner: str, key: str) -> Iterator[None]:
+    """Refuse *key* to the other threads of this process meanwhile.
 
-    On SQLite it would otherwise wait for the first one to end, as every writer
-    does; on PostgreSQL it would hold a connection to be told the same.
+    On SQLite such a thread would wait for the first one to end, as every writer
+    does; on PostgreSQL it would hold a connection only to be refused.
     """
     taken = current_app.extensions.setdefault("tracker-idempotency-keys", {})
     mine = object()
@@ -106,16 +106,20 @@ def _taken(owner: str, key: str) -> Iterator[None]:
 
 def _read_key(header: str) -> str | None:
     key = request.headers.get(header)
-    if key is None or (len(key) <= LONGEST_KEY and _VISIBLE.fullmatch(key)):
+    if key is None or (len(key) <= _LONGEST_KEY and _VISIBLE.fullmatch(key)):
         return key
     raise BadParametersError.of(
         header,
-        f"{show(key)} is not right: 1 to {LONGEST_KEY} visible ASCII characters",
+        f"{show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters",
     )
 
 
-def _digest(content: str) -> str:
-    asked = "\n".join((request.method, request.full_path, content))
+def _digest(*content: BaseModel | str | None) -> str:
+    parts = [
+        part.model_dump_json() if isinstance(part, BaseModel) else str(part)
+        for part in content
+    ]
+    asked = "\n".join((request.method, request.full_path, *parts))
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
