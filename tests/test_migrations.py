@@ -45,8 +45,6 @@ ROWS = (
     " VALUES (1, 1, 0.9), (1, 2, 0.8)",
     "INSERT INTO reservations (query_id, detector_id, labeler, until, place)"
     f" VALUES (1, 1, 'alice', '{NOW}', 1)",
-    "INSERT INTO leases (detector_id, worker, since, until, failures)"
-    f" VALUES (1, 'w', '{NOW}', '{NOW}', 0)",
     "INSERT INTO skips (query_id, detector_id, labeler, skipped_at)"
     f" VALUES (1, 1, 'bob', '{NOW}')",
     "INSERT INTO accounts (id, name, role, has_all_detectors, created_at)"
@@ -67,9 +65,9 @@ ROWS = (
     "INSERT INTO stored_answers (id, owner, key, digest, status, body, created_at)"
     f" VALUES (1, 'camera', 'k', 'd', 201, '{{}}', '{NOW}')",
     "INSERT INTO imports (id, detector_id, format, on_error, sha256, bytes, actor,"
-    " actor_kind, address, created_at, state, attempts, rows_read, bytes_read)"
+    " actor_kind, address, created_at, state, rows_read, bytes_read)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
-    f" '{NOW}', 'waiting', 0, 0, 0)",
+    f" '{NOW}', 'waiting', 0, 0)",
     "INSERT INTO slice_keys (version_id, name, correct, labelled)"
     " VALUES (1, 'camera', 1, 1)",
     "INSERT INTO slices (version_id, name, value, queries, counts, worse, better,"
@@ -95,9 +93,8 @@ ROWS = (
     f" '{NOW}')",
     "INSERT INTO webhook_detectors (webhook_id, detector_id) VALUES (1, 1)",
     "INSERT INTO deliveries (id, webhook_id, event_id, type, body, created_at,"
-    " state, attempts, since, until)"
-    f" VALUES (1, 1, 1, 'drift.detected', '{{}}', '{NOW}', 'waiting', 0, '{NOW}',"
-    f" '{NOW}')",
+    " state, attempts, next_try_at)"
+    f" VALUES (1, 1, 1, 'drift.detected', '{{}}', '{NOW}', 'waiting', 0, '{NOW}')",
     "INSERT INTO badges (id, detector_id, digest, created_by, created_at)"
     f" VALUES (1, 1, 'mno', 'carol', '{NOW}')",
     'INSERT INTO audits (id, detector_id, version_id, name, "where",'
@@ -134,12 +131,10 @@ ROWS = (
     "INSERT INTO drift_watches (version_id, state) VALUES (1, '{}')",
     "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
     "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
-    "INSERT INTO digests (account_id, detector_id, last_notice_id, attempts, since,"
-    " until)"
-    f" VALUES (1, 1, 1, 0, '{NOW}', '{NOW}')",
-    "INSERT INTO address_checks (account_id, email, asked_at, is_waiting, attempts,"
-    " since, until)"
-    f" VALUES (1, 'a@example.org', '{NOW}', TRUE, 0, '{NOW}', '{NOW}')",
+    "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts)"
+    f" VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0)",
+    "INSERT INTO address_checks (account_id, email, asked_at)"
+    f" VALUES (1, 'a@example.org', '{NOW}')",
     "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
     "INSERT INTO rechecks (query_id, detector_id, version_id, place, drawn_at,"
     " label_id, label)"

@@ -21,7 +21,7 @@ import structlog
 from flask.testing import FlaskClient
 from sqlalchemy import create_engine, make_url
 
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.by import Actor, By
 from tracker.services.detectors import (
     NewDetector,
@@ -197,7 +197,7 @@ def import_all(
 
 def fold(database: Database) -> None:
     """Run the job once."""
-    Recomputer(database, "benchmark").run()
+    recompute_all(database, worker="benchmark")
 
 
 def sign_in(client: FlaskClient, database: Database) -> None:

@@ -75,6 +75,7 @@ def downgrade() -> None:
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
     op.drop_table("waiting_queries")
+    op.drop_table("tasks")
     op.drop_table("versions")
     op.drop_table("totps")
     op.drop_table("studies")
@@ -86,10 +87,8 @@ def downgrade() -> None:
     op.drop_table("pending_batches")
     op.drop_table("passkeys")
     op.drop_table("mail_mutes")
-    op.drop_table("leases")
     op.drop_table("job_runs")
     op.drop_table("imports")
-    op.drop_table("digests")
     op.drop_table("device_settings")
     op.drop_table("badges")
     op.drop_table("assignments")
@@ -364,13 +363,8 @@ def _create_tables() -> None:
         sa.Column("account_id", BIG, autoincrement=False, nullable=False),
         sa.Column("email", sa.Text(), nullable=False),
         sa.Column("asked_at", INSTANT, nullable=False),
-        sa.Column("is_waiting", sa.Boolean(), nullable=False),
         sa.Column("sent_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"],
             ["accounts.id"],
@@ -445,25 +439,6 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("detector_id", name="pk_device_settings"),
     )
     op.create_table(
-        "digests",
-        sa.Column("account_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("last_notice_id", BIG, nullable=True),
-        sa.Column("sent_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["account_id"], ["accounts.id"], name="fk_digests_account_id_accounts"
-        ),
-        sa.ForeignKeyConstraint(
-            ["detector_id"], ["detectors.id"], name="fk_digests_detector_id_detectors"
-        ),
-        sa.PrimaryKeyConstraint("account_id", "detector_id", name="pk_digests"),
-    )
-    op.create_table(
         "imports",
         sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
@@ -479,10 +454,6 @@ def _create_tables() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("started_at", INSTANT, nullable=True),
         sa.Column("finished_at", INSTANT, nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=True),
-        sa.Column("until", INSTANT, nullable=True),
         sa.Column("rows_read", BIG, nullable=False),
         sa.Column("bytes_read", BIG, nullable=False),
         sa.Column("report", sa.JSON(none_as_null=True), nullable=True),
@@ -524,18 +495,11 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_job_runs_detector_id_id", "job_runs", ["detector_id", "id"])
-    op.create_table(
-        "leases",
-        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
-        sa.Column("failures", sa.Integer(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["detector_id"], ["detectors.id"], name="fk_leases_detector_id_detectors"
-        ),
-        sa.PrimaryKeyConstraint("detector_id", name="pk_leases"),
+    op.create_index(
+        "ix_job_runs_started_at_empty",
+        "job_runs",
+        ["started_at"],
+        **where("snapshots = 0"),
     )
     op.create_table(
         "mail_mutes",
@@ -705,6 +669,43 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
+        "tasks",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("detector_id", BIG, nullable=True),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("lane", sa.Text(), nullable=False),
+        sa.Column("payload", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("due_at", INSTANT, nullable=False),
+        sa.Column("worker", sa.Text(), nullable=True),
+        sa.Column("held_until", INSTANT, nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("begun_at", INSTANT, nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("ended_at", INSTANT, nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id"], ["detectors.id"], name="fk_tasks_detector_id_detectors"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_tasks"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "ix_tasks_ended_at", "tasks", ["ended_at"], **where("ended_at IS NOT NULL")
+    )
+    op.create_index(
+        "ix_tasks_kind_key_open",
+        "tasks",
+        ["kind", "key"],
+        unique=True,
+        **where("ended_at IS NULL"),
+    )
+    op.create_index(
+        "ix_tasks_kind_lane_due_at_open",
+        "tasks",
+        ["kind", "lane", "due_at"],
+        **where("ended_at IS NULL"),
+    )
+    op.create_table(
         "waiting_queries",
         sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
@@ -714,8 +715,6 @@ def _create_tables() -> None:
         sa.Column("metadata", sa.Text(), nullable=True),
         sa.Column("image", sa.Text(), nullable=True),
         sa.Column("labels", sa.JSON(), nullable=False),
-        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("ask_at", INSTANT, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["detector_id"],
@@ -1138,13 +1137,10 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("first_tried_at", INSTANT, nullable=True),
         sa.Column("last_tried_at", INSTANT, nullable=True),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("since", INSTANT, nullable=False),
-        sa.Column("until", INSTANT, nullable=False),
+        sa.Column("next_try_at", INSTANT, nullable=True),
         sa.ForeignKeyConstraint(
             ["event_id"], ["events.id"], name="fk_deliveries_event_id_events"
         ),

@@ -16,11 +16,10 @@ from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import encode_multipart
 
 from tests.api.problems import assert_problem
+from tests.jobs.imports import importing
 from tracker.cli import main
-from tracker.jobs.imports import Importer
-from tracker.services.imports.attempts import claim_of, take_images, take_import
+from tracker.services.imports.attempts import take_images
 from tracker.storage.images import ImageFolder
-from tracker.storage.imports.files import find_import, renew_import
 from tracker.storage.imports.import_pieces import measure_pieces
 from tracker.storage.queries.queries import Query
 
@@ -111,7 +110,7 @@ def send_later(api, rows, images, name="rows.csv"):
 
 @pytest.fixture
 def importer(database, settings):
-    return Importer(database, "w", images=ImageFolder(settings.image_dir))
+    return importing(database, images=ImageFolder(settings.image_dir))
 
 
 @pytest.mark.thorough
@@ -186,7 +185,7 @@ def test_many_rows_and_images_wait_in_pieces_and_appear_together(
     if last == "MAYBE":
         assert (ended["state"], ended["report"]["bad_rows"]) == ("rejected", 1)
         changed = {name for name, held in tables().items() if held != before[name]}
-        assert changed <= {"imports", "import_pieces"}
+        assert changed <= {"imports", "import_pieces", "heartbeats"}
         return
     assert (ended["state"], ended["rows_read"]) == ("done", 5_001)
     assert ended["bytes_read"] == ended["bytes"]
@@ -201,19 +200,11 @@ def test_a_worker_tells_how_many_images_it_has_read(
 ):
     waiting = send_later(api, ROWS, IMAGES)
     store, seen = ImageFolder(settings.image_dir), []
-    with database.write() as session:
-        claim = claim_of(take_import(session, "w", at=clock()))
-    take_images(claim, database.read, store, on_progress=seen.append)
+    import_id = int(waiting["id"].removeprefix("imp_"))
+    take_images(import_id, database.read, store, on_progress=seen.append)
     shares = [progress.bytes for progress in seen]
     whole = waiting["bytes"] - len(ROWS)
     assert shares == [whole // 3, whole * 2 // 3, whole]
-    # Meanwhile the lease is renewed on either database, and the page sees how far.
-    at = clock()
-    with database.write() as session:
-        assert renew_import(session, claim, seen[0], at=at)
-    with database.read() as session:
-        found = find_import(session, claim.import_id)
-        assert (found.bytes_read, found.until > at) == (shares[0], True)
 
 
 @pytest.mark.thorough

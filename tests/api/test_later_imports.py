@@ -5,7 +5,7 @@ import pytest
 from tests.api.problems import assert_problem
 from tests.api.test_imports import CSV, FILES, PATH, report
 from tests.conftest import START, by
-from tracker.jobs.imports import Importer
+from tests.jobs.imports import importing
 from tracker.services.people.keys import create_key
 
 LATER = {"Prefer": "respond-async"}
@@ -13,7 +13,7 @@ LATER = {"Prefer": "respond-async"}
 
 @pytest.fixture
 def work(database, clock):
-    return Importer(database, "w", clock).run
+    return importing(database, clock).run
 
 
 @pytest.mark.parametrize("media_type", FILES)

@@ -5,8 +5,8 @@ import pytest
 from tests.api.conftest import Api
 from tests.api.problems import assert_problem
 from tests.conftest import by
+from tests.telling.conftest import webhook_loop
 from tests.telling.receiver import receiving
-from tracker.jobs.webhooks import Courier
 from tracker.services.people.keys import create_key
 from tracker.storage.telling.webhooks import Webhook
 from tracker.words import EVENTS
@@ -94,7 +94,7 @@ def test_a_test_is_delivered_and_reported(api, database, clock):
         # The address is changed below the service, which would refuse this one.
         with database.write() as session:
             session.get_one(Webhook, int(made["id"][4:])).url = receiver.url
-        assert Courier(database, "w", ("127.0.0.1",), clock).run() == 1
+        assert webhook_loop(database, clock=clock).run() == 1
         (message,) = receiver.messages
     assert message.json["type"] == "webhook.test"
     assert message.json["data"] == {"webhook": made["id"]}

@@ -21,7 +21,7 @@ from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
 from tracker.clock import utc_now
 from tracker.demo.digits import DETECTORS, digit_png, load_digits
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports.background import add_import
@@ -68,7 +68,7 @@ class Site:
     def without_job(self) -> Iterator[None]:
         """Keep the job from running, with every label folded in before."""
         with self.job:
-            Recomputer(self.database, "test").run()
+            recompute_all(self.database, worker="test")
             yield
 
     def link(self, name: str = "web", role: str = "admin") -> str:
@@ -93,7 +93,7 @@ def filled_folder(
     database = open_database(settings.database)
     digits = _fill(database, ImageFolder(settings.image_dir))
     digits |= _add_many(database, ImageFolder(settings.image_dir))
-    Recomputer(database, "test").run()
+    recompute_all(database, worker="test")
     database.close()
     return folder, digits
 
@@ -109,12 +109,11 @@ def site(
     settings = Settings(data_dir=folder, secret_key=SECRET_KEY, recompute_seconds=0.5)
     database = open_database(settings.database)
     stop = threading.Event()
-    recomputer = Recomputer(database, "test")
 
     def work() -> None:
         while not stop.is_set():
             with made.job:
-                recomputer.run()
+                recompute_all(database, worker="test")
             stop.wait(0.5)
 
     with answering(create_app(settings, database)) as url:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tests.browser.conftest import Site, Watch
 from tests.conftest import Clock, by
 from tests.services.irises import SEEDS
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -78,7 +78,7 @@ def hostile(site: Site) -> dict[str, list[str]]:
             paths[payload] = _describe(session, clock, number, payload)
             create_account(session, f"{payload} a", "viewer", by(at=clock()))
             create_key(session, f"{payload} k", "viewer", by(at=clock()))
-    Recomputer(site.database, "hostile", clock).run()
+    recompute_all(site.database, worker="hostile", clock=clock)
     return paths
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Site, Watch
 from tests.databases import held_statements
-from tracker.jobs.imports import Importer
+from tests.jobs.imports import importing
 from tracker.web.imports import LARGE_BYTES
 
 Open = Callable[..., Watch]
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def work(site: Site) -> Iterator[Callable[[], None]]:
     """Runs what a worker does with imports, until the test has ended."""
-    importer = Importer(site.database, "w")
+    importer = importing(site.database)
     thread = threading.Thread(target=importer.run)
     yield thread.start
     importer.stop()
@@ -60,7 +60,7 @@ def test_a_large_file_is_followed_from_waiting_to_its_report(
     open_page: Open, site: Site, file: Path, work: Callable[[], None], width: int
 ) -> None:
     # What waits already would be taken up first, and held.
-    Importer(site.database, "w").run()
+    importing(site.database).run()
     watch = open_page(
         "/detectors/det_3/import", viewport={"width": width, "height": 900}
     )

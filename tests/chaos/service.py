@@ -170,5 +170,6 @@ class Service:
             for line in self.log_of(name).read_text().splitlines()
             if '"unexpected error"' in line
             or '"recompute failed"' in line
-            or '"import failed"' in line
+            or '"a task failed"' in line
+            or '"the loop failed' in line
         ]

@@ -21,7 +21,8 @@ from hypothesis.stateful import (
 from tests.conftest import DATABASES, IS_LONG, START, by
 from tracker.app import create_app
 from tracker.errors import ConflictError
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.loop import Loop
+from tracker.jobs.recompute import Recompute
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import Fold, compute_fold
@@ -29,7 +30,8 @@ from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database
 from tracker.storage.detectors import find_detector_by_name
-from tracker.storage.operations.leases import take_leases
+from tracker.storage.estimates.pending import plan_recomputes
+from tracker.storage.tasks import RECOMPUTE, take
 
 PROFILE = settings(
     max_examples=100 if IS_LONG else 5,
@@ -135,12 +137,14 @@ class Side:
         return self.ask("POST", f"/queries/{self.ids[key]}/labels", {"label": label})
 
     def run_job(self, worker: str) -> int:
-        return len(Recomputer(self.database, worker, self._clock).run())
+        handler = Recompute(database=self.database, worker=worker, clock=self._clock)
+        return Loop(self.database, worker, [handler], self._clock).run()
 
     def begin_fold(self, detector: str) -> None:
         """Take up the detector, compute, and stop there as one who is paused."""
         with self.database.write() as session:
-            take_leases(session, "paused", at=self._clock())
+            plan_recomputes(session, at=self._clock())
+            take(session, RECOMPUTE, "paused", at=self._clock(), limit=64)
         with self.database.read() as session:
             found = find_detector_by_name(session, detector)
             assert found is not None

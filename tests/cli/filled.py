@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
 from tests.conftest import START, Clock, FillOnce, by
+from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
-from tracker.jobs.imports import Importer
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.archive import archive_detector
 from tracker.services.by import By
 from tracker.services.detectors import DetectorChange, change_detector
@@ -56,6 +56,7 @@ from tracker.services.people.second_factors import (
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.queries.tags import NewTags, set_tags
 from tracker.services.queries.waiting import NewWaiting, add_waiting
+from tracker.services.telling.addresses import ask_address
 from tracker.services.telling.badges import create_badge
 from tracker.services.telling.events import tell
 from tracker.services.telling.mail import mute
@@ -71,9 +72,9 @@ from tracker.storage.operations import backup as storage
 from tracker.storage.people.accounts import Account
 from tracker.storage.people.second_factors import Passkey
 from tracker.storage.queries.queries import Query, list_queries
-from tracker.storage.telling.addresses import ask_address
+from tracker.storage.tasks import enqueue, rest, take
 from tracker.storage.telling.events import Event
-from tracker.storage.telling.mail import Digest, Notice
+from tracker.storage.telling.mail import Notice
 from tracker.storage.telling.sent_estimates import note_sent
 
 NewShell = Callable[[str], Shell]
@@ -110,7 +111,7 @@ def fill(shell: Shell) -> None:
         bench = Bench(database, clock, ["YES", "ÑO", "[b] 'x'"], "dö or")
         for number in range(60):
             bench.log("YES", "ÑO", confidence=number / 97, key=f"k{number}")
-        Recomputer(database, "test", clock).run()
+        recompute_all(database, worker="test", clock=clock)
         bench.log("YES", confidence=0.1 + 0.2, metadata={"a": [1e-7, None, "é\n"]})
         bench.log("ÑO", "UNCLEAR", image_url="https://x.example/é")
         wrong = bench.log("[b] 'x'", "YES", sampling="targeted", version="v\u00e9")
@@ -139,8 +140,8 @@ def fill(shell: Shell) -> None:
                 body='{"note":"é"}',
             )
             fill_beside(session, old.attached(session), by("ann", clock()))
-        Importer(database, "test", clock).run()
-        Recomputer(database, "test", clock).run()
+        importing(database, clock).run()
+        recompute_all(database, worker="test", clock=clock)
         bench.log("YES", "YES")
         later = bench.log("YES")
         with database.write() as session:
@@ -218,14 +219,15 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
         )
     )
     mute(session, account, detector, who, is_muted=True)
-    ask_address(session, account.id, "é@x.example", at=who.at)
+    ask_address(session, account.id, "é@x.example", who.at)
     event = session.scalars(select(Event)).first()
     assert event is not None
     of_both = {"account_id": account.id, "detector_id": event.detector_id}
     session.add(Notice(**of_both, event_id=event.id))
-    session.add(
-        Digest(**of_both, attempts=1, error="é", since=who.at, until=who.at),
-    )
+    session.flush()
+    enqueue(session, "digest", f"{account.id}/{event.detector_id}", due_at=who.at)
+    [task] = take(session, "digest", "w-é", at=who.at)
+    rest(session, task, "é", due_at=who.at)
 
 
 def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:

@@ -19,10 +19,10 @@ from tests.cli.filled import (
 )
 from tests.cli.test_commands import Shell
 from tests.conftest import DATABASES, Clock
+from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tracker.clock import utc_now
-from tracker.jobs.imports import Importer
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import PendingBatch
 from tracker.storage.imports.files import FileImport
@@ -79,7 +79,7 @@ def test_numbers_go_on_past_all_that_were_ever_given(
     fill(first)
     with opened(first) as database:
         # Folded batches are deleted, so no row tells how far their numbers went.
-        Recomputer(database, "test", Clock()).run()
+        recompute_all(database, worker="test", clock=Clock())
         with database.read() as session:
             assert session.scalars(select(PendingBatch.id)).all() == []
     first("backup", str(tmp_path / "x"))
@@ -94,7 +94,7 @@ def test_numbers_go_on_past_all_that_were_ever_given(
         bench = Bench(database, Clock(), ["YES", "NO"], "new")
         for _ in range(3):
             bench.log("YES", "NO")
-        Recomputer(database, "test", Clock()).run()
+        recompute_all(database, worker="test", clock=Clock())
     second("keys", "create", "another", "--role", "viewer")
 
     for old, new in zip(before, ids(second), strict=True):
@@ -117,7 +117,7 @@ def test_a_restored_import_that_waited_says_that_its_file_is_to_be_sent_again(
 
     for shell, state in ((first, "done"), (second, "failed")):
         with opened(shell) as database:
-            assert Importer(database, "w", utc_now).run() == 1
+            assert importing(database, utc_now).run() == 1
             with database.read() as session:
                 found = session.get_one(FileImport, 1)
                 assert found.state == state
@@ -150,7 +150,7 @@ def test_a_backup_under_load_holds_every_label_acknowledged_before_it(
 
         def work() -> None:
             while not is_over.is_set():
-                Recomputer(database, "test", Clock()).run()
+                recompute_all(database, worker="test", clock=Clock())
 
         threads = [threading.Thread(target=log, args=[n]) for n in range(3)]
         threads.append(threading.Thread(target=work))

@@ -26,6 +26,7 @@ from tests.cli.filled import (
 )
 from tests.cli.test_commands import Shell
 from tests.conftest import START, FillOnce, by
+from tracker.jobs.loop import Loop
 from tracker.services.operations.backup import create_backup
 from tracker.services.people.keys import create_key
 from tracker.storage.operations import schema
@@ -250,9 +251,13 @@ def test_a_running_worker_does_not_make_a_database_full(
     file: Path, new_shell: NewShell
 ) -> None:
     idle = new_shell("sqlite")
-    idle("recompute")
-    with opened(idle) as database, database.read() as session:
-        assert session.execute(text("SELECT worker FROM heartbeats")).all()
+    with opened(idle) as database:
+        loop = Loop(database, "w", [])
+        loop.enqueue("stalls")
+        loop.run()
+        with database.read() as session:
+            assert session.execute(text("SELECT worker FROM heartbeats")).all()
+            assert session.execute(text("SELECT kind FROM tasks")).all()
 
     idle("restore", str(file))
 

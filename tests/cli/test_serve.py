@@ -28,7 +28,7 @@ from tests.processes import (
     free_port,
     wait_until,
 )
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
@@ -138,7 +138,7 @@ def count_labels(database: Database, detector: str) -> int:
 
 def assert_counted(database: Database) -> None:
     """Fold in what is pending; the running counts are then those of a recount."""
-    Recomputer(database, "test").run()
+    recompute_all(database, worker="test")
     with database.read() as session:
         for detector in list_detectors(session):
             assert compare_with_recount(session, detector) == []

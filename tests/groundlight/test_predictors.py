@@ -19,10 +19,11 @@ from tests.telling.receiver import (
     stream,
     write,
 )
-from tracker.jobs.predictors import Asker
+from tracker.jobs.loop import Loop
+from tracker.jobs.predictors import Predictions
 from tracker.jobs.retention import Retention
-from tracker.services.queries.predictors import take_questions
 from tracker.storage.images import open_image_store
+from tracker.storage.tasks import Task, take
 
 
 def say(body: object, *more: str) -> Behaviour:
@@ -55,10 +56,20 @@ def api(app, keys):
     return Api(app, keys)
 
 
+def count_tasks(database):
+    with database.read() as session:
+        return session.query(Task).filter_by(kind="prediction").count()
+
+
+def asking(database, images, hosts, clock, **said):
+    said |= {"database": database, "images": images, "clock": clock}
+    return Loop(database, "w", [Predictions(allowed_hosts=hosts, **said)], clock)
+
+
 @pytest.fixture
 def asker(database, settings, clock):
     images = open_image_store(settings)
-    return Asker(database, images, ("127.0.0.1",), clock, timeout_seconds=1.0)
+    return asking(database, images, ("127.0.0.1",), clock, timeout_seconds=1.0)
 
 
 @pytest.fixture
@@ -126,7 +137,7 @@ def test_what_is_no_prediction_is_noted_and_asked_for_again_later(
         assert said in find_any(session, query).problem
     assert asker.run() == 0
     assert len(model.messages) == 1
-    clock.at += timedelta(seconds=2)
+    clock.at += timedelta(seconds=11)
     model.behaviour = say({"predicted": "YES"})
     assert asker.run() == 1
     assert api.get(f"/queries/{query}").json["predicted"] == "YES"
@@ -157,21 +168,23 @@ def test_a_host_that_is_named_no_more_is_not_asked(
 ):
     device.log(door)
     images = open_image_store(settings)
-    assert Asker(database, images, ("127.0.0.2",), clock).run() == 0
-    assert Asker(database, images, (), clock).run() == 0
+    assert asking(database, images, ("127.0.0.2",), clock).run() == 0
+    assert asking(database, images, (), clock).run() == 0
     assert model.messages == []
 
 
 @pytest.mark.thorough
-def test_two_workers_ask_once(device, door, database, clock):
+def test_two_workers_ask_once_and_one_that_died_is_followed_by_another(
+    device, door, model, database, clock, asker
+):
     device.log(door)
-    for expected in (1, 0):
-        with database.write() as session:
-            taken = take_questions(session, at=clock(), seconds=60)
-        assert len(taken) == expected
-    clock.at += timedelta(seconds=60)
     with database.write() as session:
-        assert len(take_questions(session, at=clock(), seconds=60)) == 1
+        lane = door.removeprefix("det_")
+        assert take(session, "prediction", "dead", at=clock(), lane=lane)
+    assert asker.run() == 0
+    clock.at += timedelta(seconds=6)
+    assert asker.run() == 1
+    assert len(model.messages) == 1
 
 
 @pytest.mark.thorough
@@ -186,6 +199,24 @@ def test_another_predictor_is_asked_at_once(device, api, door, model, asker):
     api.patch(f"/detectors/{door}", {"predictor": None})
     device.log(door)
     assert asker.run() == 0
+    # What came without one is asked about once there is one.
+    model.behaviour = say({"predicted": "NO"})
+    api.patch(f"/detectors/{door}", {"predictor": model.url})
+    assert asker.run() == 1
+
+
+def test_a_query_that_was_completed_or_deleted_has_no_task(
+    device, api, door, model, database, clock
+):
+    model.behaviour = answer(500)
+    query = device.log(door)["id"]
+    device.log(door)
+    assert count_tasks(database) == 2
+    api.patch(f"/queries/{query}", {"predicted": "NO"})
+    assert count_tasks(database) == 1
+    clock.at += timedelta(days=8)
+    Retention(database=database, days=7, clock=clock).run()
+    assert count_tasks(database) == 0
 
 
 @pytest.mark.slow
@@ -258,7 +289,7 @@ def test_retention_takes_those_that_wait_and_have_no_label(
     device.label(labelled, "YES")
     clock.at += timedelta(days=8)
     device.log(door)
-    assert Retention(database, 7, clock).run() == 1
+    assert Retention(database=database, days=7, clock=clock).run() == 1
     device.get(f"/image-queries/{plain}", 404)
     assert device.get(f"/image-queries/{labelled}")["result"]["label"] == "YES"
-    assert Retention(database, 7, clock).run() == 0
+    assert Retention(database=database, days=7, clock=clock).run() == 0

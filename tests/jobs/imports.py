@@ -7,26 +7,28 @@ from typing import Any
 from sqlalchemy import func, select
 
 from tests.conftest import START, Clock, by
+from tracker.clock import Clock as AnyClock
+from tracker.clock import utc_now
+from tracker.jobs.imports import Clearing, Imports
+from tracker.jobs.loop import Loop
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.attempts import (
-    claim_of,
-    take_import,
-)
 from tracker.services.imports.background import add_import, unpack_report
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.people.audit import iter_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.imports.files import Claim, FileImport, find_import
+from tracker.storage.images import ImageStore
+from tracker.storage.imports.files import FileImport, find_import, start_import
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
 from tracker.storage.labelling.labels import Label
-from tracker.storage.operations.leases import LEASE_SECONDS
 from tracker.storage.queries.queries import Query
+from tracker.storage.tasks import HOLD_SECONDS, Task, find_task
+from tracker.storage.tasks import take as take_tasks
 
-AFTER_A_LEASE = timedelta(seconds=LEASE_SECONDS + 1)
+AFTER_A_HOLD = timedelta(seconds=HOLD_SECONDS + 1)
 
 
 def rows_of(number: int) -> bytes:
@@ -62,10 +64,38 @@ def count(database: Database, table: type[Any]) -> int:
         return session.execute(statement).scalar_one()
 
 
-def take(database: Database, worker: str, clock: Clock) -> Claim | None:
+def importing(
+    database: Database,
+    clock: AnyClock = utc_now,
+    worker: str = "w",
+    images: ImageStore | None = None,
+) -> Loop:
+    """A worker that imports files."""
+    said: Any = {"database": database, "clock": clock}
+    handlers = [Imports(images=images, **said), Clearing(**said)]
+    return Loop(database, worker, handlers, clock)
+
+
+def take(database: Database, worker: str, clock: Clock) -> Task | None:
+    """Take an import, as a worker does that is then paused or dies."""
     with database.write() as session:
-        found = take_import(session, worker, at=clock())
-        return None if found is None else claim_of(found)
+        for task in take_tasks(session, "import", worker, at=clock()):
+            start_import(session, int(task.key), at=clock())
+            return task
+    return None
+
+
+def task_of(database: Database, import_id: int) -> Task:
+    with database.read() as session:
+        found = find_task(session, "import", str(import_id))
+        assert found is not None
+        return found
+
+
+def count_tasks(database: Database) -> int:
+    with database.read() as session:
+        kinds = Task.kind.in_(["import", "clearing"])
+        return session.scalar(select(func.count()).where(kinds)) or 0
 
 
 def ends_import(statement: str) -> bool:
@@ -75,7 +105,8 @@ def ends_import(statement: str) -> bool:
 
 def assert_imported_once(database: Database, import_id: int, rows: int) -> None:
     found = look(database, import_id)
-    assert (found.state, found.error, found.worker) == ("done", None, None)
+    assert (found.state, found.error) == ("done", None)
+    assert count_tasks(database) == 0
     assert (found.rows_read, found.bytes_read) == (rows, found.bytes)
     assert found.finished_at is not None
     report = unpack_report(found)

@@ -7,7 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.conftest import START, Clock, by
-from tracker.jobs.recompute import Recomputer, recompute_detector, recompute_small
+from tracker.jobs.recompute import (
+    recompute_all,
+    recompute_detector,
+    recompute_small,
+)
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.tallies import StaleFoldError
@@ -18,7 +22,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import iter_intervals
-from tracker.storage.operations.leases import find_failure
+from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import MEASURES
 
 CLASSES = (["YES", "NO"], ["a", "b", "c"], [f"c{number}" for number in range(10)])
@@ -117,7 +121,7 @@ def test_where_another_worker_was_faster_with_one_none_is_written(
     with pytest.raises(StaleFoldError), database.write() as session:
         store_folds(session, late, worker="w", computed_at=START, seconds=0.1)
     assert stored(database) == before
-    done = Recomputer(database, "w", clock).run()
+    done = recompute_all(database, worker="w", clock=clock)
     assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
 
 
@@ -126,13 +130,14 @@ def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
     database: Database, clock: Clock
 ) -> None:
     make_detectors(database)
-    workers = [Recomputer(database, f"w{number}", clock) for number in range(3)]
+    workers = [f"w{number}" for number in range(3)]
     folded: list[int] = []
 
-    def work(worker: Recomputer) -> None:
+    def work(worker: str) -> None:
         while True:
             # What another has taken up as well: both write the same detectors.
-            folded.extend(one.labels for one in worker.run(is_forced=True))
+            done = recompute_all(database, worker=worker, clock=clock)
+            folded.extend(one.labels for one in done)
             with database.read() as session:
                 if not list_pending_detectors(session):
                     return
@@ -143,7 +148,7 @@ def test_workers_at_the_same_detectors_never_wait_for_each_other_forever(
     with database.read() as session:
         for detector in list_detectors(session):
             assert compare_with_recount(session, detector) == []
-            assert find_failure(session, detector.id) is None
+            assert find_failures(session, RECOMPUTE, [detector.id]) == {}
 
 
 @pytest.mark.thorough
@@ -154,7 +159,7 @@ def test_one_that_fails_holds_up_none_beside_it(
     with database.write() as session:
         # The program cannot do this; a hand in the database can.
         session.get_one(Detector, 3).classes = ["none", "of", "them"]
-    done = Recomputer(database, "w", clock).run()
+    done = recompute_all(database, worker="w", clock=clock)
     assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
     with database.read() as session:
         assert list(list_pending_detectors(session)) == [3]
@@ -166,7 +171,7 @@ def test_what_is_stored_before_one_fails_is_in_what_the_run_did(
 ) -> None:
     monkeypatch.setattr("tracker.jobs.recompute._WRITTEN_AT_ONCE", 2)
     make_detectors(database)
-    Recomputer(database, "w", clock).run()
+    recompute_all(database, worker="w", clock=clock)
     with database.write() as session:
         for detector in list_detectors(session):
             name = detector.classes[0]
@@ -175,7 +180,7 @@ def test_what_is_stored_before_one_fails_is_in_what_the_run_did(
         # A hand in the database: the number of its next snapshot is taken.
         for version in list_versions(session, 3):
             version.sequence -= 1
-    done = Recomputer(database, "w", clock).run()
+    done = recompute_all(database, worker="w", clock=clock)
     assert sorted(one.detector_id for one in done) == [1, 2, 4, 5, 6]
     with database.read() as session:
         assert list(list_pending_detectors(session)) == [3]

@@ -4,7 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,98 +14,73 @@ from sqlalchemy.orm import Session
 from tests.conftest import START, Clock
 from tests.databases import held_statements
 from tests.jobs.imports import (
-    AFTER_A_LEASE,
+    AFTER_A_HOLD,
     add,
     assert_imported_once,
     count,
     ends_import,
+    importing,
     look,
     rows_of,
     take,
+    task_of,
 )
 from tests.processes import Process, clean_environ, wait_until
-from tracker.errors import UnavailableError
-from tracker.jobs.imports import Importer
-from tracker.services.imports.attempts import (
-    LostImportError,
-    begin_attempt,
-    done,
-    end_import,
-)
+from tracker.services.imports.attempts import begin_attempt, done, end_import
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.imports.reports import Outcome
 from tracker.storage.database import Database, open_database
 from tracker.storage.imports import import_pieces
-from tracker.storage.imports.files import Claim, Progress, find_import, renew_import
+from tracker.storage.imports.files import Progress, find_import
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
-from tracker.storage.operations.leases import LEASE_SECONDS
 from tracker.storage.queries.queries import Query
-
-
-def test_what_one_worker_has_taken_up_no_other_gets_before_its_lease_ends(
-    database: Database, clock: Clock
-) -> None:
-    import_id = add(database, rows_of(3))
-    assert take(database, "died", clock) == Claim(import_id, "died", 1)
-    assert take(database, "other", clock) is None
-    clock.at += AFTER_A_LEASE
-    assert take(database, "other", clock) == Claim(import_id, "other", 2)
-
-
-@pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])
-def test_a_lease_from_before_the_clock_was_set_back_is_none(
-    database: Database, clock: Clock, back: timedelta
-) -> None:
-    import_id = add(database, rows_of(3))
-    assert take(database, "died", clock) is not None
-    clock.at -= back
-    assert take(database, "other", clock) == Claim(import_id, "other", 2)
+from tracker.storage.tasks import LostTaskError, Task
 
 
 def test_workers_that_take_at_once_get_different_imports(
     database: Database, clock: Clock
 ) -> None:
-    expected = {add(database, rows_of(1)) for _ in range(4)}
+    expected = {str(add(database, rows_of(1))) for _ in range(4)}
     barrier = threading.Barrier(4)
-    taken: list[Claim | None] = []
+    taken: list[Task | None] = []
 
     def work(name: str) -> None:
         barrier.wait()
         # A worker that comes just when another one's row is locked looks again.
-        claim = None
-        while claim is None:
-            claim = take(database, name, clock)
-        taken.append(claim)
+        task = None
+        while task is None:
+            task = take(database, name, clock)
+        taken.append(task)
 
     threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {claim.import_id for claim in taken if claim} == expected
+    assert {task.key for task in taken if task} == expected
 
 
 def carry_out(
     database: Database,
     session: Session,
-    claim: Claim,
+    task: Task,
     at: datetime,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Outcome:
     """Import in one transaction, as on PostgreSQL."""
-    attempt = begin_attempt(session, claim, database.read, at=at, choices=Choices())
+    attempt = begin_attempt(session, task, database.read, at=at, choices=Choices())
     return attempt.carry_out(session, on_progress)
 
 
-def write(database: Database, claim: Claim, end: Claim, clock: Clock) -> None:
-    """Import by one claim, and end the import by another."""
+def write(database: Database, task: Task, end: Task, clock: Clock) -> None:
+    """Import by one hold, and end the import by another."""
     with database.write() as session:
-        report = carry_out(database, session, claim, clock())
+        report = carry_out(database, session, task, clock())
         end_import(session, end, done(report), Progress(3, 37), at=clock())
-    Importer(database, "clears", clock).run()
+    importing(database, clock, "clears").run()
 
 
 def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
@@ -114,15 +89,15 @@ def test_a_late_writer_is_refused_and_all_that_it_wrote_is_undone(
     import_id = add(database, rows_of(3))
     late = take(database, "late", clock)
     assert late is not None
-    clock.at += AFTER_A_LEASE
+    clock.at += AFTER_A_HOLD
     other = take(database, "other", clock)
     assert other is not None
 
     # It wakes up before it began to write.
-    with pytest.raises(LostImportError), database.write() as session:
+    with pytest.raises(LostTaskError), database.write() as session:
         carry_out(database, session, late, clock())
     # It wakes up when it has written all but the end.
-    with pytest.raises(LostImportError):
+    with pytest.raises(LostTaskError):
         write(database, other, late, clock)
     assert count(database, Query) == 0
     assert count(database, ImportPiece) == 1
@@ -152,18 +127,18 @@ def test_one_that_is_paused_in_the_middle_and_another_import_it_once(
                 size = Progress(3, 37)
                 end_import(session, late, done(report), size, at=START)
             ends.append("written")
-        except LostImportError:
+        except LostTaskError:
             ends.append("refused")
 
     paused = threading.Thread(target=work)
     paused.start()
     assert is_in_the_middle.wait(60)
-    clock.at += AFTER_A_LEASE
-    other = threading.Thread(target=Importer(database, "other", clock).run)
+    clock.at += AFTER_A_HOLD
+    other = threading.Thread(target=importing(database, clock, "other").run)
     other.start()
     if not database.is_sqlite:
         # It has taken over, and waits for the rows that the other holds.
-        wait_until(lambda: look(database, import_id).worker == "other")
+        wait_until(lambda: task_of(database, import_id).worker == "other")
     may_go_on.set()
     paused.join(60)
     other.join(60)
@@ -180,7 +155,7 @@ def test_a_file_of_many_pieces_is_read_while_its_rows_are_written(
     rows = 3 * PIECE_ROWS
     import_id = add(database, rows_of(rows))
     assert count(database, ImportPiece) > 3
-    Importer(database, "w", clock).run()
+    importing(database, clock, "w").run()
     assert_imported_once(database, import_id, rows)
 
 
@@ -190,7 +165,7 @@ def test_progress_is_noted_beside_the_import_and_known_to_others(
 ) -> None:
     import_id = add(database, rows_of(30_000))
     seen: list[int] = []
-    importer = Importer(database, "w", clock)
+    importer = importing(database, clock, "w")
     thread = threading.Thread(target=importer.run)
     thread.start()
     while thread.is_alive():
@@ -200,39 +175,23 @@ def test_progress_is_noted_beside_the_import_and_known_to_others(
     assert look(database, import_id).rows_read == 30_000
 
 
-def test_a_lease_is_renewed_and_a_lost_one_is_noticed(
-    database: Database, clock: Clock
-) -> None:
-    import_id = add(database, rows_of(3))
-    claim = take(database, "slow", clock)
-    assert claim is not None
-    for _ in range(3):
-        clock.at += timedelta(seconds=LEASE_SECONDS - 1)
-        with database.write() as session:
-            assert renew_import(session, claim, Progress(1, 9), at=clock())
-        assert take(database, "other", clock) is None
-    clock.at += AFTER_A_LEASE
-    assert take(database, "other", clock) == Claim(import_id, "other", 2)
-    with database.write() as session:
-        assert not renew_import(session, claim, Progress(2, 18), at=clock())
-
-
 @pytest.mark.thorough
 def test_a_worker_that_is_to_end_gives_its_import_back_and_no_try_is_counted(
     database: Database, clock: Clock
 ) -> None:
     import_id = add(database, rows_of(20_000))
-    importer = Importer(database, "ends", clock)
-    thread = threading.Thread(target=importer.run)
+    importer = importing(database, clock, "ends")
+    thread = threading.Thread(target=importer.run_until_stopped, args=(0.1,))
     thread.start()
     wait_until(lambda: look(database, import_id).state == "running")
-    importer.stop()
+    importer.stop.set()
     thread.join(60)
-    found = look(database, import_id)
-    assert (found.state, found.attempts, found.worker) == ("waiting", 0, None)
+    assert look(database, import_id).state == "waiting"
+    task = task_of(database, import_id)
+    assert (task.attempts, task.worker) == (0, None)
     assert count(database, Query) == 0
 
-    assert Importer(database, "next", clock).run() == 1
+    assert importing(database, clock, "next").run() == 1
     assert_imported_once(database, import_id, 20_000)
 
 
@@ -242,15 +201,8 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
     if database.is_sqlite:
         pytest.skip("SQLite is no server that could go away")
     import_id = add(database, rows_of(4_000))
-    errors: list[UnavailableError] = []
-
-    def work() -> None:
-        try:
-            Importer(database, "w", clock).run()
-        except UnavailableError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
+    importer = importing(database, clock, "w")
+    thread = threading.Thread(target=importer.run_until_stopped, args=(0.1,))
     with held_statements(database, ends_import):
         thread.start()
         wait_until(lambda: look(database, import_id).rows_read > 0)
@@ -261,10 +213,10 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
                     " datname = current_database() AND pid <> pg_backend_pid()"
                 )
             )
+    wait_until(lambda: look(database, import_id).state == "waiting")
+    importer.stop.set()
     thread.join(60)
-    assert len(errors) == 1
-    found = look(database, import_id)
-    assert (found.state, found.attempts) == ("waiting", 0)
+    assert task_of(database, import_id).attempts == 0
     assert count(database, Query) == 0
 
 
@@ -279,16 +231,16 @@ def test_an_attempt_after_one_that_was_undone_is_not_slower(
 
     def end(progress: Progress) -> None:
         if progress.rows == 30_000:
-            raise LostImportError
+            raise LostTaskError
 
-    with pytest.raises(LostImportError), database.write() as session:
+    with pytest.raises(LostTaskError), database.write() as session:
         carry_out(database, session, first, clock(), end)
     # What is counted now is a table without rows, as PostgreSQL does by itself.
     with database.write() as session:
         session.execute(text("ANALYZE queries"))
-    clock.at += AFTER_A_LEASE
+    clock.at += AFTER_A_HOLD
     # With a plan for such a table it takes many minutes, and the test its 300 seconds.
-    assert Importer(database, "w", clock).run() == 1
+    assert importing(database, clock, "w").run() == 1
     assert_imported_once(database, import_id, 60_000)
 
 
@@ -337,5 +289,4 @@ def test_a_worker_is_killed_in_the_middle_and_the_next_imports_all_once(
         # The file goes when all else is done.
         wait_until(lambda: count(database, ImportPiece) == 0)
     assert_imported_once(database, import_id, rows)
-    assert look(database, import_id).attempts == 2
     database.close()

@@ -17,19 +17,24 @@ from tests.jobs.unlabelled import (
     ask,
     count,
     numbers,
+    retention_of,
     run,
     there,
 )
 from tests.processes import wait_until
 from tests.services.conftest import Bench
 from tracker.errors import NotFoundError
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.loop import Loop
+from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import Retention
-from tracker.jobs.scheduler import run_worker
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
-from tracker.services.operations.retention import ANSWERED_WITHIN, delete_unlabelled
+from tracker.services.operations.retention import (
+    ANSWERED_WITHIN,
+    delete_records,
+    delete_unlabelled,
+)
 from tracker.services.queries.finding import count_shown
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
@@ -37,6 +42,7 @@ from tracker.storage.detectors import list_versions
 from tracker.storage.labelling.inputs import set_inputs
 from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.operations.job_runs import JobRun
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,
@@ -171,7 +177,9 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
         bench.log("YES")
     recompute()
     age(bench)
-    retention = Retention(bench.database, DAYS, bench.clock, piece=1)
+    retention = Retention(
+        database=bench.database, days=DAYS, clock=bench.clock, piece=1
+    )
 
     # A run looks at twenty pieces, and all of the first twenty are needed.
     assert [retention.run() for _ in range(4)] == [0, 5, 0, 0]
@@ -289,7 +297,9 @@ def test_labelers_who_race_the_worker_lose_no_label(
 
     def delete() -> int:
         gate.wait()
-        retention = Retention(bench.database, DAYS, bench.clock, piece=7)
+        retention = Retention(
+            database=bench.database, days=DAYS, clock=bench.clock, piece=7
+        )
         return sum(retention.run() for _ in range(4))
 
     with ThreadPoolExecutor(5) as pool:
@@ -312,21 +322,29 @@ def test_labelers_who_race_the_worker_lose_no_label(
 def test_the_worker_does_it(bench: Bench) -> None:
     bench.log("YES")
     kept = bench.log("YES", "NO")
-    Recomputer(bench.database, "w", bench.clock).run()
+    recompute_all(bench.database, worker="w", clock=bench.clock)
     age(bench)
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=run_worker,
-        args=(Recomputer(bench.database, "w", bench.clock),),
-        kwargs={
-            "every_seconds": 0.1,
-            "retention": Retention(bench.database, DAYS, bench.clock),
-            "stop": stop,
-        },
-    )
-    thread.start()
-    try:
-        wait_until(lambda: there(bench) == {kept.id})
-    finally:
-        stop.set()
-        thread.join(10)
+    keeper = retention_of(bench)
+    loop = Loop(bench.database, "w", [keeper], bench.clock)
+    loop.enqueue("retention")
+    assert loop.run() == 1
+    assert there(bench) == {kept.id}
+
+
+def test_old_records_of_work_go_and_those_of_snapshots_stay(bench: Bench) -> None:
+    bench.log("YES", "NO")
+    recompute_all(bench.database, worker="w", clock=bench.clock)
+    bench.log("YES")
+    recompute_all(bench.database, worker="w", clock=bench.clock)
+
+    def runs() -> list[int]:
+        with bench.database.read() as session:
+            statement = select(JobRun.snapshots).order_by(JobRun.id)
+            return list(session.scalars(statement))
+
+    assert runs() == [1, 0]
+    for days, left in ((29, [1, 0]), (2, [1])):
+        bench.clock.at += timedelta(days=days)
+        with bench.database.write() as session:
+            delete_records(session, bench.clock())
+        assert runs() == left

@@ -1,58 +1,17 @@
-"""What the worker says while its database is away."""
+"""What the worker says while its database is away, and what it does now and then."""
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from tests.jobs.test_recompute import make_detectors
+from tests.jobs.test_recompute import working
 from tests.processes import wait_until
-from tracker.jobs.imports import Importer
-from tracker.jobs.recompute import Recomputed, Recomputer
-from tracker.jobs.scheduler import _Runner, run_worker
+from tracker.jobs.scheduler import run_worker
 from tracker.storage.database import Database, open_database
-from tracker.storage.estimates.pending import list_pending_detectors
-
-
-def test_a_large_fold_holds_up_no_other_detector(database: Database) -> None:
-    make_detectors(database, 3, 1)
-    is_held, go_on, stop = threading.Event(), threading.Event(), threading.Event()
-
-    class Held(Recomputer):
-        def _recompute_some(self, detector_ids: Sequence[int]) -> list[Recomputed]:
-            if 1 in detector_ids:
-                is_held.set()
-                assert go_on.wait(60)
-            return super()._recompute_some(detector_ids)
-
-    thread = threading.Thread(
-        target=run_worker,
-        args=(Held(database, "w"),),
-        kwargs={
-            "every_seconds": 0.1,
-            "beside": Held(database, "w.2"),
-            "stop": stop,
-        },
-    )
-
-    def waiting() -> list[int]:
-        with database.read() as session:
-            return list(list_pending_detectors(session))
-
-    thread.start()
-    try:
-        assert is_held.wait(60)
-        wait_until(lambda: waiting() == [1])
-        go_on.set()
-        wait_until(lambda: not waiting())
-    finally:
-        go_on.set()
-        stop.set()
-        thread.join(60)
-    assert not thread.is_alive()
+from tracker.storage.tasks import find_task
 
 
 @pytest.mark.slow
@@ -60,7 +19,7 @@ def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
     database_url: str,
 ) -> None:
     database = open_database(database_url)
-    is_away, stop = threading.Event(), threading.Event()
+    is_away = threading.Event()
     tried: list[str] = []
 
     def connect(dialect: Any, *_rest: Any) -> None:
@@ -71,15 +30,9 @@ def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
     event.listen(database.engine, "do_connect", connect)
     is_away.set()
     database.engine.dispose()
-    recomputer = Recomputer(database, "w")
+    loop = working(database, "w")
     thread = threading.Thread(
-        target=run_worker,
-        args=(recomputer,),
-        kwargs={
-            "every_seconds": 0.1,
-            "importer": Importer(database, "w"),
-            "stop": stop,
-        },
+        target=run_worker, args=(loop,), kwargs={"every_seconds": 0.1}
     )
     with capture_logs() as logs:
 
@@ -88,13 +41,12 @@ def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
 
         thread.start()
         try:
-            # Of both jobs: one of them tries every second, the other one more often.
             wait_until(lambda: len(tried) >= 20)
-            assert said() == ["the database is away; the next run tries again"]
+            assert said() == ["the database is away; trying again"]
             is_away.clear()
             wait_until(lambda: len(said()) > 1)
         finally:
-            stop.set()
+            loop.stop.set()
             thread.join(10)
             database.close()
 
@@ -104,16 +56,19 @@ def test_a_database_that_is_away_is_reported_once_and_so_is_its_return(
     assert "nobody answers" in warning["error"]
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(0.0, 3), (60.0, 1)])
-def test_a_run_that_took_too_long_is_followed_by_the_next_at_once(
-    seconds: float, runs: int
-) -> None:
-    stop, done = threading.Event(), []
+def test_what_is_done_now_and_then_has_a_task_at_once(database: Database) -> None:
+    loop = working(database, "w")
+    thread = threading.Thread(target=run_worker, args=(loop,))
 
-    def work() -> None:
-        done.append(True)
-        if len(done) == 3:
-            stop.set()
+    def has_tasks() -> bool:
+        with database.read() as session:
+            found = [find_task(session, kind, "") for kind in ("retention", "stalls")]
+        return None not in found
 
-    _Runner(stop).run(work, seconds)
-    assert len(done) == runs
+    thread.start()
+    try:
+        wait_until(has_tasks)
+    finally:
+        loop.stop.set()
+        thread.join(10)
+    assert not thread.is_alive()

@@ -22,8 +22,12 @@ def age(bench: Bench, by: timedelta = timedelta(days=DAYS, seconds=1)) -> None:
     bench.clock.at += by
 
 
+def retention_of(bench: Bench, **more: int) -> Retention:
+    return Retention(database=bench.database, days=DAYS, clock=bench.clock, **more)
+
+
 def run(bench: Bench, **more: int) -> int:
-    return Retention(bench.database, DAYS, bench.clock, **more).run()
+    return retention_of(bench, **more).run()
 
 
 def there(bench: Bench) -> set[int]:

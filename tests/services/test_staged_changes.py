@@ -22,7 +22,7 @@ from tests.services.staged import (
     staged,
 )
 from tracker.errors import UnavailableError
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.imports.staging import clear_ended
 from tracker.storage.database import Database
 from tracker.storage.labelling.queues import RandomQueue
@@ -157,7 +157,7 @@ def test_an_input_alone_is_seen_at_the_end_too(
         report = show(database, found)
     assert report.inputs_added == 2
     assert [row[1] for row in read_all(database)] == ["mine", "mine", None]
-    Recomputer(database, "worker", clock=clock).run()
+    recompute_all(database, worker="worker", clock=clock)
     assert count_all(database)["pending_batches"] == 0
 
 

@@ -30,13 +30,10 @@ from tracker.services.imports.staging import GivenUpError, clear_ended
 from tracker.services.imports.writing import import_file
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
-from tracker.storage.imports.files import (
-    FileImport,
-    count_waiting,
-    has_free_import,
-)
+from tracker.storage.imports.files import FileImport, count_waiting
 from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.queries.queries import Query, list_queries
+from tracker.storage.tasks import is_due
 
 
 @pytest.fixture
@@ -303,7 +300,7 @@ def test_a_file_that_arrives_is_seen_when_it_is_there_as_a_whole(
 
     def count() -> tuple[int, int]:
         with database.read() as session:
-            return count_waiting(session), int(has_free_import(session, at=clock()))
+            return count_waiting(session), int(is_due(session, "import", at=clock()))
 
     with arriving(database, "door", file, by(), clock=clock) as arrived:
         assert arrived is not None

@@ -12,11 +12,12 @@ from tests.conftest import START, Clock, by
 from tests.processes import free_port
 from tests.telling.mailbox import HEAD, Mailbox
 from tests.telling.receiver import Receiver, receiving
-from tracker.jobs.mail import MailServer, Postman
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.loop import Loop
+from tracker.jobs.telling import AddressMail, Deliveries, DigestMail, MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell
+from tracker.services.telling.letters import Letterhead
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -74,9 +75,15 @@ def receiver() -> Iterator[Receiver]:
         yield started
 
 
+def webhook_loop(database: Database, worker: str = "w", **said: Any) -> Loop:
+    """A worker that tells webhooks on loopback."""
+    handler = Deliveries(database=database, allowed_hosts=("127.0.0.1",), **said)
+    return Loop(database, worker, [handler], handler.clock)
+
+
 @pytest.fixture
-def courier(database: Database, clock: Clock) -> Courier:
-    return Courier(database, "w", ("127.0.0.1",), clock, timeout_seconds=1.0)
+def courier(database: Database, clock: Clock) -> Loop:
+    return webhook_loop(database, clock=clock, timeout_seconds=1.0)
 
 
 @pytest.fixture
@@ -105,6 +112,18 @@ def server(mailbox: Mailbox) -> Iterator[MailServer]:
     controller.stop()
 
 
+def mail_loop(
+    database: Database,
+    clock: Clock,
+    server: MailServer,
+    worker: str,
+    head: Letterhead = HEAD,
+) -> Loop:
+    """A worker that sends mail."""
+    parts: Any = {"database": database, "server": server, "head": head, "clock": clock}
+    return Loop(database, worker, [AddressMail(**parts), DigestMail(**parts)], clock)
+
+
 @pytest.fixture
-def postman(database: Database, clock: Clock, server: MailServer) -> Postman:
-    return Postman(database, "w", server, HEAD, clock)
+def postman(database: Database, clock: Clock, server: MailServer) -> Loop:
+    return mail_loop(database, clock, server, "w")

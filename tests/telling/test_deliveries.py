@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from tests.conftest import START, Clock, by
-from tests.telling.conftest import deliveries_of
+from tests.telling.conftest import deliveries_of, webhook_loop
 from tests.telling.receiver import (
     Receiver,
     answer,
@@ -21,9 +21,10 @@ from tests.telling.receiver import (
     stay_silent,
     stream,
 )
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.loop import Loop
+from tracker.jobs.retention import Retention
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.telling.deliveries import rest_seconds
+from tracker.services.telling.deliveries import queue_test
 from tracker.services.telling.events import tell
 from tracker.services.telling.webhooks import (
     WebhookChange,
@@ -33,7 +34,7 @@ from tracker.services.telling.webhooks import (
 )
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.telling.deliveries import take_due
+from tracker.storage.tasks import take
 from tracker.storage.telling.webhooks import Webhook
 
 Subscribe = Callable[..., Webhook]
@@ -75,7 +76,7 @@ def test_a_message_is_signed_as_the_standard_says(
     webhook = subscribe(receiver)
     happen(door, "\u00e9 \U0001f600 <b>")
     # A receiver takes no message that is older than some minutes.
-    real = Courier(database, "w", ("127.0.0.1",))
+    real = webhook_loop(database)
     real.run()
     (message,) = receiver.messages
     checked = Verifier(webhook.secret).verify(message.body.decode(), message.headers)
@@ -97,7 +98,7 @@ def test_a_replaced_secret_signs_for_a_day(
     receiver: Receiver,
     database: Database,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     webhook = subscribe(receiver)
     with database.write() as session:
@@ -126,7 +127,7 @@ def test_messages_about_a_detector_come_in_order_and_repeats_keep_their_id(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     subscribe(receiver)
     receiver.behaviour = answer(500)
@@ -153,7 +154,7 @@ def test_pauses_grow_for_three_days_and_then_the_webhook_is_disabled(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     webhook = subscribe(receiver)
     receiver.behaviour = answer(500)
@@ -165,7 +166,8 @@ def test_pauses_grow_for_three_days_and_then_the_webhook_is_disabled(
         waiting = deliveries_of(database)[0]
         if waiting.state == "failed":
             break
-        clock.at = max(clock.at, waiting.until)
+        assert waiting.next_try_at is not None
+        clock.at = max(clock.at, waiting.next_try_at)
     assert 12 <= len(tried) <= 16
     pauses = [later - earlier for earlier, later in pairwise(tried)]
     assert timedelta(seconds=5) <= pauses[0] < timedelta(seconds=6)
@@ -186,13 +188,6 @@ def test_pauses_grow_for_three_days_and_then_the_webhook_is_disabled(
     assert [one.state for one in deliveries_of(database)] == ["failed", "delivered"]
 
 
-def test_a_pause_is_never_shorter_than_the_one_before() -> None:
-    pauses = [rest_seconds(number) for number in range(60)]
-    assert 5 <= pauses[0] <= 5.5
-    assert all(1.1 * later >= earlier for earlier, later in pairwise(pauses))
-    assert max(pauses) <= 1.1 * 12 * 3600
-
-
 @pytest.mark.thorough
 def test_410_disables_at_once(
     database: Database,
@@ -200,7 +195,7 @@ def test_410_disables_at_once(
     happen: Callable[..., None],
     subscribe: Subscribe,
     receiver: Receiver,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     webhook = subscribe(receiver)
     receiver.behaviour = answer(410)
@@ -222,7 +217,7 @@ def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     subscribe(receiver)
     receiver.behaviour = answer(429, "Retry-After: 600")
@@ -246,7 +241,7 @@ def test_only_what_was_asked_for_is_told(
     happen: Callable[..., None],
     subscribe: Subscribe,
     receiver: Receiver,
-    courier: Courier,
+    courier: Loop,
     event: str,
     detector: str,
 ) -> None:
@@ -266,7 +261,7 @@ def test_a_receiver_that_misbehaves_holds_up_no_other(
     receiver: Receiver,
 ) -> None:
     bad = [stay_silent] * 12 + [drip, stream, endless_head, reset, answer(500)]
-    courier = Courier(database, "w", ("127.0.0.1",), timeout_seconds=4.0)
+    courier = webhook_loop(database, timeout_seconds=4.0)
     contexts = [receiving(one) for one in [*bad, answer(302, "Location: /x")]]
     receivers = [one.__enter__() for one in contexts]
     try:
@@ -281,7 +276,7 @@ def test_a_receiver_that_misbehaves_holds_up_no_other(
             time.sleep(0.05)
         seconds = time.monotonic() - begun
         is_held_up = not thread.is_alive()
-        courier.stop()
+        courier.stop.set()
         thread.join(30)
     finally:
         for one in contexts:
@@ -302,7 +297,7 @@ def test_workers_at_once_send_each_message_once_and_in_order(
 ) -> None:
     subscribe(receiver)
     happen(door, *"abcdefgh")
-    couriers = [Courier(database, f"w{i}", ("127.0.0.1",)) for i in range(3)]
+    couriers = [webhook_loop(database, f"w{i}") for i in range(3)]
     threads = [threading.Thread(target=one.run) for one in couriers]
     for thread in threads:
         thread.start()
@@ -320,12 +315,13 @@ def test_what_a_dead_worker_held_is_sent_by_another(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
-    subscribe(receiver)
+    webhook = subscribe(receiver)
     happen(door, "a")
     with database.write() as session:
-        assert len(take_due(session, "dead", at=clock(), busy=())) == 1
+        lane = str(webhook.id)
+        assert take(session, "delivery", "dead", at=clock(), lane=lane)
     assert courier.run() == 0
     clock.at += timedelta(seconds=6)
     assert courier.run() == 1
@@ -339,7 +335,7 @@ def test_an_event_that_is_rolled_back_is_not_told(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     subscribe(receiver)
 
@@ -362,7 +358,7 @@ def test_a_deleted_webhook_is_told_no_more(
     happen: Callable[..., None],
     subscribe: Subscribe,
     receiver: Receiver,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     webhook = subscribe(receiver, detectors=["door"])
     happen(door, "a")
@@ -381,14 +377,35 @@ def test_what_ended_long_ago_is_forgotten(
     subscribe: Subscribe,
     receiver: Receiver,
     clock: Clock,
-    courier: Courier,
+    courier: Loop,
 ) -> None:
     subscribe(receiver)
     happen(door, "a")
     courier.run()
-    clock.at += timedelta(days=29)
-    courier.look_around()
-    assert len(deliveries_of(database)) == 1
-    clock.at += timedelta(days=2)
-    courier.look_around()
-    assert deliveries_of(database) == []
+    keeper = Loop(
+        database, "w", [Retention(database=database, days=0, clock=clock)], clock
+    )
+    for days, left in ((29, 1), (2, 0)):
+        clock.at += timedelta(days=days)
+        keeper.enqueue("retention")
+        keeper.run()
+        assert len(deliveries_of(database)) == left
+
+
+@pytest.mark.thorough
+def test_a_test_that_fails_holds_up_no_other_test(
+    database: Database,
+    subscribe: Subscribe,
+    receiver: Receiver,
+    clock: Clock,
+    courier: Loop,
+) -> None:
+    webhook = subscribe(receiver)
+    receiver.behaviour = answer(500)
+    for number in range(2):
+        with database.write() as session:
+            queue_test(session, session.get_one(Webhook, webhook.id), clock())
+        assert courier.run() == 1
+        receiver.behaviour = None
+        assert len(receiver.messages) == number + 1
+    assert [one.state for one in deliveries_of(database)] == ["waiting", "delivered"]

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tests.conftest import START, Clock, by
 from tests.telling.conftest import events_of
 from tests.web.conftest import Visitor
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.estimates.drift import (
     REFERENCE_LABELS,
@@ -118,7 +118,7 @@ def test_a_fall_is_told_once_with_the_snapshot_however_labels_come(
             create_detector(session, new, by(at=START))
         for piece in np.array_split(np.arange(len(labels)), pieces):
             log_labels(database, [labels[place] for place in piece])
-            Recomputer(database, "w", clock).run()
+            recompute_all(database, worker="w", clock=clock)
         drifts = [one for one in events_of(database) if one.type == "drift.detected"]
         told.append([one.data for one in drifts])
         with database.read() as session:

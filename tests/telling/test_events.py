@@ -13,8 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.conftest import START, Clock, by
 from tests.telling.conftest import events_of
-from tracker.jobs.recompute import Recomputer
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.loop import Loop
+from tracker.jobs.recompute import recompute_all
+from tracker.jobs.telling import Stalls
 from tracker.services.detectors import (
     DetectorChange,
     NewDetector,
@@ -80,8 +81,8 @@ def test_the_same_labels_give_the_same_events_in_one_run_or_many(
                 detector = get_detector(session, "door")
                 log_query(session, detector, query, by("a", START))
             if (number + 1) % run_after == 0:
-                Recomputer(database, "w", clock).run()
-        Recomputer(database, "w", clock).run()
+                recompute_all(database, worker="w", clock=clock)
+        recompute_all(database, worker="w", clock=clock)
         told.append([(one.type, one.data) for one in events_of(database)])
     assert told[0] == told[1] == told[2]
     assert len(told[0]) >= 2
@@ -93,9 +94,13 @@ def test_workers_at_once_tell_once(
 ) -> None:
     log("YES", "YES", 60)
     log("NO", "NO", 60)
-    workers = [Recomputer(database, f"w{i}", clock) for i in range(4)]
     threads = [
-        threading.Thread(target=one.run, kwargs={"is_forced": True}) for one in workers
+        threading.Thread(
+            target=recompute_all,
+            args=(database,),
+            kwargs={"worker": f"w{i}", "clock": clock},
+        )
+        for i in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -224,23 +229,23 @@ def test_a_detector_that_fails_is_one_event_until_it_works_again(
     database: Database, clock: Clock, door: Detector, log: Log
 ) -> None:
     log("YES", "YES", 1)
-    Recomputer(database, "w", clock).run()
+    recompute_all(database, worker="w", clock=clock)
     with database.write() as session:
         session.get_one(Detector, door.id).classes = ["only one"]
     log_raw(database, door.id)
     for _ in range(3):
         clock.at += timedelta(hours=2)
-        Recomputer(database, "w", clock).run()
+        recompute_all(database, worker="w", clock=clock)
     kinds = [event.type for event in events_of(database)]
     assert kinds.count("detector.failing") == 1
     with database.write() as session:
         session.get_one(Detector, door.id).classes = ["YES", "NO"]
     clock.at += timedelta(hours=2)
-    Recomputer(database, "w", clock).run()
+    recompute_all(database, worker="w", clock=clock)
     with database.write() as session:
         session.get_one(Detector, door.id).classes = ["only one"]
     log_raw(database, door.id)
-    Recomputer(database, "w", clock).run()
+    recompute_all(database, worker="w", clock=clock)
     kinds = [event.type for event in events_of(database)]
     assert kinds.count("detector.failing") == 2
 
@@ -261,21 +266,26 @@ def test_a_stall_is_one_event_and_another_after_the_next_label(
     log: Log,
     recompute: Callable[[], None],
 ) -> None:
-    courier = Courier(database, "w", clock=clock)
+    loop = Loop(database, "w", [Stalls(database=database, clock=clock)], clock)
+
+    def look() -> int:
+        loop.enqueue("stalls")
+        return loop.run()
+
     clock.at += timedelta(days=30)
-    assert courier.look_around() == 0
+    assert look() == 0
     with database.write() as session:
         change = DetectorChange(stalled_after_hours=48)
         change_detector(session, session.get_one(Detector, door.id), change, by())
-    assert courier.look_around() == 1
-    assert courier.look_around() == 0
+    assert look() == 1
+    assert look() == 0
     log("YES", "YES", 1, at=clock())
     recompute()
     clock.at += timedelta(hours=47)
-    assert courier.look_around() == 0
+    assert look() == 0
     clock.at += timedelta(hours=1)
-    assert courier.look_around() == 1
-    assert courier.look_around() == 0
+    assert look() == 1
+    assert look() == 0
     stalls = [one for one in events_of(database) if one.type == "labels.stalled"]
     assert [one.data["last_label_at"] is None for one in stalls] == [True, False]
     assert say(stalls[0].type, stalls[0].data) == "door: no label for 48 hours."

@@ -10,11 +10,12 @@ from flask import Flask
 
 from tests.cli.test_commands import Shell
 from tests.conftest import SECRET_KEY, START, Clock, by
+from tests.telling.conftest import mail_loop
 from tests.telling.mailbox import Mailbox, choose
 from tests.telling.receiver import Receiver
 from tests.web.conftest import Visitor
-from tracker.jobs.mail import MailServer, Postman
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.loop import Loop
+from tracker.jobs.telling import MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.accounts import create_account
 from tracker.services.telling.badges import create_badge
@@ -46,7 +47,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
     recompute: Callable[[], None],
     receiver: Receiver,
     subscribe: Callable[..., Webhook],
-    courier: Courier,
+    courier: Loop,
     mailbox: Mailbox,
     server: MailServer,
     tmp_path,
@@ -59,7 +60,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
     choose(database, "anna", events=["verdict.changed", "drift.detected"])
     subscribe(receiver, events=["verdict.changed", "drift.detected"])
     head = Letterhead("t@example.org", "https://tracker.example.org", SECRET_KEY)
-    postman = Postman(database, "w", server, head, clock)
+    postman = mail_loop(database, clock, server, "w", head)
     shell = Shell(database_url, tmp_path)
     visitor = Visitor(app)
 

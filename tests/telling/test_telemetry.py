@@ -1,6 +1,7 @@
 """Estimates sent to a collector, which is a little server on loopback."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
 )
 
-from tests.conftest import START
+from tests.conftest import START, Clock
 from tests.telling.receiver import Message, Receiver, answer
-from tracker.jobs.telemetry import Exporter
+from tracker.jobs.loop import Loop
+from tracker.jobs.telling import Exporter
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.storage.database import Database
@@ -36,8 +38,16 @@ def read(message: Message) -> list[dict[str, Any]]:
     ]
 
 
-def exporter(database: Database, receiver: Receiver) -> Exporter:
-    return Exporter(database, f"http://{receiver.host}", {"api-key": "secret"})
+def exporter(database: Database, receiver: Receiver, clock: Clock) -> Loop:
+    where, headers = f"http://{receiver.host}", {"api-key": "secret"}
+    handler = Exporter(
+        database=database,
+        endpoint=where,
+        headers=headers,
+        every_seconds=0,
+        clock=clock,
+    )
+    return Loop(database, "w", [handler], clock)
 
 
 @pytest.mark.thorough
@@ -47,12 +57,13 @@ def test_estimates_go_out_with_counts_and_intervals(
     log: Log,
     recompute: Callable[[], None],
     receiver: Receiver,
+    clock: Clock,
 ) -> None:
     log("YES", "YES", 60)
     log("NO", "NO", 59)
     log("YES", "NO", 1)
     recompute()
-    assert exporter(database, receiver).run() == 1
+    assert exporter(database, receiver, clock).run() == 1
     (message,) = receiver.messages
     assert (message.path, message.headers["api-key"]) == ("/v1/logs", "secret")
     events = read(message)
@@ -82,8 +93,9 @@ def test_what_is_not_taken_comes_again_and_nothing_twice(
     log: Log,
     recompute: Callable[[], None],
     receiver: Receiver,
+    clock: Clock,
 ) -> None:
-    sender = exporter(database, receiver)
+    sender = exporter(database, receiver, clock)
     assert sender.run() == 0
     assert receiver.messages == []
     log("YES", "YES", 1)
@@ -91,6 +103,7 @@ def test_what_is_not_taken_comes_again_and_nothing_twice(
     receiver.behaviour = answer(503)
     assert sender.run() == 0
     receiver.behaviour = None
+    clock.at += timedelta(seconds=11)
     assert sender.run() == 1
     assert sender.run() == 0
     assert receiver.messages[0].body == receiver.messages[1].body

@@ -8,10 +8,10 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
 from tests.conftest import Clock
+from tests.jobs.imports import importing
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.app import create_app
-from tracker.jobs.imports import Importer
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.web.imports import LARGE_BYTES
@@ -168,7 +168,7 @@ def large(rows: bytes) -> bytes:
 
 
 def run_importer(database: Database, clock: Clock) -> None:
-    assert Importer(database, "w", clock).run() == 1
+    assert importing(database, clock).run() == 1
 
 
 def send_large(

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import IS_LONG, START, by
 from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
@@ -33,7 +33,7 @@ def test_many_detectors_take_as_many_statements_as_one(
     counts = []
     for first, last in ((0, 1), (1, DETECTORS)):
         add_detectors(database, first, last)
-        Recomputer(database, "w", clock).run()
+        recompute_all(database, worker="w", clock=clock)
         with noted_statements(database) as statements:
             page = visitor.client.get("/metrics")
         counts.append(len(statements))

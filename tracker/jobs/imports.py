@@ -1,34 +1,30 @@
-"""The job that runs imports in the background."""
+"""The jobs that run imports in the background, and clear up after them."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.clock import Clock, utc_now
 from tracker.errors import (
     ConflictError,
     InvalidInputError,
     NotFoundError,
     UnavailableError,
 )
+from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.imports.attempts import (
-    REST_SECONDS,
-    LostImportError,
     MissingFileError,
     begin_attempt,
-    claim_of,
     done,
     end_import,
+    fail_import,
     gone,
-    let_rest,
     rejected,
     take_images,
-    take_import,
 )
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.reading.choices import Choices
@@ -40,139 +36,85 @@ from tracker.services.imports.staging import (
     clear_ended,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
-    Claim,
     Ending,
     Progress,
-    give_back,
-    has_arriving,
-    has_free_import,
-    list_left_over,
-    renew_import,
+    let_wait,
+    note_progress,
+    start_import,
 )
-from tracker.storage.imports.staging import has_staged
+from tracker.storage.imports.staging import has_left_over
+from tracker.storage.tasks import (
+    CLEARING,
+    IMPORT,
+    LostTaskError,
+    Task,
+    check_held,
+    enqueue,
+    find_task,
+)
 
 log = structlog.get_logger("tracker.job")
 
 _NOTE_SECONDS = 1.0
-_PAUSE_SECONDS = 1.0
-
-
-class _StoppedError(Exception):
-    """This worker is stopping; another one starts the import again."""
 
 
 @dataclass(slots=True)
 class _Course:
-    """The progress of an attempt, shared between two threads."""
+    """An attempt, and how far it is."""
 
+    task: Task
+    watch: Watch
     progress: Progress = field(default_factory=Progress)
-    is_lost: bool = False
+    noted: float = 0.0
+
+    @property
+    def import_id(self) -> int:
+        return int(self.task.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Importer:
-    """Carries out imports one after the other, the longest waiting first.
+@dataclass(slots=True, kw_only=True, eq=False)
+class Imports(Handler):
+    """Carries out imports one after the other, the longest waiting first."""
 
-    Several workers share them out by leases; see storage/imports/files.py.  An attempt
-    that was cut short by the end of this worker, or by a database that was away, does
-    not count as one.
-    """
-
-    database: Database
-    worker: str
-    clock: Clock = utc_now
-    # Where the images go that were sent beside a file.
     images: ImageStore | None = None
-    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    kind = IMPORT
 
-    def stop(self) -> None:
-        """Give up the import under way, so that its worker can end soon."""
-        self._stop.set()
+    def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
+        """End the import."""
+        fail_import(session, task, error, at)
 
-    def run(self) -> int:
-        """Take up every import that waits, and count them."""
-        taken = 0
-        self._clear()
-        while not self._stop.is_set() and (claim := self._take()) is not None:
-            taken += 1
-            self._attempt(claim)
-            self._clear_files()
-        self._clear_files()
-        return taken
+    def let_go(self, session: Session, task: Task) -> None:
+        """Say that the import waits."""
+        let_wait(session, int(task.key))
 
-    def _clear(self) -> None:
-        """Delete what imports that have ended left in SQLite."""
-        if not self.database.is_sqlite:
-            return
-        with self.database.read() as session:
-            is_staged = has_staged(session)
-            is_arriving = has_arriving(session)
-        if is_staged:
-            with self.database.staging() as writes:
-                clear_ended(writes, at=self.clock())
-        if is_arriving:
-            clear_arriving(self.database.write, at=self.clock())
-
-    def _clear_files(self) -> None:
-        """Delete the files of imports that have ended."""
-        with self.database.read() as session:
-            left_over = list_left_over(session)
-        for import_id in left_over:
-            delete_file(self.database.write, import_id)
-
-    def _take(self) -> Claim | None:
-        # SQLite has one writer at a time, who is not disturbed to find nothing.
-        with self.database.read() as session:
-            if not has_free_import(session, at=self.clock()):
-                return None
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:
+        """Carry out one import, or say why it cannot be."""
+        [task] = tasks
+        course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
-            found = take_import(session, self.worker, at=self.clock())
-            return None if found is None else claim_of(found)
+            check_held(session, task)
+            start_import(session, course.import_id, at=self.clock())
+        ending = self._carry_out(course)
+        log.info(
+            "imported",
+            file_import=dump_id("imp", course.import_id),
+            state=ending.state,
+            seconds=round(time.perf_counter() - begun, 4),
+        )
+        return 1
 
-    def _attempt(self, claim: Claim) -> None:
-        course, begun = _Course(), time.perf_counter()
-        name = dump_id("imp", claim.import_id)
-        try:
-            with self._noting(claim, course):
-                ending = self._carry_out(claim, course)
-        except LostImportError:
-            log.info("left to another worker", file_import=name)
-        except _StoppedError:
-            self._give_back(claim, rest_seconds=0.0)
-        except UnavailableError:
-            # It may be a full disk, which the import itself fills each time.
-            self._give_back(claim, rest_seconds=REST_SECONDS)
-            raise
-        except Exception as error:
-            # The other imports go on.
-            with suppress(LostImportError), self.database.write() as session:
-                let_rest(session, claim, error, course.progress, at=self.clock())
-            log.error("import failed", file_import=name, exc_info=error)
-        else:
-            log.info(
-                "imported",
-                file_import=name,
-                state=ending.state,
-                seconds=round(time.perf_counter() - begun, 4),
-            )
-
-    def _carry_out(self, claim: Claim, course: _Course) -> Ending:
+    def _carry_out(self, course: _Course) -> Ending:
         def note(progress: Progress) -> None:
-            course.progress = progress
-            if course.is_lost:
-                raise LostImportError
-            if self._stop.is_set():
-                raise _StoppedError
+            self._note(course, progress)
 
         carry_out = self._stage if self.database.is_sqlite else self._write_at_once
         try:
             choices = take_images(
-                claim, self.database.read, self.images, on_progress=note
+                course.import_id, self.database.read, self.images, on_progress=note
             )
-            ending = carry_out(claim, choices, course, note)
+            ending = carry_out(course, choices, note)
             if course.progress.bytes >= LARGE_BYTES:
                 self.database.settle()
             return ending
@@ -181,94 +123,92 @@ class Importer:
         except (InvalidInputError, ConflictError, NotFoundError) as error:
             ending = rejected(error)
         with self.database.write() as session:
-            end_import(session, claim, ending, course.progress, at=self.clock())
+            self._end(session, course, ending)
         return ending
 
+    def _note(self, course: _Course, progress: Progress) -> None:
+        """Let all see how far it is, in a transaction of its own, once a second."""
+        course.watch.check()
+        course.progress = progress
+        if time.monotonic() < course.noted + _NOTE_SECONDS:
+            return
+        course.noted = time.monotonic()
+        with suppress(UnavailableError), self.database.write() as session:
+            check_held(session, course.task)
+            note_progress(session, course.import_id, progress)
+
+    def _end(self, session: Session, course: _Course, ending: Ending) -> None:
+        end_import(session, course.task, ending, course.progress, at=self.clock())
+
     def _write_at_once(
-        self,
-        claim: Claim,
-        choices: Choices,
-        course: _Course,
-        note: Callable[[Progress], None],
+        self, course: _Course, choices: Choices, note: Callable[[Progress], None]
     ) -> Ending:
         def work(session: Session) -> Ending:
             # Not in this transaction, which is at work while more of the file is read.
-            reads = self.database.read
-            attempt = begin_attempt(
-                session, claim, reads, at=self.clock(), choices=choices
-            )
+            reads, at = self.database.read, self.clock()
+            attempt = begin_attempt(session, course.task, reads, at=at, choices=choices)
             ending = done(attempt.carry_out(session, note))
-            end_import(session, claim, ending, course.progress, at=self.clock())
+            self._end(session, course, ending)
             return ending
 
         return self.database.run(work)
 
     def _stage(
-        self,
-        claim: Claim,
-        choices: Choices,
-        course: _Course,
-        note: Callable[[Progress], None],
+        self, course: _Course, choices: Choices, note: Callable[[Progress], None]
     ) -> Ending:
         """Write in pieces that let others in between, and show all at the end."""
+        reads, at = self.database.read, self.clock()
         with self.database.read() as session:
-            attempt = begin_attempt(
-                session, claim, self.database.read, at=self.clock(), choices=choices
-            )
+            attempt = begin_attempt(session, course.task, reads, at=at, choices=choices)
         with self.database.staging() as writes:
-            clear_ended(writes, at=self.clock(), import_id=claim.import_id)
-            stage = Stage(self.clock, claim.import_id)
+            clear_ended(writes, at=self.clock(), import_id=course.import_id)
+            stage = Stage(self.clock, course.import_id)
             try:
                 staged = attempt.stage(writes, stage, note)
                 with self.database.write() as session:
                     ending = done(staged.show(session))
-                    end_import(session, claim, ending, course.progress, at=self.clock())
-            except _StoppedError:
+                    self._end(session, course, ending)
+            except StoppedError:
                 # The next attempt clears it, and this worker is to end soon.
                 raise
             except GivenUpError as error:
-                raise LostImportError from error
+                raise LostTaskError(str(error)) from error
             except Exception:
                 clear(writes, stage.owner_id)
                 raise
         return ending
 
-    @contextmanager
-    def _noting(self, claim: Claim, course: _Course) -> Iterator[None]:
-        """Hold the import and let all see how far it is, until the block ends."""
-        has_ended = threading.Event()
 
-        def note() -> None:
-            while True:
-                with suppress(UnavailableError), self.database.write() as session:
-                    course.is_lost |= not renew_import(
-                        session, claim, course.progress, at=self.clock()
-                    )
-                if has_ended.wait(_NOTE_SECONDS):
-                    return
+class Clearing(Handler):
+    """Deletes the files of imports that have ended, and what others left in SQLite.
 
-        thread = threading.Thread(target=note, daemon=True, name="note-progress")
-        thread.start()
-        try:
-            yield
-        finally:
-            has_ended.set()
-            thread.join()
+    The key of a task is the import; without one it is about staged rows whose process
+    has died.
+    """
 
-    def _give_back(self, claim: Claim, *, rest_seconds: float) -> None:
-        """Let any worker take the import up, after a rest, and count no attempt.
+    kind = CLEARING
 
-        Waits while the database is away, so that the attempt is not counted.
-        """
-        while True:
-            with suppress(UnavailableError), self.database.write() as session:
-                give_back(
-                    session,
-                    claim,
-                    at=self.clock(),
-                    rest_seconds=rest_seconds,
-                    counts=False,
-                )
-                return
-            if self._stop.wait(_PAUSE_SECONDS):
-                return
+    def has_unplanned(self, session: Session, at: datetime) -> bool:
+        """Whether staged rows are left that nobody holds."""
+        return (
+            self.database.is_sqlite
+            and has_left_over(session, at=at)
+            and find_task(session, CLEARING, "") is None
+        )
+
+    def plan(self, session: Session, at: datetime) -> None:
+        """Add the task that deletes them."""
+        if self.has_unplanned(session, at):
+            enqueue(session, CLEARING, due_at=at)
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Delete it in pieces that let others in between."""
+        [task] = tasks
+        if task.key:
+            clear_arriving(self.database.write, int(task.key))
+            delete_file(self.database.write, int(task.key))
+        else:
+            with self.database.staging() as writes:
+                clear_ended(writes, at=self.clock())
+        self.finish(task)
+        return 0

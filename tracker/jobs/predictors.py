@@ -1,70 +1,44 @@
 """The job that asks predictors about the queries that wait for a prediction."""
 
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from threading import Event as Flag
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.clock import Clock, utc_now
-from tracker.services.queries.predictors import (
-    Question,
-    Reply,
-    ask,
-    settle,
-    take_questions,
-)
-from tracker.storage.database import Database
+from tracker.jobs.loop import Handler, Watch
+from tracker.services.queries.predictors import Reply, ask, find_question, settle
 from tracker.storage.images import ImageStore
-from tracker.storage.queries.waiting import list_due
+from tracker.storage.queries.waiting import list_asked_detectors
+from tracker.storage.tasks import PREDICTION, Task
 
 log = structlog.get_logger("tracker.job")
 
-_THREADS = 4
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Predictions(Handler):
+    """Asks the predictor of each detector, the oldest queries first."""
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Asks the predictor of each detector, the oldest queries first.
-
-    A query is taken for a while before its predictor is asked: several workers share
-    them out, and one that was killed leaves them to the next.
-    """
-
-    database: Database
     images: ImageStore
     allowed_hosts: Collection[str] = ()
-    clock: Clock = utc_now
     timeout_seconds: float = 15.0
-    _stop: Flag = field(default_factory=Flag, init=False)
+    kind = PREDICTION
 
-    def stop(self) -> None:
-        """Ask no further predictor."""
-        self._stop.set()
-
-    def run(self) -> int:
-        """Ask about all that is due, and count the predictions that were given."""
-        given = 0
+    def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
+        """Return the detectors that have a predictor."""
         if not self.allowed_hosts:
-            return given
-        with ThreadPoolExecutor(_THREADS, "predictor") as pool:
-            while not self._stop.is_set() and (taken := self._take()):
-                given += sum(pool.map(self._ask, taken))
-        return given
+            return ()
+        return [str(one) for one in list_asked_detectors(session)]
 
-    def _take(self) -> list[Question]:
-        # Several are asked about by one thread, one after the other.
-        seconds = 8 * self.timeout_seconds
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Ask about one query, and count the prediction that was given."""
+        [task] = tasks
         with self.database.read() as session:
-            if not list_due(session, at=self.clock(), each=1):
-                return []
-        return self.database.run(
-            lambda session: take_questions(session, at=self.clock(), seconds=seconds)
-        )
-
-    def _ask(self, question: Question) -> bool:
+            question = find_question(session, task)
+        if question is None:
+            self.finish(task)
+            return 0
         try:
             image = self.images.get(question.image)
         except FileNotFoundError:
@@ -78,7 +52,7 @@ class Asker:
             )
 
         def note(session: Session) -> str:
-            return settle(session, question, reply, self.clock())
+            return settle(session, task, question, reply, self.clock())
 
         problem = self.database.run(note)
         if problem:

@@ -1,16 +1,19 @@
 """The job: bring every detector with new labels up to date."""
 
-import threading
+import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 import structlog
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
+from tracker.jobs.loop import Handler, Watch
 from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.slices.slice_recounts import (
     SliceRecount,
@@ -20,17 +23,24 @@ from tracker.services.estimates.slices.slice_recounts import (
 from tracker.services.estimates.tallies import StaleFoldError
 from tracker.services.operations.fold_writes import store_folds
 from tracker.services.operations.recompute import Fold, compute_fold, compute_folds
+from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.estimates.pending import (
+    has_unplanned,
+    list_pending_detectors,
+    plan_recomputes,
+)
 from tracker.storage.estimates.slices import list_uncounted
-from tracker.storage.operations.job_runs import JobRun, add_job_runs, beat
-from tracker.storage.operations.leases import (
-    LEASE_SECONDS,
-    count_failures,
-    let_rest,
-    renew_leases,
-    take_leases,
+from tracker.storage.operations.job_runs import JobRun, add_job_runs
+from tracker.storage.tasks import (
+    RECOMPUTE,
+    LostTaskError,
+    Task,
+    enqueue,
+    find_task,
+    hold,
 )
 
 log = structlog.get_logger("tracker.job")
@@ -40,8 +50,8 @@ _TRIES = 5
 _FEW = 400
 # So many are written in one transaction, for which labels wait on SQLite.
 _WRITTEN_AT_ONCE = 16
-_FIRST_REST_SECONDS = 10.0
-_LONGEST_REST_SECONDS = 3600.0
+# So many are looked at together.
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,100 +189,96 @@ def _replay_drift(database: Database, detector_id: int) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputer:
-    """Runs the job again and again, and shares its detectors out with other workers.
+@dataclass(slots=True, kw_only=True, eq=False)
+class Recompute(Handler):
+    """Brings detectors with new labels up to date, every so many seconds.
 
-    It takes up a few detectors at a time by leases, which it renews while it works.
-    A detector that fails rests, first for seconds, then minutes, at last for an hour;
-    without that it would fill the log and the table of runs.
+    A detector that fails rests, first for seconds, then minutes, at last for an hour.
+    Whether a fold may be written is decided by the detector's revision (see
+    storage/estimates/pending.py), so that a worker that has lost a task does no harm.
     """
 
-    database: Database
     worker: str
-    clock: Clock = utc_now
+    every_seconds: float = 0.0
+    _planned: float = field(default=-math.inf, init=False)
+    kind = RECOMPUTE
 
-    def run(self, *, is_forced: bool = False) -> list[Recomputed]:
-        """Bring every detector up to date that no other worker has taken up.
+    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
+        """Whether it is time to look for detectors with new labels, and there are."""
+        return time.monotonic() >= self._planned + self.every_seconds and (
+            has_unplanned(session)
+        )
 
-        By force even those, and the ones that rest.
-        """
+    def plan(self, session: Session, at: datetime) -> None:
+        """Add a task for each of them."""
+        if time.monotonic() >= self._planned + self.every_seconds:
+            self._planned = time.monotonic()
+            plan_recomputes(session, at=at)
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Bring some detectors up to date, and count them."""
+        by_id = {int(task.key): task for task in tasks}
+        done, failed = self._recompute_some(list(by_id))
+        for detector_id, error in failed.items():
+            with suppress(LostTaskError):
+                self._let_rest(detector_id, error, by_id[detector_id])
+        are_done = {one.detector_id for one in done}
+        # Another worker was faster, or there was nothing to do.
+        rest = by_id.keys() - failed.keys() - are_done
+        self.finish(*(by_id[one] for one in rest))
+        return len(done)
+
+    def run_all(self) -> list[Recomputed]:
+        """Bring every detector up to date, also those that others hold or that rest."""
         done: list[Recomputed] = []
-        tried: set[int] = set()
-        with self._renewing():
-            while taken := self._take(tried, is_forced=is_forced):
-                tried.update(taken)
-                done += self._recompute_some(taken)
+        with self.database.read() as session:
+            waiting = list_pending_detectors(session)
+        for start in range(0, len(waiting), _AT_ONCE):
+            found, failed = self._recompute_some(waiting[start : start + _AT_ONCE])
+            done += found
+            for detector_id, error in failed.items():
+                self._let_rest(detector_id, error)
         return done
 
-    def _take(self, tried: set[int], *, is_forced: bool) -> Sequence[int]:
-        def take(session: Session) -> Sequence[int]:
-            at = self.clock()
-            beat(session, self.worker, seen_at=at)
-            return take_leases(
-                session, self.worker, at=at, excluding=tried, is_forced=is_forced
-            )
-
-        return self.database.run(take)
-
-    @contextmanager
-    def _renewing(self) -> Iterator[None]:
-        """Renew the leases of this worker meanwhile, and say that it is alive."""
-        has_ended = threading.Event()
-
-        def renew() -> None:
-            while not has_ended.wait(LEASE_SECONDS / 4):
-                with suppress(UnavailableError), self.database.write() as session:
-                    at = self.clock()
-                    beat(session, self.worker, seen_at=at)
-                    renew_leases(session, self.worker, at=at)
-
-        thread = threading.Thread(target=renew, daemon=True, name="renew-leases")
-        thread.start()
-        try:
-            yield
-        finally:
-            has_ended.set()
-            thread.join()
-
-    def _recompute_some(self, detector_ids: Sequence[int]) -> list[Recomputed]:
-        done = self._recompute_small(detector_ids)
-        are_done = {one.detector_id for one in done}
-        rest = [self._recompute(one) for one in detector_ids if one not in are_done]
-        return done + [one for one in rest if one is not None]
-
-    def _recompute_small(self, detector_ids: Sequence[int]) -> list[Recomputed]:
+    def _recompute_some(
+        self, detector_ids: Sequence[int]
+    ) -> tuple[list[Recomputed], dict[int, Exception]]:
+        """Return what was done, and why the others failed, by detector."""
+        known: Any = {"worker": self.worker, "clock": self.clock}
         done: list[Recomputed] = []
+        failed: dict[int, Exception] = {}
         try:
-            for one in recompute_small(
-                self.database, detector_ids, worker=self.worker, clock=self.clock
-            ):
+            for one in recompute_small(self.database, detector_ids, **known):
                 done.append(one)  # noqa: PERF402 - what came before a failure stays.
         except UnavailableError:
             raise
         except Exception:  # noqa: BLE001, S110 - alone, the one that fails says why.
             pass
-        return done
+        are_done = {one.detector_id for one in done}
+        for detector_id in detector_ids:
+            if detector_id in are_done:
+                continue
+            try:
+                found = recompute_detector(self.database, detector_id, **known)
+            except UnavailableError:
+                # It is not this detector's fault: the whole run waits.
+                raise
+            except Exception as error:  # noqa: BLE001 - the others go on.
+                failed[detector_id] = error
+            else:
+                done += [found] if found is not None else []
+        return done, failed
 
-    def _recompute(self, detector_id: int) -> Recomputed | None:
-        try:
-            return recompute_detector(
-                self.database, detector_id, worker=self.worker, clock=self.clock
-            )
-        except UnavailableError:
-            # It is not this detector's fault: the whole run waits.
-            raise
-        except Exception as error:  # noqa: BLE001 - the others go on.
-            self._let_rest(detector_id, error)
-            return None
-
-    def _let_rest(self, detector_id: int, error: Exception) -> None:
-        at = self.clock()
-        reason = f"{type(error).__name__}: {error}"[:2000]
+    def _let_rest(
+        self, detector_id: int, error: Exception, task: Task | None = None
+    ) -> None:
+        """Leave a detector alone whose run failed; raises LostTaskError."""
+        reason = dump_error(error)
         with self.database.write() as session:
-            failures = count_failures(session, detector_id)
-            rest = min(_FIRST_REST_SECONDS * 2.0**failures, _LONGEST_REST_SECONDS)
-            let_rest(session, detector_id, at=at, seconds=rest, error=reason)
+            at = self.clock()
+            row = hold(session, task) if task else _take(session, detector_id, at)
+            is_first = row.error is None
+            retry(session, row, reason, at=at)
             run = JobRun(
                 detector_id=detector_id,
                 worker=self.worker,
@@ -286,11 +292,28 @@ class Recomputer:
             )
             add_job_runs(session, [run])
             detector = find_detector(session, detector_id)
-            if detector is not None and not failures:
+            if detector is not None and is_first:
                 tell(session, FAILING, detector, at=at, data={"error": reason})
         log.error(
             "recompute failed",
             detector=f"det_{detector_id}",
-            rests_seconds=rest,
+            attempts=row.attempts,
             exc_info=error,
         )
+
+
+def recompute_all(
+    database: Database, *, worker: str, clock: Clock = utc_now
+) -> list[Recomputed]:
+    """Bring every detector up to date at once, as by hand."""
+    return Recompute(database=database, worker=worker, clock=clock).run_all()
+
+
+def _take(session: Session, detector_id: int, at: datetime) -> Task:
+    """Return the task of a detector that was tried without one."""
+    key = str(detector_id)
+    enqueue(session, RECOMPUTE, key, detector_id=detector_id, due_at=at)
+    task = find_task(session, RECOMPUTE, key)
+    assert task is not None
+    task.attempts += 1
+    return task

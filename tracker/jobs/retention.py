@@ -1,16 +1,18 @@
-"""The job that deletes old queries which were never labelled."""
+"""The job that deletes what is kept for a time."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.clock import Clock, utc_now
-from tracker.services.operations.retention import delete_unlabelled, delete_waiting
-from tracker.storage.database import Database
+from tracker.jobs.loop import Handler, Watch
+from tracker.services.operations.retention import delete_records, delete_unlabelled
 from tracker.storage.operations.retention import Place, list_unlabelled
+from tracker.storage.queries.waiting import delete_unlabelled as delete_waiting
+from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 
@@ -19,19 +21,33 @@ _MOST_PIECES = 20
 _PAUSE_SECONDS = 0.15
 
 
-@dataclass(slots=True)
-class Retention:
-    """Goes through the unlabelled queries older than *days*, a part at each run.
+@dataclass(slots=True, kw_only=True, eq=False)
+class Retention(Handler):
+    """Deletes what is kept for a time: records of work, and unlabelled queries.
 
+    It goes through the unlabelled queries older than *days*, a part at each run; with
+    0 days they are kept.
     Some of them are kept, so it goes on where the run before it ended, and after the
     last one starts over; otherwise every run would look at those again.
     """
 
-    database: Database
     days: int
-    clock: Clock = utc_now
     piece: int = 1_000
     _after: Place | None = field(default=None, init=False)
+    kind = RETENTION
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Delete some of all that is old enough, and count the queries."""
+        [task] = tasks
+        deleted = self.run() if self.days else 0
+
+        def end(session: Session) -> None:
+            row = hold(session, task)
+            delete_records(session, self.clock())
+            finish(session, row)
+
+        self.database.run(end)
+        return deleted
 
     def run(self) -> int:
         """Delete some of them in pieces, each a transaction, and count them."""
@@ -46,7 +62,9 @@ class Retention:
             if looked_at < self.piece:
                 self._after = None
                 break
-        deleted += self._delete_waiting(before)
+        deleted += self.database.run(
+            lambda session: delete_waiting(session, before=before, limit=self.piece)
+        )
         if deleted:
             log.info(
                 "deleted unlabelled queries",
@@ -55,14 +73,6 @@ class Retention:
                 seconds=round(time.perf_counter() - begun, 4),
             )
         return deleted
-
-    def _delete_waiting(self, before: datetime) -> int:
-        """Delete queries that were never given a prediction, and count them."""
-
-        def delete(session: Session) -> int:
-            return delete_waiting(session, before=before, limit=self.piece)
-
-        return self.database.run(delete)
 
     def _delete_piece(self, before: datetime) -> tuple[int, int]:
         """Return how many queries the next piece had, and how many are deleted."""

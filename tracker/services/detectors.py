@@ -38,7 +38,8 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.people import accounts, api_keys
-from tracker.storage.queries.waiting import ask_again
+from tracker.storage.queries.waiting import forget_problems
+from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
@@ -242,7 +243,8 @@ def change_detector(
             _check_version(session, detector, new)
         if new != old and field == "predictor":
             check_predictor(new, predictor_hosts)
-            ask_again(session, detector.id)
+            forget_problems(session, detector.id)
+            wake_lane(session, PREDICTION, str(detector.id), at=by.at)
         if new != old and field == "slices":
             _drop_slices(session, detector, new, by)
         if field == "classes":

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Select,
     Text,
     TypeDecorator,
+    text,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Session
@@ -31,6 +32,12 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+
+
+def where(condition: str) -> dict[str, Any]:
+    """Return the arguments of an index over the rows that meet *condition*."""
+    found = text(condition)
+    return {"sqlite_where": found, "postgresql_where": found}
 
 
 def _in_utc(instant: datetime) -> datetime:

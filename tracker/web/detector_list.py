@@ -21,7 +21,7 @@ from tracker.storage.detectors import (
     count_archived,
     list_detectors,
 )
-from tracker.storage.operations.leases import Lease, find_failures
+from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.storage.telling.events import Event, find_last_events
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
@@ -46,7 +46,7 @@ class Row:
     reading: Reading
     sparkline: str
     queries: int
-    failure: Lease | None
+    failure: Task | None
     # A drift alarm of these days; it stands beside the verdict, never in its place.
     alarm: Event | None
 
@@ -123,7 +123,7 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
     shown = list_shown(session, detectors)
     versions = {detector: shown.get(detector.id) for detector in detectors}
     estimates = list_estimates(session, versions, computed_at=now())
-    failures = find_failures(session, [detector.id for detector in detectors])
+    failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
     alarms = find_alarms(session, shown.values())
     return [
         Row(

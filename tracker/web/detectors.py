@@ -24,8 +24,8 @@ from tracker.storage.detectors import (
     Version,
     list_versions,
 )
-from tracker.storage.operations.leases import Lease, find_failure
 from tracker.storage.queries.queries import count_disputed
+from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.storage.telling.events import Event
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import count_mix
@@ -77,7 +77,7 @@ class Report:
     # Of all versions.
     disputed: int
     reread: Reread | None
-    failure: Lease | None
+    failure: Task | None
     alarm: Event | None
 
     @property
@@ -132,7 +132,7 @@ class Report:
             self.waiting,
             self.disputed,
             self.reread and self.reread.fingerprint,
-            self.failure and self.failure.failures,
+            self.failure and self.failure.attempts,
         )
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
@@ -221,6 +221,6 @@ def build_report(
         waiting=_count_waiting(session, detector, estimate),
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
-        failure=find_failure(session, detector.id),
+        failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
         alarm=find_alarms(session, [one]).get(one.id) if one else None,
     )

@@ -23,7 +23,7 @@ from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.imports.files import count_waiting
 from tracker.storage.operations.job_runs import find_last_heartbeat
-from tracker.storage.operations.leases import count_failing
+from tracker.storage.tasks import RECOMPUTE, count_failing
 from tracker.web.blueprint import pages
 from tracker.words import BALANCED, DECIDING_METHOD, EXACT, STORED_METHODS, Verdict
 
@@ -68,7 +68,7 @@ def show_metrics() -> ResponseReturnValue:
             ),
             "tracker_detectors_failing": (
                 "Detectors whose last run failed, and which are left alone for a while",
-                count_failing(session),
+                count_failing(session, RECOMPUTE),
             ),
             "tracker_imports_waiting": (
                 "Background imports that have not ended yet",

@@ -1,1 +1,1 @@
-"""Running it: backup, schema, leases, retention."""
+"""Running it: backup, schema, retention, the processes."""

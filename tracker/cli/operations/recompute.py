@@ -6,12 +6,12 @@ import click
 
 from tracker.cli.logs import configure_logging
 from tracker.cli.setup import connected, load_settings, process_name
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.recompute import recompute_all
 from tracker.services.estimates.counts import compare_with_recount
 from tracker.services.estimates.slices.slice_recounts import compare_slices
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
-from tracker.storage.operations.leases import count_failing
+from tracker.storage.tasks import RECOMPUTE, count_failing
 
 
 @click.command()
@@ -25,7 +25,7 @@ def recompute(*, is_all: bool) -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     with connected(settings) as database:
-        done = Recomputer(database, process_name()).run(is_forced=True)
+        done = recompute_all(database, worker=process_name())
         click.echo(
             f"{len(done)} detectors brought up to date: "
             f"{sum(r.labels for r in done):,} labels, "
@@ -34,7 +34,7 @@ def recompute(*, is_all: bool) -> None:
         if is_all and not _is_right(database):
             raise click.ClickException("the running counts differ from a recount")
         with database.read() as session:
-            failing = count_failing(session)
+            failing = count_failing(session, RECOMPUTE)
         if failing:
             raise click.ClickException(
                 f"{failing:,} detectors could not be brought up to date: "

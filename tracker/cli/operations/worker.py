@@ -10,21 +10,27 @@ from tracker.cli.operations.processes import watch_parent
 from tracker.cli.setup import connected, is_alive, load_settings, process_name
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
-from tracker.jobs.imports import Importer
-from tracker.jobs.mail import MailServer, Postman
-from tracker.jobs.predictors import Asker
-from tracker.jobs.recompute import Recomputer
+from tracker.jobs.imports import Clearing, Imports
+from tracker.jobs.loop import Handler, Loop
+from tracker.jobs.predictors import Predictions
+from tracker.jobs.recompute import Recompute
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
-from tracker.jobs.telemetry import Exporter
-from tracker.jobs.webhooks import Courier
+from tracker.jobs.telling import (
+    AddressMail,
+    Deliveries,
+    DigestMail,
+    Exporter,
+    MailServer,
+    Stalls,
+)
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations.job_runs import find_last_heartbeat, patience
-from tracker.storage.operations.leases import release_dead
+from tracker.storage.tasks import release_dead
 
 
 @click.command()
@@ -45,58 +51,67 @@ def worker(parent: int | None, *, check: bool) -> None:
     if parent is not None:
         watch_parent(parent, stop.set)
     with connected(settings, fill=True) as database:
-        recomputer = Recomputer(database, process_name())
+        name, images = process_name(), open_image_store(settings)
         with database.write() as session:
             # Of the one before this that was killed, for example.
-            release_dead(session, is_alive, at=utc_now())
-        days = settings.keep_unlabelled_days
-        run_worker(
-            recomputer,
-            every_seconds=settings.recompute_seconds,
-            beside=Recomputer(database, f"{recomputer.worker}.2"),
-            importer=Importer(
-                database, recomputer.worker, images=open_image_store(settings)
+            release_dead(session, is_alive)
+        handlers: list[Handler] = [
+            Recompute(
+                database=database,
+                worker=name,
+                every_seconds=settings.recompute_seconds,
             ),
-            retention=Retention(database, days) if days else None,
-            courier=Courier(database, recomputer.worker, settings.webhook_hosts),
-            asker=Asker(database, open_image_store(settings), settings.predictor_hosts),
-            postman=_hire_postman(settings, database, recomputer.worker),
-            exporter=_build_exporter(settings, database),
-            stop=stop,
-        )
+            Imports(database=database, images=images),
+            Clearing(database=database),
+            Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
+            Stalls(database=database),
+            Retention(database=database, days=settings.keep_unlabelled_days or 0),
+            Predictions(
+                database=database,
+                images=images,
+                allowed_hosts=settings.predictor_hosts,
+            ),
+            *_send_mail(settings, database),
+            *_export_estimates(settings, database),
+        ]
+        loop = Loop(database, name, handlers, stop=stop)
+        run_worker(loop, every_seconds=min(1.0, settings.recompute_seconds))
 
 
-def _hire_postman(
-    settings: Settings, database: Database, worker: str
-) -> Postman | None:
-    """Return who sends mail, None without a server; raises ConfigurationError."""
+def _send_mail(settings: Settings, database: Database) -> list[Handler]:
+    """Return what sends mail, nothing without a server; raises ConfigurationError."""
     if not settings.smtp_host:
-        return None
+        return []
     for name in ("mail_from", "public_url"):
         if not getattr(settings, name):
             raise ConfigurationError(
                 f"TRACKER_{name.upper()} is needed with TRACKER_SMTP_HOST: mail has a "
                 "sender and links"
             )
-    return Postman(
-        database,
-        worker,
-        MailServer(
-            settings.smtp_host,
-            settings.smtp_port,
-            settings.smtp_security,
-            settings.smtp_user,
-            settings.smtp_password,
-        ),
-        Letterhead(settings.mail_from, settings.public_url, settings.load_secret_key()),
+    server = MailServer(
+        settings.smtp_host,
+        settings.smtp_port,
+        settings.smtp_security,
+        settings.smtp_user,
+        settings.smtp_password,
     )
+    secret_key = settings.load_secret_key()
+    head = Letterhead(settings.mail_from, settings.public_url, secret_key)
+    return [
+        kind(database=database, server=server, head=head)
+        for kind in (AddressMail, DigestMail)
+    ]
 
 
-def _build_exporter(settings: Settings, database: Database) -> Exporter | None:
+def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
     if not settings.otlp_endpoint:
-        return None
+        return []
     pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
-    return Exporter(database, settings.otlp_endpoint, dict(pairs))
+    return [
+        Exporter(
+            database=database, endpoint=settings.otlp_endpoint, headers=dict(pairs)
+        )
+    ]
 
 
 def _check(settings: Settings) -> None:

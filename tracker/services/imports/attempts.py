@@ -18,6 +18,7 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.staging import Stage, Writes
 from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
@@ -26,48 +27,24 @@ from tracker.storage.imports.files import (
     DONE,
     FAILED,
     REJECTED,
-    Claim,
     Ending,
-    FileImport,
     Progress,
 )
-from tracker.storage.imports.import_pieces import (
-    PieceFile,
-    measure_pieces,
+from tracker.storage.imports.import_pieces import PieceFile, measure_pieces
+from tracker.storage.tasks import (
+    CLEARING,
+    Task,
+    check_held,
+    enqueue,
+    finish,
+    hold,
 )
 
-MOST_ATTEMPTS = 3
 Reads = Callable[[], AbstractContextManager[Session]]
-REST_SECONDS = 5.0
-_LONGEST_ERROR = 2_000
-_KILLED = Ending(
-    FAILED,
-    error=f"the worker ended {MOST_ATTEMPTS} times while it imported the file; nothing "
-    "was written",
-)
-
-
-class LostImportError(TrackerError):
-    """Another worker has taken over the import; this transaction is rolled back."""
 
 
 class MissingFileError(TrackerError):
     """The file is not there as a whole."""
-
-
-def take_import(session: Session, worker: str, *, at: datetime) -> FileImport | None:
-    """Lease *worker* an import; one that has killed too many workers fails instead."""
-    while (found := storage.take_import(session, worker, at=at)) is not None:
-        if found.attempts <= MOST_ATTEMPTS:
-            return found
-        end_import(session, claim_of(found), _KILLED, Progress(), at=at)
-    return None
-
-
-def claim_of(file_import: FileImport) -> Claim:
-    """Return the claim of the worker that has just taken *file_import* up."""
-    assert file_import.worker is not None
-    return Claim(file_import.id, file_import.worker, file_import.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +99,7 @@ class Attempt:
 
 def begin_attempt(
     session: Session,
-    claim: Claim,
+    task: Task,
     reads: Reads,
     *,
     at: datetime,
@@ -132,12 +109,11 @@ def begin_attempt(
 
     *choices* say how it is read, and are what ``take_images`` returned.
 
-    Raises LostImportError where another worker is at it, MissingFileError, and
+    Raises LostTaskError where another worker is at it, MissingFileError, and
     ConflictError for a detector that was archived.
     """
-    if not storage.is_claimed(session, claim):
-        raise LostImportError
-    file_import = storage.find_import(session, claim.import_id)
+    check_held(session, task)
+    file_import = storage.find_import(session, int(task.key))
     assert file_import is not None
     if measure_pieces(session, file_import.id) != file_import.bytes:
         raise MissingFileError
@@ -164,7 +140,7 @@ def begin_attempt(
 
 
 def take_images(
-    claim: Claim,
+    import_id: int,
     reads: Reads,
     store: ImageStore | None,
     *,
@@ -177,7 +153,7 @@ def take_images(
     was archived, and InvalidInputError for what is no zip file.
     """
     with reads() as session:
-        file_import = storage.find_import(session, claim.import_id)
+        file_import = storage.find_import(session, import_id)
         assert file_import is not None
         choices = Choices(**(file_import.choices or {}))
         if choices.images_from is None:
@@ -187,7 +163,7 @@ def take_images(
         detector = get_open_detector(session, dump_id("det", file_import.detector_id))
     assert store is not None
     whole, rows = (
-        io.BufferedReader(PieceFile(reads, claim.import_id, size))
+        io.BufferedReader(PieceFile(reads, import_id, size))
         for size in (file_import.bytes, choices.images_from)
     )
     images_bytes = file_import.bytes - choices.images_from
@@ -202,14 +178,28 @@ def take_images(
 
 
 def end_import(
-    session: Session, claim: Claim, ending: Ending, progress: Progress, *, at: datetime
+    session: Session, task: Task, ending: Ending, progress: Progress, *, at: datetime
 ) -> None:
-    """End an import; raises LostImportError if it is another's.
+    """End an import; raises LostTaskError if another worker has taken it.
 
-    Its file can be deleted afterwards, in pieces.
+    Another task deletes its file, in pieces.
     """
-    if not storage.finish_import(session, claim, ending, progress, at=at):
-        raise LostImportError
+    row = hold(session, task)
+    _end(session, task, ending, progress, at)
+    finish(session, row)
+
+
+def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
+    """End an import that failed for good, for the caller who gives up its task."""
+    text = f"it failed {task.attempts} times, at last with {error}; nothing was written"
+    _end(session, task, Ending(FAILED, error=dump_error(text)), Progress(), at)
+
+
+def _end(
+    session: Session, task: Task, ending: Ending, progress: Progress, at: datetime
+) -> None:
+    storage.finish_import(session, int(task.key), ending, progress, at=at)
+    enqueue(session, CLEARING, task.key, due_at=at)
 
 
 def done(report: Outcome) -> Ending:
@@ -226,7 +216,7 @@ def rejected(error: TrackerError) -> Ending:
         report = pack_report(
             Outcome(rows=found.rows, bad_rows=found.bad_rows, errors=found.errors)
         )
-    return Ending(REJECTED, report, _text(str(error)))
+    return Ending(REJECTED, report, dump_error(str(error)))
 
 
 def gone() -> Ending:
@@ -236,28 +226,3 @@ def gone() -> Ending:
         error="its file is not in the database, which a backup leaves out; nothing was "
         "written: send the file again",
     )
-
-
-def let_rest(
-    session: Session,
-    claim: Claim,
-    error: Exception,
-    progress: Progress,
-    *,
-    at: datetime,
-) -> None:
-    """Leave an import alone that failed, for a while or, after some tries, for good."""
-    if claim.attempt < MOST_ATTEMPTS:
-        storage.give_back(session, claim, at=at, rest_seconds=REST_SECONDS, counts=True)
-        return
-    reason = f"{type(error).__name__}: {error}"
-    text = (
-        f"it failed {claim.attempt} times, at last with {reason}; nothing was written"
-    )
-    end_import(session, claim, Ending(FAILED, error=_text(text)), progress, at=at)
-
-
-def _text(said: str) -> str:
-    # PostgreSQL keeps no NUL, and neither of the databases half a surrogate pair.
-    sound = said.encode(errors="replace").decode().replace("\x00", "?")
-    return sound[:_LONGEST_ERROR]

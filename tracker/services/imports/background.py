@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
@@ -39,10 +39,13 @@ from tracker.storage.imports.import_pieces import (
     delete_some_pieces,
     measure_pieces,
 )
+from tracker.storage.tasks import CLEARING, IMPORT, enqueue, withdraw
 from tracker.words import REJECT, OnErrorWord, one_of
 
 # Megabytes of a file, which are gone within some milliseconds.
 _DELETED_AT_ONCE = 4
+# A megabyte takes far less to be stored.
+_ARRIVES_WITHIN = timedelta(seconds=60)
 
 
 class Import(Shape):
@@ -117,17 +120,33 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
     """
     file_import = _new_import(detector, file, by, on_error, images)
     if arrived is not None:
-        if not storage.hold_arriving(session, arrived, at=by.at):
-            raise UnavailableError("the file took too long to arrive: send it again")
+        _keep_arriving(session, arrived, at=by.at)
+        withdraw(session, CLEARING, str(arrived))
         file_import.id = arrived
         file_import.bytes = measure_pieces(session, arrived)
-        return session.merge(file_import)
-    session.add(file_import)
+        file_import = session.merge(file_import)
+    else:
+        session.add(file_import)
+        session.flush()
+        with _streams(file, images) as streams:
+            file_import.bytes = add_pieces(session, file_import.id, *streams)
     session.flush()
-    with _streams(file, images) as streams:
-        file_import.bytes = add_pieces(session, file_import.id, *streams)
-    session.flush()
+    enqueue(
+        session,
+        IMPORT,
+        str(file_import.id),
+        detector_id=detector.id,
+        due_at=by.at,
+    )
     return file_import
+
+
+def _keep_arriving(session: Session, import_id: int, *, at: datetime) -> None:
+    """Put off the task that deletes a file of which nothing more arrives."""
+    if not storage.is_arriving(session, import_id):
+        raise UnavailableError("the file took too long to arrive: send it again")
+    due_at = at + _ARRIVES_WITHIN
+    enqueue(session, CLEARING, str(import_id), due_at=due_at, replaces=True)
 
 
 @contextmanager
@@ -160,8 +179,6 @@ def _new_import(
         address=by.address,
         choices=choices.model_dump(exclude_defaults=True),
         created_at=by.at,
-        since=None,
-        until=None,
     )
 
 
@@ -189,31 +206,29 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
             found = get_open_detector(session, detector)
             file_import = _new_import(found, file, by, REJECT, images)
             file_import.bytes = STILL_ARRIVING
-            file_import.since = file_import.until = clock()
             session.add(file_import)
             session.flush()
             import_id = file_import.id
+            _keep_arriving(session, import_id, at=clock())
         try:
             for position, content in enumerate(cut_pieces(*streams)):
                 with database.write() as session:
-                    if not storage.hold_arriving(session, import_id, at=clock()):
-                        raise UnavailableError("the file took too long to arrive")
+                    _keep_arriving(session, import_id, at=clock())
                     add_piece(session, import_id, position, content)
             yield import_id
         finally:
-            clear_arriving(database.write, at=clock(), import_id=import_id)
+            clear_arriving(database.write, import_id)
 
 
-def clear_arriving(
-    writes: Writes, *, at: datetime, import_id: int | None = None
-) -> None:
-    """Delete files that will not arrive any more, with their imports."""
+def clear_arriving(writes: Writes, import_id: int) -> None:
+    """Delete a file that will not arrive any more, with its import."""
     with writes() as session:
-        given_up = storage.give_up_arriving(session, at=at, import_id=import_id)
-    for number in given_up:
-        delete_file(writes, number)
+        is_over = storage.give_up_arriving(session, import_id)
+    if is_over:
+        delete_file(writes, import_id)
         with writes() as session:
-            storage.delete_import(session, number)
+            storage.delete_import(session, import_id)
+            withdraw(session, CLEARING, str(import_id))
 
 
 def delete_file(writes: Writes, import_id: int) -> None:

@@ -13,7 +13,7 @@ from tracker.storage.estimates.counts import load_counts
 from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
 from tracker.storage.images import ImageStore, is_whole, place_of
 from tracker.storage.imports.files import list_failed, list_waiting
-from tracker.storage.operations.leases import find_failure
+from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import EXACT
 
 _MEND_COUNTS = (
@@ -59,13 +59,13 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
             _MEND_COUNTS,
         )
     yield from _check_snapshots(session, detector)
-    failure = find_failure(session, detector.id)
+    failure = find_failures(session, RECOMPUTE, [detector.id]).get(detector.id)
     if failure is not None:
         yield Problem(
             f"{detector.name}: new labels wait, because the run over them failed "
-            f"{failure.failures:,} times in a row, at last with "
+            f"{failure.attempts:,} times in a row, at last with "
             f"{str(failure.error).partition(chr(10))[0]}",
-            _MEND_RUN.format(until=failure.until),
+            _MEND_RUN.format(until=failure.due_at),
         )
 
 

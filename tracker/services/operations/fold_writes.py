@@ -23,7 +23,7 @@ from tracker.storage.estimates.snapshots import (
     add_snapshots,
 )
 from tracker.storage.operations.job_runs import JobRun, add_job_runs
-from tracker.storage.operations.leases import end_leases
+from tracker.storage.tasks import RECOMPUTE, withdraw
 from tracker.words import EXACT
 
 
@@ -45,7 +45,7 @@ def store_folds(
     batches = [batch for one in folds for batch in one.batches]
     if delete_batches(session, batches) != len(batches):
         raise StaleFoldError("another worker has taken these batches")
-    end_leases(session, [one.detector_id for one in folds])
+    withdraw(session, RECOMPUTE, *(str(one.detector_id) for one in folds))
     runs = [
         JobRun(
             detector_id=one.detector_id,

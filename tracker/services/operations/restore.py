@@ -78,6 +78,7 @@ class BackupReader:
         """
         storage.lock_tables(session)
         check_is_empty(session)
+        storage.clear_passing_tasks(session)
         entries = {entry.name: entry for entry in self.manifest.tables}
         for table in storage.list_tables():
             with _named_refusal(table):

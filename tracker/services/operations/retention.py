@@ -1,17 +1,22 @@
-"""How long queries are kept that were never labelled."""
+"""How long is kept what is not kept for ever."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from tracker.storage import tasks
+from tracker.storage.operations import job_runs
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,
     lock_disposable,
 )
-from tracker.storage.queries import waiting
+from tracker.storage.telling import deliveries
 
+# Deliveries that have ended, tasks that were given up, and runs without a snapshot.
+_RECORDS_KEPT = timedelta(days=30)
+_DELETED_AT_ONCE = 1_000
 # A labeler may answer a query long after the reservation has ended.
 ANSWERED_WITHIN = timedelta(days=1)
 
@@ -30,9 +35,8 @@ def delete_unlabelled(
     return delete_disposable(session, locked, reserved_until=reserved_until)
 
 
-def delete_waiting(session: Session, *, before: datetime, limit: int) -> int:
-    """Delete some queries that got neither a prediction nor a label, and count them.
-
-    Nothing refers to them, and nothing has counted them.
-    """
-    return waiting.delete_unlabelled(session, before=before, limit=limit)
+def delete_records(session: Session, at: datetime) -> None:
+    """Delete some records of work that ended a month ago."""
+    before = at - _RECORDS_KEPT
+    for delete in (deliveries.delete_ended, tasks.delete_ended, job_runs.delete_runs):
+        delete(session, before=before, limit=_DELETED_AT_ONCE)

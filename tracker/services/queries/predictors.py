@@ -6,12 +6,14 @@ others, whether these are public or not.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services import tasks
 from tracker.services.by import Actor, By
 from tracker.services.fields import parse_input
 from tracker.services.http_client import check_predictor, post
@@ -22,14 +24,10 @@ from tracker.services.wording import show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import find_detector
 from tracker.storage.queries import waiting as storage
+from tracker.storage.tasks import Task, finish, hold
 
 _MOST_ANSWER = 64 * 2**10
 _LONGEST_PROBLEM = 500
-# A query is asked about again after seconds, at last once an hour.
-_FIRST_REST = timedelta(seconds=2)
-_LONGEST_REST = timedelta(hours=1)
-# Of one detector at a time.
-_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class Question:
     detector_id: int
     predictor: str
     image: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +48,15 @@ class Reply:
     problem: str = ""
 
 
-def take_questions(session: Session, *, at: datetime, seconds: float) -> list[Question]:
-    """Leave some queries to the caller, for so many seconds."""
-    until = at + timedelta(seconds=seconds)
-    found = []
-    for waiting in storage.list_due(session, at=at, each=_EACH):
-        detector = find_detector(session, waiting.detector_id)
-        assert detector is not None
-        attempt = waiting.attempts + 1
-        if (
-            detector.predictor is not None
-            and waiting.image is not None
-            and storage.take_due(session, waiting.id, at=at, until=until)
-        ):
-            found.append(
-                Question(
-                    waiting.id,
-                    detector.id,
-                    detector.predictor,
-                    waiting.image,
-                    attempt,
-                )
-            )
-    return found
+def find_question(session: Session, task: Task) -> Question | None:
+    """Return what a task is to ask; None if there is nothing to ask any more."""
+    waiting = storage.find_waiting(session, int(task.key))
+    if waiting is None or waiting.image is None:
+        return None
+    detector = find_detector(session, waiting.detector_id)
+    assert detector is not None
+    # Without one, which was taken away just now, it is no address to ask at.
+    return Question(waiting.id, detector.id, detector.predictor or "", waiting.image)
 
 
 def ask(
@@ -114,24 +97,31 @@ def ask(
         return Reply(None, f"it answered {show(text)}: {error}")
 
 
-def settle(session: Session, question: Question, reply: Reply, at: datetime) -> str:
-    """Store the prediction of a query, or note the problem and return it."""
+def settle(
+    session: Session, task: Task, question: Question, reply: Reply, at: datetime
+) -> str:
+    """Store the prediction of a query, or note the problem and return it.
+
+    Raises LostTaskError.
+    """
+    # Others who complete or delete a query lock it before its task, too.
+    waiting = storage.lock_waiting(session, question.query_id)
+    row = hold(session, task)
     problem = reply.problem
     if reply.completion is not None:
         by = By(Actor("predictor", None, "nobody"), at)
         query_id = dump_id("iq", question.query_id)
         try:
-            complete_query(session, query_id, reply.completion, by)
-        except (ConflictError, NotFoundError):
-            # Somebody else gave the prediction, or took the query away.
-            return ""
+            # Somebody else may have given the prediction, or taken the query away.
+            with suppress(ConflictError, NotFoundError):
+                complete_query(session, query_id, reply.completion, by)
         except InvalidInputError as error:
             problem = str(error)
-        else:
-            return ""
-    rest = min(_FIRST_REST * 2 ** min(question.attempt - 1, 20), _LONGEST_REST)
-    text = problem.encode(errors="replace").decode().replace("\x00", "?")
-    storage.note_problem(
-        session, question.query_id, text[:_LONGEST_PROBLEM], ask_at=at + rest
-    )
+    if not problem:
+        finish(session, row)
+        return ""
+    text = tasks.dump_error(problem)[:_LONGEST_PROBLEM]
+    if waiting is not None:
+        waiting.problem = text
+    tasks.retry(session, row, text, at=at)
     return problem

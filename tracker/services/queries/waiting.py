@@ -48,6 +48,7 @@ from tracker.storage.estimates.pending import (
 from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query
 from tracker.storage.queries.waiting import WaitingQuery
+from tracker.storage.tasks import PREDICTION, enqueue, withdraw
 from tracker.words import UNSTATED
 
 
@@ -106,6 +107,16 @@ def add_waiting(
     )
     session.add(waiting)
     session.flush()
+    if image is not None:
+        # It waits for a predictor where there is none.
+        enqueue(
+            session,
+            PREDICTION,
+            str(waiting.id),
+            detector_id=detector.id,
+            lane=str(detector.id),
+            due_at=by.at,
+        )
     return waiting
 
 
@@ -198,6 +209,7 @@ def complete_query(
         add_label(session, query.id, _read_label(given), by.credit(_who(given)))
     session.delete(waiting)
     session.flush()
+    withdraw(session, PREDICTION, str(waiting.id))
     # With the labels, which were not written through this object.
     return session.get_one(Query, query.id, populate_existing=True)
 

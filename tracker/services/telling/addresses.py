@@ -6,17 +6,24 @@ from email.message import EmailMessage
 from itsdangerous import BadSignature, URLSafeSerializer
 from sqlalchemy.orm import Session
 
+from tracker.services import tasks
 from tracker.services.by import By
-from tracker.services.telling.deliveries import rest_seconds
-from tracker.services.telling.letters import Letterhead, begin_letter
+from tracker.services.telling.letters import Failure, Letterhead, begin_letter
 from tracker.services.wording import missing
-from tracker.storage.operations.leases import rest_from
 from tracker.storage.people.accounts import Account
+from tracker.storage.tasks import (
+    ADDRESS,
+    Task,
+    enqueue,
+    find_task,
+    finish,
+    hold,
+    withdraw,
+)
 from tracker.storage.telling import addresses as storage
-from tracker.storage.telling.addresses import AddressCheck
 
-# With the pauses between them these take about three hours.
-_MOST_ATTEMPTS = 8
+# Nobody can fill the mailboxes of others by typing their addresses.
+_ASK_EVERY = timedelta(minutes=10)
 _GOOD_FOR = timedelta(days=7)
 
 
@@ -31,9 +38,30 @@ def give_address(
         account.email = None
     asked = storage.find_address_check(session, account.id)
     if email is None or email == account.email:
-        storage.delete_address_check(session, account.id)
+        _forget(session, account.id)
     elif asked is None or asked.email != email:
-        storage.ask_address(session, account.id, email, at=at)
+        ask_address(session, account.id, email, at)
+
+
+def ask_address(session: Session, account_id: int, email: str, at: datetime) -> None:
+    """Let a mail ask the owner of an address to confirm it."""
+    asked = storage.find_address_check(session, account_id)
+    storage.set_address_check(session, account_id, email, at=at)
+    due_at = at
+    # An instant that is yet to come was written before the clock was set back.
+    if asked is not None and asked.sent_at is not None and asked.sent_at <= at:
+        due_at = max(at, asked.sent_at + _ASK_EVERY)
+    enqueue(session, ADDRESS, str(account_id), due_at=due_at, replaces=True)
+
+
+def is_being_asked(session: Session, account_id: int) -> bool:
+    """Whether the mail to the address of an account is still to be sent."""
+    return find_task(session, ADDRESS, str(account_id)) is not None
+
+
+def _forget(session: Session, account_id: int) -> None:
+    storage.delete_address_check(session, account_id)
+    withdraw(session, ADDRESS, str(account_id))
 
 
 def ask_again(session: Session, account: Account, by: By) -> None:
@@ -44,15 +72,21 @@ def ask_again(session: Session, account: Account, by: By) -> None:
     check = storage.find_address_check(session, account.id)
     if check is None:
         raise missing("address to confirm", account.name)
-    storage.ask_address(session, account.id, check.email, at=by.at)
+    ask_address(session, account.id, check.email, by.at)
     by.record(session, "mail address asked again", account.name)
 
 
 def compose_check(
-    session: Session, check: AddressCheck, head: Letterhead, at: datetime
-) -> EmailMessage:
-    """Return the mail that asks the owner of an address to confirm it."""
-    account = session.get_one(Account, check.account_id)
+    session: Session, task: Task, head: Letterhead, at: datetime
+) -> EmailMessage | None:
+    """Return the mail that asks the owner of an address to confirm it.
+
+    None where nobody is asked any more.
+    """
+    check = storage.find_address_check(session, int(task.key))
+    account = session.get_one(Account, int(task.key))
+    if check is None or account.disabled_at is not None:
+        return None
     message = begin_letter(head, check.email, at)
     message["Subject"] = "Confirm your address"
     number = f"{account.id}.{check.asked_at:%Y%m%d%H%M%S%f}"
@@ -75,35 +109,23 @@ def compose_check(
     return message
 
 
-def note_check_sent(
-    session: Session, check: AddressCheck, *, worker: str, at: datetime
-) -> None:
-    """Note that the owner of an address was asked."""
-    values = {"is_waiting": False, "sent_at": at, "attempts": 0, "error": None}
-    storage.note_address_check(
-        session, check, worker=worker, values={**values, "since": at, "until": at}
-    )
-
-
-def note_check_failure(  # noqa: PLR0913 - what came of an attempt.
-    session: Session,
-    check: AddressCheck,
-    error: str,
-    *,
-    worker: str,
-    is_final: bool,
-    at: datetime,
+def note_check(
+    session: Session, task: Task, failure: Failure | None, at: datetime
 ) -> bool:
-    """Note that the mail was not taken; returns whether it is given up."""
-    is_over = is_final or check.attempts + 1 >= _MOST_ATTEMPTS
-    values = {
-        "is_waiting": not is_over,
-        "attempts": check.attempts + 1,
-        "error": error[:500],
-        **rest_from(at, rest_seconds(check.attempts)),
-    }
-    storage.note_address_check(session, check, worker=worker, values=values)
-    return is_over
+    """Write what came of an attempt to ask; returns whether it is given up.
+
+    Raises LostTaskError, also if the person gave another address meanwhile.
+    """
+    row = hold(session, task)
+    check = storage.find_address_check(session, int(task.key))
+    assert check is not None
+    if failure is None:
+        check.sent_at, check.error = at, None
+        finish(session, row)
+        return False
+    check.error = tasks.dump_error(failure.reason)
+    session.flush()
+    return tasks.retry(session, row, failure.reason, at=at, is_final=failure.is_final)
 
 
 def sign_address(secret_key: str, account_id: int, email: str) -> str:
@@ -139,7 +161,7 @@ def confirm_address(
     Raises NotFoundError as `find_asked_address` does.
     """
     account.email = find_asked_address(session, account, secret_key, token, by.at)
-    storage.delete_address_check(session, account.id)
+    _forget(session, account.id)
     by.record(session, "mail address confirmed", account.name)
 
 

@@ -1,7 +1,6 @@
 """Messages to webhooks: what they say, who gets them, and when they are sent again."""
 
 import json
-import random
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -11,12 +10,13 @@ from sqlalchemy.orm import Session
 from standardwebhooks import Webhook as Signer
 
 from tracker.charts.words import bounds, plural
+from tracker.services import tasks
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
 from tracker.services.wording import dump_instant, show
 from tracker.shapes import Accuracy, Shape
-from tracker.storage.base import dump_id
-from tracker.storage.operations.leases import rest_from
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.tasks import DELIVERY, Task, enqueue, finish, hold, repeat
 from tracker.storage.telling import deliveries as storage
 from tracker.storage.telling.deliveries import DELIVERED, FAILED, STATES, WAITING
 from tracker.storage.telling.events import Event
@@ -24,10 +24,7 @@ from tracker.storage.telling.webhooks import Webhook, list_listeners, lock_webho
 from tracker.words import EVENT_FIGURES, EVENTS, SLACK, STANDARD, TEST_EVENT, one_of
 
 MOST_WEBHOOKS = 100
-_FIRST_REST_SECONDS = 5.0
-_LONGEST_REST_SECONDS = 12 * 3600.0
 _LONGEST_WISH_SECONDS = 24 * 3600.0
-_GIVEN_UP_AFTER = timedelta(days=3)
 _GONE = 410
 
 
@@ -57,7 +54,6 @@ def describe_delivery(delivery: storage.Delivery) -> Delivery:
         id=dump_id("dlv", delivery.id),
         message=name_message(delivery),
         event=None if event_id is None else dump_id("evt", event_id),
-        next_try_at=delivery.until if delivery.state == WAITING else None,
     )
 
 
@@ -102,11 +98,30 @@ def _queue(  # noqa: PLR0913 - the parts of a message.
         created_at=at,
         state=WAITING,
         attempts=0,
-        since=at,
-        until=at,
+        next_try_at=at,
     )
     session.add(delivery)
+    session.flush()
+    # One task sends all deliveries about a detector in order; a test is on its own.
+    about = delivery.detector_id or dump_id("dlv", delivery.id)
+    enqueue(
+        session,
+        DELIVERY,
+        f"{webhook.id}/{about}",
+        detector_id=delivery.detector_id,
+        lane=str(webhook.id),
+        due_at=at,
+    )
     return delivery
+
+
+def find_next(session: Session, task: Task) -> storage.Delivery | None:
+    """Return the delivery that a task is to send now."""
+    if task.detector_id is not None:
+        return storage.find_next(session, int(task.lane), task.detector_id)
+    number = parse_id("dlv", task.key.partition("/")[2])
+    found = session.get(storage.Delivery, number)
+    return found if found is not None and found.state == WAITING else None
 
 
 def say(kind: str, data: Mapping[str, Any]) -> str:
@@ -197,53 +212,45 @@ def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str
 
 
 def note_answer(
-    session: Session,
-    delivery: storage.Delivery,
-    answer: Answer,
-    *,
-    worker: str,
-    at: datetime,
+    session: Session, task: Task, delivery_id: int, answer: Answer, *, at: datetime
 ) -> None:
     """Write what came of an attempt, and when the next one is.
 
     After three days of trying it has failed, and its webhook is disabled, so that
-    what comes after it waits; so is one that says that it is gone.
+    what comes after it waits; so is one that says that it is gone.  Raises
+    LostTaskError.
     """
-    first = delivery.first_tried_at or at
-    values: dict[str, Any] = {
-        "first_tried_at": first,
-        "last_tried_at": at,
-        "status": answer.status,
-        "error": answer.error,
-        "since": at,
-        "until": at,
-    }
-    webhook = lock_webhook(session, delivery.webhook_id)
-    if webhook is None:
-        return
+    # An event locks the webhook before its task, too.
+    webhook = lock_webhook(session, int(task.lane))
+    row = hold(session, task)
+    assert webhook is not None
+    delivery = session.get_one(storage.Delivery, delivery_id)
+    delivery.attempts += 1
+    delivery.last_tried_at = at
+    delivery.status, delivery.error = answer.status, answer.error
     why, wish = None, 0.0
     if answer.is_success:
-        values["state"] = DELIVERED
+        delivery.state = DELIVERED
     elif answer.status == _GONE:
-        values["state"], why = FAILED, "it answered 410: it is gone"
-    elif at - first >= _GIVEN_UP_AFTER:
-        values["state"], why = FAILED, "it took nothing for three days"
+        delivery.state, why = FAILED, "it answered 410: it is gone"
+    elif tasks.is_over(row, at=at):
+        delivery.state, why = FAILED, "it took nothing for three days"
     else:
         wish = min(answer.rest_seconds(at), _LONGEST_WISH_SECONDS)
-        values |= rest_from(at, max(rest_seconds(delivery.attempts), wish))
-    if not storage.note_attempt(session, delivery.id, worker, values):
-        return
+        reason = answer.error or f"it answered {answer.status}"
+        tasks.retry(session, row, reason, at=at, at_least_seconds=wish)
+    delivery.next_try_at = row.due_at if delivery.state == WAITING else None
+    session.flush()
     webhook.rests_until = at + timedelta(seconds=wish) if wish else None
     if why is not None and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = at, why
+    if delivery.state != WAITING:
+        go_on(session, row, at)
 
 
-def rest_seconds(attempts: int) -> float:
-    """Return how long to wait after one more attempt failed than these *attempts*.
-
-    5 s, 15 s, 45 s and so on up to 12 hours, each up to a tenth longer by chance, so
-    that those who were away together do not come back together.
-    """
-    seconds = _FIRST_REST_SECONDS * 3.0 ** min(attempts, 20)
-    jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
-    return min(seconds, _LONGEST_REST_SECONDS) * jitter
+def go_on(session: Session, task: Task, at: datetime) -> None:
+    """Send the next delivery, or end the task that the caller holds."""
+    if find_next(session, task) is None:
+        finish(session, task)
+    else:
+        repeat(session, task, due_at=at)

@@ -19,7 +19,6 @@ from tracker.shapes import Shape
 from tracker.stats import epoch_level, judge_evidence, log_balanced_evidence_above
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
-from tracker.storage.dialect import lock
 from tracker.storage.telling import events as storage
 from tracker.storage.telling.events import find_last_event, find_last_events
 from tracker.words import DECIDING_METHOD, EventWord, Verdict
@@ -220,8 +219,6 @@ def find_last_verdicts(
 
 def tell_stalls(session: Session, at: datetime) -> int:
     """Tell of detectors that got no label for as long as they say, once for each."""
-    # Two workers at once would both tell.
-    lock(session, STALLED)
     told = 0
     for detector in list_detectors(session):
         hours = detector.stalled_after_hours

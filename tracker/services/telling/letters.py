@@ -13,6 +13,15 @@ _UNFOLDED = SMTP.clone(max_line_length=998)
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a mail server did not take a mail."""
+
+    reason: str
+    # Whether to try again is of no use.
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Letterhead:
     """Who sends mail, where its links lead, and what signs them."""
 

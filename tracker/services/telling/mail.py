@@ -2,37 +2,33 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from email.message import EmailMessage
-from typing import Annotated, Any
+from typing import Annotated
 
 from itsdangerous import BadSignature, URLSafeSerializer
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
+from tracker.services import tasks
 from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.people.actors import actor_of_account
 from tracker.services.telling.addresses import give_address
-from tracker.services.telling.deliveries import (
-    rest_seconds,
-    say,
-    say_in_full,
-)
-from tracker.services.telling.letters import Letterhead, begin_letter
+from tracker.services.telling.deliveries import say, say_in_full
+from tracker.services.telling.letters import Failure, Letterhead, begin_letter
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.operations.leases import rest_from
 from tracker.storage.people.accounts import Account
+from tracker.storage.tasks import DIGEST, Task, enqueue, finish, hold, repeat
 from tracker.storage.telling import mail as storage
 from tracker.storage.telling.events import Event
-from tracker.storage.telling.mail import Digest, Notice
+from tracker.storage.telling.mail import Notice
 from tracker.words import EVENTS
 
-# With the pauses between them these take about three days.
-_MOST_ATTEMPTS = 13
+_DIGEST_EVERY = timedelta(hours=1)
 _MOST_SHOWN = 50
 _ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
@@ -85,12 +81,14 @@ def queue_notices(session: Session, event: Event) -> None:
     for account in storage.list_readers(session):
         is_wanted = event.type in (account.mail_events or ())
         if is_wanted and _is_told(session, account, event.detector_id):
-            session.add(
-                Notice(
-                    account_id=account.id,
-                    detector_id=event.detector_id,
-                    event_id=event.id,
-                )
+            about = {"account_id": account.id, "detector_id": event.detector_id}
+            session.add(Notice(**about, event_id=event.id))
+            enqueue(
+                session,
+                DIGEST,
+                f"{account.id}/{event.detector_id}",
+                detector_id=event.detector_id,
+                due_at=event.happened_at,
             )
     session.flush()
 
@@ -105,17 +103,26 @@ def _is_told(session: Session, account: Account, detector_id: int) -> bool:
     )
 
 
-def compose(
-    session: Session, digest: Digest, head: Letterhead, at: datetime
+def begin_digest(
+    session: Session, task: Task, head: Letterhead, at: datetime
 ) -> tuple[EmailMessage | None, list[int]]:
     """Return a mail with the notices that it tells of; None if nobody is told.
 
-    The person may have been disabled, have lost the detector or have chosen
-    otherwise since the events happened.
+    Each attempt tells of the same.  The person may have been disabled, have lost the
+    detector or have chosen otherwise since the events happened.
     """
-    account = session.get_one(Account, digest.account_id)
-    detector = session.get_one(Detector, digest.detector_id)
-    told = storage.list_told(session, digest)
+    row = hold(session, task)
+    account_id, detector_id = map(int, task.key.split("/"))
+    last = (row.payload or {}).get("last_notice_id")
+    if last is None:
+        last = storage.find_last_notice(session, account_id, detector_id)
+    if last is None:
+        return None, []
+    row.payload = {"last_notice_id": last}
+    session.flush()
+    account = session.get_one(Account, account_id)
+    detector = session.get_one(Detector, detector_id)
+    told = storage.list_notices(session, account_id, detector_id, last=last)
     ids = [number for number, _ in told]
     wanted = account.mail_events or ()
     events = [event for _, event in told if event.type in wanted]
@@ -126,7 +133,7 @@ def compose(
     if len(events) == 1:
         subject = say(events[0].type, events[0].data)
     message["Subject"] = subject
-    number = f"{digest.account_id}.{digest.detector_id}.{digest.last_notice_id}"
+    number = f"{account_id}.{detector_id}.{last}"
     message["Message-ID"] = f"<digest.{number}@{head.host}>"
     token = sign_unsubscribe(head.secret_key, account.id, detector.id)
     ending = f"{head.public_url}/mail/unsubscribe/{token}"
@@ -158,47 +165,35 @@ def _write(
     )
 
 
-def note_sent(
-    session: Session, digest: Digest, *, worker: str, told: Sequence[int], at: datetime
-) -> bool:
-    """Note that a mail was sent, or that there was nobody to send it to."""
-    values: dict[str, Any] = {
-        "sent_at": at,
-        "last_notice_id": None,
-        "attempts": 0,
-        "error": None,
-        "since": at,
-        "until": at,
-    }
-    return storage.note_digest(session, digest, worker=worker, told=told, values=values)
-
-
-def note_failure(  # noqa: PLR0913 - what came of an attempt.
+def end_digest(  # noqa: PLR0913 - what came of an attempt.
     session: Session,
-    digest: Digest,
-    error: str,
-    *,
-    worker: str,
+    task: Task,
     told: Sequence[int],
-    is_final: bool,
+    failure: Failure | None,
     at: datetime,
+    *,
+    is_sent: bool,
 ) -> bool:
-    """Note that a mail was not taken; after three days, or if told so, it is given up.
+    """Write what came of an attempt; returns whether it is given up.
 
-    Returns whether it is given up.
+    For an hour after a mail its task waits, and then tells what has come meanwhile.
+    Raises LostTaskError.
     """
-    attempts = digest.attempts + 1
-    is_over = is_final or attempts >= _MOST_ATTEMPTS
-    values: dict[str, Any] = {
-        "attempts": 0 if is_over else attempts,
-        "error": error[:500],
-        **rest_from(at, rest_seconds(digest.attempts)),
-    }
-    if is_over:
-        values["last_notice_id"] = None
-    storage.note_digest(
-        session, digest, worker=worker, told=told if is_over else (), values=values
+    row = hold(session, task)
+    is_over = failure is not None and tasks.retry(
+        session, row, failure.reason, at=at, is_final=failure.is_final
     )
+    if failure is not None and not is_over:
+        return False
+    storage.delete_told(session, told)
+    if is_sent and failure is None:
+        repeat(session, row, due_at=at + _DIGEST_EVERY)
+        return False
+    account_id, detector_id = map(int, task.key.split("/"))
+    if failure is None:
+        finish(session, row)
+    if storage.find_last_notice(session, account_id, detector_id) is not None:
+        enqueue(session, DIGEST, task.key, detector_id=detector_id, due_at=at)
     return is_over
 
 

@@ -18,6 +18,7 @@ from tracker.services.telling.deliveries import MOST_WEBHOOKS, queue_test
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
+from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
 from tracker.storage.telling import deliveries
 from tracker.storage.telling import webhooks as storage
 from tracker.words import EVENTS, EventWord
@@ -221,7 +222,9 @@ def change_webhook(
         webhook.format = change.format
     if change.is_enabled is True:
         webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
+        session.flush()
         deliveries.wake_deliveries(session, webhook.id, at=by.at)
+        wake_lane(session, DELIVERY, str(webhook.id), at=by.at)
     elif change.is_enabled is False and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = by.at, f"by {by.name}"
     if "detectors" in given:
@@ -255,6 +258,7 @@ def try_webhook(
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook, and what still waits for it."""
     storage.lock_webhook(session, webhook.id)
+    withdraw_lane(session, DELIVERY, str(webhook.id))
     deliveries.delete_deliveries(session, webhook.id)
     storage.delete_webhook(session, webhook)
     by.record(session, "webhook deleted", dump_id("whk", webhook.id))

@@ -21,20 +21,25 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Table,
+    Text,
     and_,
     bindparam,
     delete,
+    func,
     insert,
+    literal,
     select,
     tuple_,
     update,
 )
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, on_postgresql
+from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
 from tracker.storage.detectors import Detector
 from tracker.storage.hiding import BATCH_BITS
 from tracker.storage.prepared import Prepared
+from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 
 BATCH_LIMIT = 1 << BATCH_BITS
 Pending = Mapping[int, Sequence[int]]
@@ -121,13 +126,54 @@ def ends_of(batches: Pending) -> dict[str, int]:
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
 
 
+def _select_pending() -> Any:
+    """Select the detectors with pending work, longest waiting first.
+
+    It looks up each detector instead of reading every batch, of which a million may
+    wait.
+    """
+    oldest = (
+        select(func.min(PendingBatch.id))
+        .where(PendingBatch.detector_id == Detector.id)
+        .correlate(Detector)
+        .scalar_subquery()
+    )
+    return select(Detector.id).where(oldest.is_not(None)).order_by(oldest)
+
+
 def list_pending_detectors(session: Session) -> Sequence[int]:
     """Return the ids of the detectors with pending work, longest waiting first."""
-    seen: dict[int, None] = {}
-    statement = select(PendingBatch.detector_id).order_by(PendingBatch.id)
-    for detector_id in session.scalars(statement):
-        seen.setdefault(detector_id)
-    return list(seen)
+    return session.scalars(_select_pending()).all()
+
+
+def _select_unplanned() -> Any:
+    is_open = select(Task.id).where(
+        Task.kind == RECOMPUTE,
+        Task.key == sql_cast(Detector.id, Text),
+        Task.ended_at.is_(None),
+    )
+    return _select_pending().where(~is_open.exists())
+
+
+def has_unplanned(session: Session) -> bool:
+    """Whether a detector has pending work and no task."""
+    return session.scalar(_select_unplanned().limit(1)) is not None
+
+
+def plan_recomputes(session: Session, *, at: datetime) -> None:
+    """Add a task for each detector that has pending work and no task.
+
+    A label does not do so itself, or all labels of a detector would wait for each other
+    at its task.
+    """
+    rows = _select_unplanned().with_only_columns(
+        literal(RECOMPUTE),
+        Detector.id,
+        sql_cast(Detector.id, Text),
+        literal(""),
+        literal(at, UtcDateTime()),
+    )
+    enqueue_each(session, rows)
 
 
 # Built once: every estimate asks this.

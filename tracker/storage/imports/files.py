@@ -1,18 +1,13 @@
-"""Imports that a worker carries out, and which worker has taken one up.
+"""Imports that a worker carries out; the task of each says which worker is at it.
 
-A worker claims an import by a lease, in a transaction of its own.  One other holds its
-end: the state, the report, and the pieces of the file, which are deleted.  On
-PostgreSQL the same one holds every row that the import writes, on SQLite it shows
-those that were written before; see storage/imports/staging.py.  So an import is
-written once or not at all, however often workers die in the middle.
+The rows of an import, its state and its report are written by one transaction, which
+also ends the task: on PostgreSQL every row is, on SQLite it shows those that were
+written before (see storage/imports/staging.py).  So an import is written once or not at
+all, however often workers die in the middle.  A worker that has lost the task is
+refused at that end, and its whole transaction is rolled back.
 
-The end is a conditional UPDATE on the claim, which is the worker and the number of the
-attempt.  Where another worker took the import over in the meantime it changes nothing,
-and the late one's whole transaction is rolled back.
-
-The lease is renewed by short transactions beside it.  A long one on PostgreSQL touches
-the row only at its end and so does not lock it against them.  A worker that looks for
-work skips a row that is being ended, because it is locked.
+A long transaction on PostgreSQL touches the row and the task only at its end and so
+does not lock them against the short ones that note its progress.
 """
 
 from collections.abc import Sequence
@@ -23,22 +18,18 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     CheckConstraint,
-    ColumnElement,
     ForeignKey,
     Index,
     Text,
     delete,
     func,
-    or_,
     select,
-    text,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
-from tracker.storage.operations.leases import is_held, lease_from, rest_from
 from tracker.words import ON_ERROR, ActorKind
 
 # The size of a file of which some is still to come; see ``arriving``.
@@ -55,12 +46,7 @@ class FileImport(Base):
     __tablename__ = "imports"
     __table_args__ = (
         Index(None, "detector_id", "id"),
-        Index(
-            "ix_imports_id_unfinished",
-            "id",
-            sqlite_where=text("finished_at IS NULL"),
-            postgresql_where=text("finished_at IS NULL"),
-        ),
+        Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
         CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
         CheckConstraint(
             f"state IN {STATES}",
@@ -88,11 +74,6 @@ class FileImport(Base):
     # Of the last attempt.
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
-    attempts: Mapped[int] = mapped_column(default=0)
-    # The lease; without a worker it only rests, because its last attempt failed.
-    worker: Mapped[str | None] = mapped_column(Text)
-    since: Mapped[datetime | None]
-    until: Mapped[datetime | None]
     # How far it was when last noted.
     rows_read: Mapped[int] = mapped_column(BigId, default=0)
     bytes_read: Mapped[int] = mapped_column(BigId, default=0)
@@ -101,15 +82,6 @@ class FileImport(Base):
 
 
 _HAS_ARRIVED = FileImport.bytes != STILL_ARRIVING
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One attempt of one worker at one import."""
-
-    import_id: int
-    worker: str
-    attempt: int
 
 
 @dataclass(slots=True)
@@ -179,139 +151,66 @@ def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
     return session.scalars(statement).all()
 
 
-def has_free_import(session: Session, *, at: datetime) -> bool:
-    """Return whether there is one to take up; to ask takes no write."""
-    found = session.scalars(select(FileImport.id).where(_is_free(at)).limit(1))
-    return found.first() is not None
+def start_import(session: Session, import_id: int, *, at: datetime) -> None:
+    """Note that a worker begins with an import."""
+    _change(session, import_id, state=RUNNING, started_at=at, rows_read=0, bytes_read=0)
 
 
-def take_import(session: Session, worker: str, *, at: datetime) -> FileImport | None:
-    """Lease *worker* the import that has waited longest, and count the attempt.
-
-    It is counted before it is made, because it may kill the worker that makes it.
-    """
-    statement = select(FileImport).where(_is_free(at)).order_by(FileImport.id).limit(1)
-    found = session.scalars(statement.with_for_update(skip_locked=True)).one_or_none()
-    if found is None:
-        return None
-    found.state, found.worker = RUNNING, worker
-    found.started_at, (found.since, found.until) = at, lease_from(at).values()
-    found.attempts += 1
-    found.rows_read = found.bytes_read = 0
-    session.flush()
-    return found
+def note_progress(session: Session, import_id: int, progress: Progress) -> None:
+    """Note how far an import is."""
+    _change(session, import_id, rows_read=progress.rows, bytes_read=progress.bytes)
 
 
-def _is_free(at: datetime) -> ColumnElement[bool]:
-    held = is_held(FileImport.since, FileImport.until, at)
-    is_free = or_(FileImport.until.is_(None), ~held)
-    return FileImport.finished_at.is_(None) & _HAS_ARRIVED & is_free
-
-
-def hold_arriving(session: Session, import_id: int, *, at: datetime) -> bool:
-    """Hold an import whose file is still arriving; False if it was given up."""
-    statement = update(FileImport).where(
-        FileImport.id == import_id, ~_HAS_ARRIVED, FileImport.state == WAITING
-    )
-    result: Any = session.execute(statement.values(lease_from(at)))
-    return bool(result.rowcount == 1)
-
-
-def give_up_arriving(
-    session: Session, *, at: datetime, import_id: int | None = None
-) -> Sequence[int]:
-    """Return the imports whose files will not arrive any more, and *import_id*.
-
-    From now on nothing is added to them; nobody has heard of them yet.
-    """
-    held = is_held(FileImport.since, FileImport.until, at)
-    is_over = ~held if import_id is None else FileImport.id == import_id
-    statement = select(FileImport).where(~_HAS_ARRIVED, is_over)
-    found = session.scalars(statement).all()
-    for file_import in found:
-        file_import.state = FAILED
-    session.flush()
-    return [file_import.id for file_import in found]
-
-
-def delete_import(session: Session, import_id: int) -> None:
-    """Delete an import that nobody has heard of, and whose file is gone."""
-    session.execute(delete(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED))
-
-
-def has_arriving(session: Session) -> bool:
-    """Return whether files of imports are still arriving."""
-    return (
-        session.scalars(select(FileImport.id).where(~_HAS_ARRIVED)).first() is not None
-    )
-
-
-def list_left_over(session: Session) -> Sequence[int]:
-    """Return the imports that have ended and whose files are still there."""
-    has_pieces = text(
-        "EXISTS (SELECT 1 FROM import_pieces WHERE import_id = imports.id)"
-    )
-    statement = select(FileImport.id).where(FileImport.finished_at.is_not(None))
-    return session.scalars(statement.where(has_pieces)).all()
-
-
-def is_claimed(session: Session, claim: Claim) -> bool:
-    """Return whether nobody has taken the import over or ended it."""
-    found = session.scalars(select(FileImport.id).where(_is_of(claim)))
-    return found.first() is not None
-
-
-def _is_of(claim: Claim) -> ColumnElement[bool]:
-    return (
-        (FileImport.id == claim.import_id)
-        & (FileImport.worker == claim.worker)
-        & (FileImport.attempts == claim.attempt)
-        & FileImport.finished_at.is_(None)
-    )
-
-
-def renew_import(
-    session: Session, claim: Claim, progress: Progress, *, at: datetime
-) -> bool:
-    """Hold an import for longer and note how far it is; False if it is lost."""
-    noted = {"rows_read": progress.rows, "bytes_read": progress.bytes}
-    return _change(session, claim, **lease_from(at), **noted)
+def let_wait(session: Session, import_id: int) -> None:
+    """Note that an import waits for a worker again."""
+    _change(session, import_id, state=WAITING)
 
 
 def finish_import(
-    session: Session, claim: Claim, ending: Ending, progress: Progress, *, at: datetime
-) -> bool:
-    """End an import; False, and nothing is changed, if it is another worker's."""
-    return _change(
+    session: Session,
+    import_id: int,
+    ending: Ending,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> None:
+    """End an import."""
+    _change(
         session,
-        claim,
+        import_id,
         state=ending.state,
         report=ending.report,
         error=ending.error,
         rows_read=progress.rows,
         bytes_read=progress.bytes,
         finished_at=at,
-        worker=None,
-        since=None,
-        until=None,
     )
 
 
-def give_back(
-    session: Session, claim: Claim, *, at: datetime, rest_seconds: float, counts: bool
-) -> bool:
-    """Let others take an import up after a rest, and say if the attempt counts."""
-    return _change(
-        session,
-        claim,
-        state=WAITING,
-        **rest_from(at, rest_seconds),
-        attempts=claim.attempt if counts else claim.attempt - 1,
+def _change(session: Session, import_id: int, **values: Any) -> None:
+    # Not by its object, which a long transaction read before others changed the row.
+    statement = update(FileImport).where(FileImport.id == import_id).values(values)
+    session.execute(statement, execution_options={"synchronize_session": False})
+
+
+def is_arriving(session: Session, import_id: int) -> bool:
+    """Whether the file of an import is still arriving, and was not given up."""
+    statement = select(FileImport.id).where(
+        FileImport.id == import_id, ~_HAS_ARRIVED, FileImport.state == WAITING
     )
+    return session.scalar(statement) is not None
 
 
-def _change(session: Session, claim: Claim, **values: Any) -> bool:
-    statement = update(FileImport).where(_is_of(claim)).values(**values)
-    statement = statement.execution_options(synchronize_session=False)
-    result: Any = session.execute(statement)
-    return bool(result.rowcount == 1)
+def give_up_arriving(session: Session, import_id: int) -> bool:
+    """Let nothing more be added to the file of an import; False if it is complete."""
+    statement = update(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED)
+    result: Any = session.execute(
+        statement.values(state=FAILED),
+        execution_options={"synchronize_session": False},
+    )
+    return bool(result.rowcount)
+
+
+def delete_import(session: Session, import_id: int) -> None:
+    """Delete an import that nobody has heard of, and whose file is gone."""
+    session.execute(delete(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED))

@@ -62,11 +62,6 @@ def measure_pieces(session: Session, import_id: int) -> int:
     return int(found or 0)
 
 
-def delete_pieces(session: Session, import_id: int) -> None:
-    """Delete the file of an import."""
-    session.execute(delete(ImportPiece).where(ImportPiece.import_id == import_id))
-
-
 def delete_some_pieces(session: Session, import_id: int, *, limit: int) -> bool:
     """Delete so many parts of a file; False if there was none."""
     mine = ImportPiece.import_id == import_id

@@ -32,12 +32,12 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.hiding import CHANGED, OWNER
 from tracker.storage.labelling.labels import Label
-from tracker.storage.operations.leases import is_held
 from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import Query
 
 # A piece takes far less; those who wait to write do not wait so long for their turn.
 _LEASE = timedelta(seconds=60)
+_SKEW = timedelta(seconds=5)
 _IN_PLACE = {"synchronize_session": False}
 
 
@@ -177,12 +177,13 @@ def is_staged_by_others(
     return bool(owners) and session.scalars(changed.limit(1)).first() is not None
 
 
-def has_staged(session: Session) -> bool:
-    """Return whether anything is hidden, or left of what was."""
-    return any(
-        session.scalars(select(column).limit(1)).first() is not None
-        for column in (StagedBatch.id, StagedChange.query_id)
-    )
+def has_left_over(session: Session, *, at: datetime) -> bool:
+    """Whether anything is left of imports that have ended or were given up."""
+    if list_ended(session, at=at):
+        return True
+    is_over = StagedChange.owner_id.not_in(select(StagedBatch.id))
+    left = select(StagedChange.query_id).where(is_over).limit(1)
+    return session.scalar(left) is not None
 
 
 def list_ended(
@@ -192,9 +193,9 @@ def list_ended(
 
     An import that is taken up again begins from the start.
     """
-    is_over = StagedBatch.is_given_up | ~is_held(
-        StagedBatch.since, StagedBatch.until, at
-    )
+    # A lease that began later than now was written before the clock was set back.
+    is_held = (StagedBatch.since <= at + _SKEW) & (StagedBatch.until > at)
+    is_over = StagedBatch.is_given_up | ~is_held
     if import_id is not None:
         is_over |= StagedBatch.import_id == import_id
     found = session.scalars(select(StagedBatch.owner_id).where(is_over).distinct())

@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Table,
     Text,
+    delete,
     func,
     inspect,
     select,
@@ -25,18 +26,18 @@ from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
 from tracker.storage.operations import schema
 from tracker.storage.operations.job_runs import Heartbeat
-from tracker.storage.operations.leases import Lease
 from tracker.storage.people.second_factors import SignInStep
 from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.waiting import WaitingQuery
+from tracker.storage.tasks import Task
 
 # What speaks of processes that run and people who are there just now, and files that
 # wait for a worker: where one is missing, the worker says that it is to be sent again.
 _PASSING = tuple(
     rows_of.__table__
     for rows_of in (
-        *(Heartbeat, Lease, InputLock, Reservation, ImportPiece),
+        *(Heartbeat, InputLock, Reservation, ImportPiece),
         *(StagedBatch, StagedChange, StagedVersion),
         *(SignIn, SignInLink, SignInTry, SignInStep),
     )
@@ -51,7 +52,13 @@ def list_tables() -> list[Table]:
 def iter_table(session: Session, table: Table) -> Generator[Any]:
     """Stream every row of *table* in an order that both databases share."""
     order = [_ordering(session, column) for column in table.primary_key]
-    return stream(session, select(*table.c).order_by(*order))
+    return stream(session, select(*table.c).where(*_kept(table)).order_by(*order))
+
+
+def _kept(table: Table) -> list[ColumnElement[bool]]:
+    """Return the condition on the rows of *table* that are kept."""
+    # Without a key it is what a worker does by itself now and then.
+    return [Task.key != ""] if table is Task.__table__ else []
 
 
 def _ordering(session: Session, column: Column[Any]) -> ColumnElement[Any]:
@@ -114,9 +121,15 @@ def lock_tables(session: Session) -> None:
 def find_filled_table(session: Session) -> str | None:
     """Return the name of a table that holds a row, None if all are empty."""
     for table in list_tables():
-        if session.execute(select(1).select_from(table).limit(1)).first():
+        some = select(1).select_from(table).where(*_kept(table)).limit(1)
+        if session.execute(some).first():
             return table.name
     return None
+
+
+def clear_passing_tasks(session: Session) -> None:
+    """Delete what a running worker has added to an empty database by itself."""
+    session.execute(delete(Task).where(Task.key == ""))
 
 
 def add_table_rows(

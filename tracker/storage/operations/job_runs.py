@@ -2,16 +2,26 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Text,
+    delete,
+    select,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 
 # Each start of a worker is a worker with a name of its own.
 _REMEMBERED = timedelta(days=1)
+# The clocks of two machines differ by less.
+_SKEW = timedelta(seconds=5)
 _LONGEST_SILENCE_SECONDS = 30.0
 
 
@@ -21,6 +31,7 @@ class JobRun(Base):
     __tablename__ = "job_runs"
     __table_args__ = (
         Index(None, "detector_id", "id"),
+        Index("ix_job_runs_started_at_empty", "started_at", **where("snapshots = 0")),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
         {"sqlite_autoincrement": True},
     )
@@ -53,24 +64,25 @@ def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
     return [run.id for run in runs]
 
 
-def list_job_runs(
-    session: Session, detector_id: int, *, limit: int
-) -> Sequence[JobRun]:
-    """Return the last runs over a detector, the newest first."""
-    statement = (
-        select(JobRun)
-        .where(JobRun.detector_id == detector_id)
-        .order_by(JobRun.id.desc())
-        .limit(limit)
-    )
-    return session.scalars(statement).all()
+def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some runs from before an instant to which no snapshot refers."""
+    old = select(JobRun.id).where(JobRun.snapshots == 0, JobRun.started_at < before)
+    ids = session.scalars(old.limit(limit)).all()
+    session.execute(delete(JobRun).where(JobRun.id.in_(ids)))
 
 
-def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
-    """Say that *worker* is alive, and forget those that are long gone."""
-    gone = Heartbeat.seen_at < seen_at - _REMEMBERED
-    session.execute(delete(Heartbeat).where(gone))
+def beat(session: Session, worker: str, *, seen_at: datetime) -> bool:
+    """Say that *worker* is alive; returns whether the clock was set back.
+
+    So it was where a worker has been seen at an instant that is yet to come.  What was
+    seen then, or is long gone, is forgotten.
+    """
+    gone = delete(Heartbeat).where(Heartbeat.seen_at < seen_at - _REMEMBERED)
+    session.execute(gone)
+    late = delete(Heartbeat).where(Heartbeat.seen_at > seen_at + _SKEW)
+    result: Any = session.execute(late)
     upsert(session, Heartbeat, [{"worker": worker, "seen_at": seen_at}])
+    return bool(result.rowcount)
 
 
 def find_last_heartbeat(

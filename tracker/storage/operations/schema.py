@@ -12,7 +12,7 @@ from tracker.errors import ConfigurationError
 
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
-from tracker.storage import detectors, device, idempotency  # noqa: F401
+from tracker.storage import detectors, device, idempotency, tasks  # noqa: F401
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
@@ -40,10 +40,7 @@ from tracker.storage.labelling import (
     studies,  # noqa: F401
 )
 from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
-from tracker.storage.operations import (
-    job_runs,  # noqa: F401
-    leases,  # noqa: F401
-)
+from tracker.storage.operations import job_runs  # noqa: F401
 from tracker.storage.people import (
     accounts,  # noqa: F401
     api_keys,  # noqa: F401

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
-    CursorResult,
     ForeignKey,
     Index,
     Text,
@@ -14,7 +13,6 @@ from sqlalchemy import (
     cast,
     delete,
     func,
-    or_,
     select,
     union_all,
     update,
@@ -24,6 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
+from tracker.storage.tasks import PREDICTION, withdraw
 
 
 class WaitingQuery(Base):
@@ -45,10 +44,7 @@ class WaitingQuery(Base):
     image: Mapped[str | None] = mapped_column(Text)
     # Each an object of label, labeler and labelled_at, the oldest first.
     labels: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
-    # How often its predictor was asked, when it is asked next, None for at once, and
-    # what was wrong the last time.
-    attempts: Mapped[int] = mapped_column(server_default="0", default=0)
-    ask_at: Mapped[datetime | None]
+    # What was wrong when its predictor was asked the last time.
     problem: Mapped[str | None] = mapped_column(Text)
 
 
@@ -79,65 +75,19 @@ def count_waiting(session: Session, detector_id: int) -> int:
     return session.scalar(_NUMBER, {"detector_id": detector_id}) or 0
 
 
-def list_due(session: Session, *, at: datetime, each: int) -> Sequence[WaitingQuery]:
-    """Return some queries whose predictor is to be asked now.
-
-    They are the oldest ones of each detector, so that none waits for another one's.
-    """
-    detectors = select(Detector.id).where(
+def list_asked_detectors(session: Session) -> Sequence[int]:
+    """Return the detectors that have a predictor to ask."""
+    statement = select(Detector.id).where(
         Detector.predictor.is_not(None), Detector.archived_at.is_(None)
     )
-    found: list[WaitingQuery] = []
-    for detector_id in session.scalars(detectors).all():
-        statement = (
-            select(WaitingQuery)
-            .where(
-                WaitingQuery.detector_id == detector_id,
-                WaitingQuery.image.is_not(None),
-                or_(WaitingQuery.ask_at.is_(None), WaitingQuery.ask_at <= at),
-            )
-            .order_by(WaitingQuery.id)
-            .limit(each)
-        )
-        found += session.scalars(statement)
-    return found
+    return session.scalars(statement.order_by(Detector.id)).all()
 
 
-def take_due(session: Session, query_id: int, *, at: datetime, until: datetime) -> bool:
-    """Leave a query to the caller until an instant; False if another was faster."""
-    statement = (
-        update(WaitingQuery)
-        .where(
-            WaitingQuery.id == query_id,
-            or_(WaitingQuery.ask_at.is_(None), WaitingQuery.ask_at <= at),
-        )
-        .values(ask_at=until, attempts=WaitingQuery.attempts + 1)
-        .execution_options(synchronize_session=False)
-    )
-    result = session.execute(statement)
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
-
-
-def note_problem(
-    session: Session, query_id: int, problem: str, *, ask_at: datetime
-) -> None:
-    """Keep why a query still waits, and when its predictor is asked again."""
+def forget_problems(session: Session, detector_id: int) -> None:
+    """Forget what a predictor said of the queries that wait; there is another one."""
+    every = update(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
     session.execute(
-        update(WaitingQuery)
-        .where(WaitingQuery.id == query_id)
-        .values(problem=problem, ask_at=ask_at)
-        .execution_options(synchronize_session=False)
-    )
-
-
-def ask_again(session: Session, detector_id: int) -> None:
-    """Let the predictor be asked at once about all queries that wait."""
-    session.execute(
-        update(WaitingQuery)
-        .where(WaitingQuery.detector_id == detector_id)
-        .values(ask_at=None, attempts=0, problem=None)
-        .execution_options(synchronize_session=False)
+        every.values(problem=None), execution_options={"synchronize_session": False}
     )
 
 
@@ -154,6 +104,7 @@ def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
     ids = session.scalars(old).all()
     statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
     session.execute(statement, execution_options={"synchronize_session": False})
+    withdraw(session, PREDICTION, *map(str, ids))
     return len(ids)
 
 

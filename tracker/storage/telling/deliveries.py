@@ -1,35 +1,20 @@
 """The outbox: what webhooks are still to be told, and what they were told.
 
-Workers share out deliveries by leases, as they do with detectors.  Of one detector a
-webhook is told in order: a delivery waits until those before it have ended.
+Of one detector a webhook is told in order.  One task sends all of these deliveries, one
+after the other: the first of them is what it waits for and tries again.
 """
 
-from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
 
-from sqlalchemy import (
-    ForeignKey,
-    Index,
-    Text,
-    delete,
-    exists,
-    or_,
-    select,
-    text,
-    update,
-)
-from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+from sqlalchemy import ForeignKey, Index, Text, delete, select, update
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
-from tracker.storage.dialect import lock
-from tracker.storage.operations.leases import is_held, lease_from
+from tracker.storage.base import Base, BigId, where
 from tracker.storage.telling.events import Event
 from tracker.storage.telling.webhooks import Webhook
 
 STATES = WAITING, DELIVERED, FAILED = ("waiting", "delivered", "failed")
-_WAITING = text("state = 'waiting'")
-_MOST_LOOKED_AT = 1_000
 
 
 class Delivery(Base):
@@ -43,8 +28,7 @@ class Delivery(Base):
             "webhook_id",
             "detector_id",
             "id",
-            sqlite_where=_WAITING,
-            postgresql_where=_WAITING,
+            **where("state = 'waiting'"),
         ),
         {"sqlite_autoincrement": True},
     )
@@ -60,91 +44,35 @@ class Delivery(Base):
     created_at: Mapped[datetime]
     state: Mapped[str] = mapped_column(Text)
     attempts: Mapped[int]
-    first_tried_at: Mapped[datetime | None]
     last_tried_at: Mapped[datetime | None]
     # Of the last attempt: what was answered, or else why nothing was.
     status: Mapped[int | None]
     error: Mapped[str | None] = mapped_column(Text)
-    # Who sends it, or until when it rests.
-    worker: Mapped[str | None] = mapped_column(Text)
-    since: Mapped[datetime]
-    until: Mapped[datetime]
+    # None once it has ended.
+    next_try_at: Mapped[datetime | None]
 
 
-def list_due(
-    session: Session, *, at: datetime, busy: Collection[int]
-) -> Sequence[Delivery]:
-    """Return the next delivery of each webhook that is not *busy*."""
-    earlier = aliased(Delivery)
-    has_earlier = exists().where(
-        earlier.state == WAITING,
-        earlier.webhook_id == Delivery.webhook_id,
-        earlier.detector_id == Delivery.detector_id,
-        earlier.id < Delivery.id,
-    )
+def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
+    """Return the first delivery about a detector that a webhook waits for."""
     statement = (
         select(Delivery)
-        .join(Webhook, Webhook.id == Delivery.webhook_id)
         .where(
             Delivery.state == WAITING,
-            Delivery.webhook_id.not_in(busy),
-            Webhook.disabled_at.is_(None),
-            or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at),
-            ~is_held(Delivery.since, Delivery.until, at),
-            ~has_earlier,
+            Delivery.webhook_id == webhook_id,
+            Delivery.detector_id == detector_id,
         )
-        .order_by(Delivery.until.desc(), Delivery.id.desc())
+        .order_by(Delivery.id)
+        .limit(1)
     )
-    # The last one to be seen of each webhook is the one that has waited longest.
-    found = {one.webhook_id: one for one in session.scalars(statement)}
-    return list(found.values())
-
-
-def take_due(
-    session: Session, worker: str, *, at: datetime, busy: Collection[int]
-) -> Sequence[Delivery]:
-    """Lease the next delivery of each webhook to *worker*."""
-    # Without it two workers would send the same one.
-    lock(session, "deliveries")
-    found = list_due(session, at=at, busy=busy)
-    ids = [delivery.id for delivery in found]
-    statement = update(Delivery).where(Delivery.id.in_(ids))
-    session.execute(statement.values(worker=worker, **lease_from(at)))
-    return found
-
-
-def renew_deliveries(
-    session: Session, worker: str, ids: Collection[int], *, at: datetime
-) -> None:
-    """Hold what *worker* is sending for longer."""
-    statement = update(Delivery).where(
-        Delivery.id.in_(ids), Delivery.worker == worker, Delivery.state == WAITING
-    )
-    session.execute(statement.values(lease_from(at)))
-
-
-def note_attempt(
-    session: Session, delivery_id: int, worker: str, values: dict[str, Any]
-) -> bool:
-    """Write what came of an attempt; False if *worker* has lost the delivery."""
-    statement = update(Delivery).where(
-        Delivery.id == delivery_id,
-        Delivery.worker == worker,
-        Delivery.state == WAITING,
-    )
-    written = {**values, "worker": None, "attempts": Delivery.attempts + 1}
-    result: Any = session.execute(statement.values(written))
-    return bool(result.rowcount)
+    return session.scalars(statement).one_or_none()
 
 
 def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
-    """Let what rests for a webhook be sent at once, and for three days again."""
+    """Note that what a webhook waits for is sent at once."""
     statement = update(Delivery).where(
-        Delivery.webhook_id == webhook_id,
-        Delivery.state == WAITING,
-        Delivery.worker.is_(None),
+        Delivery.webhook_id == webhook_id, Delivery.state == WAITING
     )
-    session.execute(statement.values(since=at, until=at, first_tried_at=None))
+    session.execute(statement.values(next_try_at=at))
 
 
 def list_deliveries(
@@ -162,16 +90,13 @@ def delete_deliveries(session: Session, webhook_id: int) -> None:
     session.execute(delete(Delivery).where(Delivery.webhook_id == webhook_id))
 
 
-def delete_ended(session: Session, *, at: datetime, days: int) -> None:
-    """Delete some deliveries that ended so many days ago."""
+def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some deliveries from before an instant that have ended."""
     old = (
         select(Delivery.id)
-        .where(
-            Delivery.state != WAITING,
-            Delivery.created_at < at - timedelta(days=days),
-        )
+        .where(Delivery.state != WAITING, Delivery.created_at < before)
         .order_by(Delivery.id)
-        .limit(_MOST_LOOKED_AT)
+        .limit(limit)
     )
     ids = session.scalars(old).all()
     session.execute(delete(Delivery).where(Delivery.id.in_(ids)))

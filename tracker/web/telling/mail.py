@@ -42,6 +42,7 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
         own=own,
         form=form,
         asked=asked,
+        is_being_asked=addresses.is_being_asked(session, own.id),
         events=list(EVENTS),
         chosen=chosen,
         muted=list_detectors(session, among=muted),
@@ -68,8 +69,7 @@ def choose_mail() -> ResponseReturnValue:
     with database().write() as session:
         own = get_account(session, account().name)
         services.choose_mail(session, own, choice, by())
-        asked = find_address_check(session, own.id)
-    is_asked = asked is not None and asked.is_waiting
+        is_asked = addresses.is_being_asked(session, own.id)
     flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
     return redirect(url_for("pages.show_mail"), 303)
 

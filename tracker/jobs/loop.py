@@ -1,0 +1,342 @@
+"""The loop that takes tasks, has them done, and tries again what failed."""
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+import structlog
+from sqlalchemy.orm import Session
+
+from tracker.clock import Clock, utc_now
+from tracker.errors import UnavailableError
+from tracker.services import tasks as services
+from tracker.services.tasks import POLICIES
+from tracker.storage import tasks as storage
+from tracker.storage.database import Database
+from tracker.storage.operations.job_runs import beat
+from tracker.storage.tasks import HOLD_SECONDS, LostTaskError, Task
+
+log = structlog.get_logger("tracker.job")
+
+_LOOK_SECONDS = 0.25
+_BEAT_SECONDS = 5.0
+# At the end of a long queue workers take few at once, so that all end together.
+_SHARE = 4
+
+
+class StoppedError(Exception):
+    """This worker is stopping; the task is given back, and the attempt not counted."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """What a handler that takes long asks now and then."""
+
+    stop: threading.Event
+    is_lost: bool = False
+
+    def check(self) -> None:
+        """Raise LostTaskError or StoppedError where the work is no longer wanted."""
+        if self.is_lost:
+            raise LostTaskError("another worker has taken the task")
+        if self.stop.is_set():
+            raise StoppedError
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Handler:
+    """Does the tasks of one kind.
+
+    ``work`` finishes, repeats or rests its tasks itself, in the transaction that writes
+    what came of them, and counts what was done.  It gets one task, unless the policy of
+    the kind has batches.  What it raises is a failed attempt, except for a database
+    that is away, a worker that stops and a task that was lost.
+    """
+
+    database: Database
+    clock: Clock = utc_now
+    kind: ClassVar[str]
+
+    def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
+        """Return the lanes in which tasks may be taken now."""
+        return ("",)
+
+    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
+        """Whether there is work without a task; to ask takes no write."""
+        return False
+
+    def plan(self, session: Session, at: datetime) -> None:
+        """Add tasks for work that has none."""
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:
+        """Do *tasks*."""
+        raise NotImplementedError
+
+    def let_go(self, session: Session, task: Task) -> None:
+        """Write that a task waits again, in the transaction that lets it."""
+
+    def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
+        """Write that a task failed for good, in the transaction that ends it."""
+
+    def finish(self, *tasks: Task) -> None:
+        """Delete those of *tasks* that this worker still holds."""
+
+        def end(session: Session) -> None:
+            for task in tasks:
+                with suppress(LostTaskError):
+                    storage.finish(session, storage.hold(session, task))
+
+        if tasks:
+            self.database.run(end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """Tasks that a thread does just now."""
+
+    handler: Handler
+    tasks: Sequence[Task]
+    watch: Watch
+
+
+@dataclass(slots=True)
+class Loop:
+    """Takes what is due and does it, each kind as many at once as its policy says.
+
+    Several workers share the tasks out; see storage/tasks.py.
+    """
+
+    database: Database
+    worker: str
+    handlers: Sequence[Handler]
+    clock: Clock = utc_now
+    stop: threading.Event = field(default_factory=threading.Event)
+    _pool: ThreadPoolExecutor = field(init=False)
+    _flights: dict[Future[int], _Flight] = field(default_factory=dict, init=False)
+    # What is to be given back, and after how many seconds it may be taken.
+    _interrupted: list[tuple[_Flight, float]] = field(default_factory=list, init=False)
+    _looked: float = field(default=-math.inf, init=False)
+    _beaten: float = field(default=-math.inf, init=False)
+    _beaten_at: datetime | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare as many threads as there can be flights."""
+        at_once = sum(POLICIES[one.kind].at_once for one in self.handlers)
+        self._pool = ThreadPoolExecutor(max(at_once, 1), "task")
+
+    def run_until_stopped(self, every_seconds: float) -> None:
+        """Run again and again, whatever the clock on the wall says.
+
+        What is under way at the end is finished, unless it takes long and asks.
+        """
+        is_away = False
+        while not self.stop.is_set() or self._flights:
+            try:
+                self.run()
+            except UnavailableError as error:
+                if not is_away:
+                    log.warning("the database is away; trying again", error=str(error))
+                is_away = True
+            except Exception as error:
+                log.error("the loop failed; trying again", exc_info=error)
+            else:
+                if is_away:
+                    log.info("the database is back")
+                is_away = False
+            self.stop.wait(every_seconds)
+        self._pool.shutdown()
+
+    def enqueue(self, kind: str) -> None:
+        """Add the task of a kind that is done now and then."""
+        with self.database.write() as session:
+            storage.enqueue(session, kind, due_at=self.clock())
+
+    def run(self) -> int:
+        """Do what is due now or meanwhile, and count what was done."""
+        done = self._turn()
+        while self._flights:
+            done += self._turn()
+        return done
+
+    def _turn(self) -> int:
+        done, handlers = 0, list(self.handlers)
+        if self._flights:
+            ended, _ = wait(self._flights, _LOOK_SECONDS, FIRST_COMPLETED)
+            if time.monotonic() < self._looked + _LOOK_SECONDS:
+                # Others were asked for just now, and each statement of this thread
+                # waits for those that compute.
+                landing = [self._flights[one].handler for one in ended]
+                handlers = [one for one in handlers if one in landing]
+            for one in ended:
+                done += self._land(one, self._flights.pop(one))
+        self._beat()
+        self._give_back()
+        if not self.stop.is_set():
+            for flight in self._take(handlers):
+                work = self._pool.submit(
+                    flight.handler.work, flight.tasks, flight.watch
+                )
+                self._flights[work] = flight
+        return done
+
+    def _beat(self) -> None:
+        """Say that this worker is alive, and hold what it does for longer."""
+        every = HOLD_SECONDS / 4 if self._flights else _BEAT_SECONDS
+        is_early = time.monotonic() < self._beaten + every
+        is_set_back = self._beaten_at is not None and self.clock() < self._beaten_at
+        if is_early and not is_set_back:
+            return
+        flights = list(self._flights.values())
+        tasks = [task for flight in flights for task in flight.tasks]
+        with self.database.write() as session:
+            at = self.clock()
+            if beat(session, self.worker, seen_at=at):
+                log.warning("the clock was set back")
+                storage.set_back(session, at=at)
+            held = storage.renew(session, tasks, at=at) if tasks else ()
+        for flight in flights:
+            flight.watch.is_lost |= all(task.id not in held for task in flight.tasks)
+        self._beaten, self._beaten_at = time.monotonic(), at
+
+    def _take(self, handlers: Sequence[Handler]) -> list[_Flight]:
+        if len(handlers) == len(self.handlers):
+            self._looked = time.monotonic()
+        # SQLite has one writer at a time, and is left to others where nothing is due.
+        with self.database.read() as session:
+            at = self.clock()
+            ready = [one for one in handlers if self._is_ready(session, one, at)]
+        if not ready:
+            return []
+
+        def take(session: Session) -> list[_Flight]:
+            at = self.clock()
+            return [
+                flight
+                for handler in ready
+                for flight in self._take_of(session, handler, at)
+            ]
+
+        return self.database.run(take)
+
+    def _is_ready(self, session: Session, handler: Handler, at: datetime) -> bool:
+        free = self._list_free(session, handler, at)
+        return (bool(free) and handler.has_unplanned(session, at)) or any(
+            storage.is_due(session, handler.kind, at=at, lane=lane) for lane, _ in free
+        )
+
+    def _list_free(
+        self, session: Session, handler: Handler, at: datetime
+    ) -> list[tuple[str, int]]:
+        """Return the lanes in which more can be done, and how much more in each."""
+        policy = POLICIES[handler.kind]
+        flying = Counter(
+            flight.tasks[0].lane
+            for flight in self._flights.values()
+            if flight.handler is handler
+        )
+        left = policy.at_once - flying.total()
+        found = [
+            (lane, min(left, policy.at_once_in_lane - flying[lane]))
+            for lane in (handler.lanes(session, at) if left > 0 else ())
+        ]
+        return [(lane, free) for lane, free in found if free > 0]
+
+    def _take_of(
+        self, session: Session, handler: Handler, at: datetime
+    ) -> list[_Flight]:
+        policy = POLICIES[handler.kind]
+        flying = sum(one.handler is handler for one in self._flights.values())
+        handler.plan(session, at)
+        taken: list[_Flight] = []
+        for lane, free in self._list_free(session, handler, at):
+            most = min(len(taken) + free, policy.at_once - flying)
+            while len(taken) < most and (
+                tasks := storage.take(
+                    session,
+                    handler.kind,
+                    self.worker,
+                    at=at,
+                    lane=lane,
+                    limit=policy.batch,
+                    share=1 if policy.batch == 1 else _SHARE,
+                )
+            ):
+                if not self._end_deadly(session, handler, tasks, at):
+                    taken.append(_Flight(handler, tasks, Watch(self.stop)))
+        return taken
+
+    def _end_deadly(
+        self, session: Session, handler: Handler, tasks: Sequence[Task], at: datetime
+    ) -> bool:
+        """Give up a task that has ended too many workers; returns whether it has."""
+        most = POLICIES[handler.kind].most_attempts
+        if most is None or tasks[0].attempts <= most:
+            return False
+        tasks[0].attempts = most
+        error = "the worker ended each time"
+        storage.give_up(session, tasks[0], error, at=at)
+        handler.give_up(session, tasks[0], error, at)
+        return True
+
+    def _land(self, work: Future[int], flight: _Flight) -> int:
+        """Return what was done, and note why the rest was not."""
+        try:
+            return work.result()
+        except LostTaskError:
+            log.info("left to another worker", task=flight.handler.kind)
+        except StoppedError:
+            self._interrupted.append((flight, 0.0))
+        except UnavailableError as error:
+            # It is not the fault of the task, though a full disk may be what it fills.
+            rest = POLICIES[flight.handler.kind].first_seconds
+            self._interrupted.append((flight, rest))
+            log.info("interrupted", task=flight.handler.kind, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the others go on.
+            for task in flight.tasks:
+                self._fail(flight.handler, task, error)
+        return 0
+
+    def _fail(self, handler: Handler, task: Task, error: Exception) -> None:
+        reason = services.dump_error(error)
+
+        def note(session: Session) -> bool:
+            at, row = self.clock(), storage.hold(session, task)
+            is_over = services.retry(session, row, reason, at=at)
+            if is_over:
+                handler.give_up(session, row, reason, at)
+            else:
+                handler.let_go(session, row)
+            return is_over
+
+        with suppress(LostTaskError):
+            is_over = self.database.run(note)
+            log.error(
+                "a task failed",
+                task=task.kind,
+                key=task.key,
+                attempts=task.attempts,
+                given_up=is_over,
+                exc_info=error,
+            )
+
+    def _give_back(self) -> None:
+        """Give back what was interrupted, without counting the attempt."""
+        if not self._interrupted:
+            return
+        with self.database.write() as session:
+            at = self.clock()
+            for flight, rest in self._interrupted:
+                for task in flight.tasks:
+                    with suppress(LostTaskError):
+                        row = storage.hold(session, task)
+                        due_at = at + timedelta(seconds=rest)
+                        storage.give_back(session, row, due_at=due_at)
+                        flight.handler.let_go(session, row)
+        self._interrupted.clear()

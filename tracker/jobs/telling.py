@@ -1,0 +1,274 @@
+"""The jobs that tell others: webhooks, people by mail, and a collector."""
+
+import smtplib
+import ssl
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.message import EmailMessage
+from typing import Any
+
+import structlog
+from sqlalchemy.orm import Session
+
+from tracker.jobs.loop import Handler, Watch
+from tracker.services.http_client import Target, post
+from tracker.services.tasks import retry
+from tracker.services.telling.addresses import compose_check, note_check
+from tracker.services.telling.deliveries import (
+    find_next,
+    go_on,
+    name_message,
+    note_answer,
+    sign,
+)
+from tracker.services.telling.events import tell_stalls
+from tracker.services.telling.letters import Failure, Letterhead
+from tracker.services.telling.mail import begin_digest, end_digest
+from tracker.services.telling.telemetry import write_estimates
+from tracker.storage.tasks import (
+    ADDRESS,
+    DELIVERY,
+    DIGEST,
+    ESTIMATES,
+    STALLS,
+    Task,
+    enqueue,
+    find_task,
+    finish,
+    hold,
+    repeat,
+)
+from tracker.storage.telling.sent_estimates import list_unsent, note_sent
+from tracker.storage.telling.webhooks import find_webhook, list_reachable
+
+log = structlog.get_logger("tracker.job")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Deliveries(Handler):
+    """Sends what is in the outbox, to each webhook one message at a time.
+
+    An attempt whose worker was killed is made again under the same id.
+    """
+
+    allowed_hosts: Collection[str] = ()
+    timeout_seconds: float = 15.0
+    kind = DELIVERY
+
+    def lanes(self, session: Session, at: datetime) -> Collection[str]:
+        """Return the webhooks that can be told something now."""
+        return [str(one) for one in list_reachable(session, at=at)]
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send the first of the deliveries of one task."""
+        [task] = tasks
+        at = self.clock()
+        with self.database.read() as session:
+            delivery = find_next(session, task)
+            webhook = find_webhook(session, int(task.lane))
+        if delivery is None or webhook is None:
+            self.database.run(lambda session: go_on(session, hold(session, task), at))
+            return 0
+        answer = post(
+            webhook.url,
+            delivery.body.encode(),
+            sign(webhook, delivery, at),
+            allowed_hosts=self.allowed_hosts,
+            seconds=self.timeout_seconds,
+        )
+        self.database.run(
+            lambda session: note_answer(
+                session, task, delivery.id, answer, at=self.clock()
+            )
+        )
+        log.info(
+            "told a webhook" if answer.is_success else "a webhook was not told",
+            webhook=f"whk_{webhook.id}",
+            message=name_message(delivery),
+            status=answer.status,
+            error=answer.error,
+        )
+        return 1
+
+
+class Stalls(Handler):
+    """Reports detectors that get no new labels."""
+
+    kind = STALLS
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Look at every detector."""
+        [task] = tasks
+
+        def look(session: Session) -> int:
+            row = hold(session, task)
+            told = tell_stalls(session, self.clock())
+            finish(session, row)
+            return told
+
+        return self.database.run(look)
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail is handed over, and how."""
+
+    host: str
+    port: int
+    # tls from the first byte, starttls before anything else is said, or none.
+    security: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timeout_seconds: float = 15.0
+
+    def hand_over(self, message: EmailMessage) -> Failure | None:
+        """Hand *message* over, and return why it was not taken."""
+        try:
+            self._send(message)
+        except (OSError, smtplib.SMTPException) as error:
+            # A 5xx for the recipient is permanent; anything else may pass.
+            is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
+                code >= 500 for code, _ in error.recipients.values()
+            )
+            return Failure(f"{type(error).__name__}: {error}", is_final)
+        return None
+
+    def _send(self, message: EmailMessage) -> None:
+        with self._connect() as server:
+            if self.security == "starttls":
+                # It raises where the server has none: nothing goes in the clear.
+                server.starttls(context=ssl.create_default_context())
+            if self.user:
+                server.login(self.user, self.password)
+            server.send_message(message)
+
+    def _connect(self) -> smtplib.SMTP:
+        place, seconds = (self.host, self.port), self.timeout_seconds
+        if self.security != "tls":
+            return smtplib.SMTP(*place, timeout=seconds)
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Mail(Handler):
+    server: MailServer
+    head: Letterhead
+
+
+class AddressMail(_Mail):
+    """Asks the owners of addresses to confirm them."""
+
+    kind = ADDRESS
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one mail."""
+        [task] = tasks
+        with self.database.read() as session:
+            message = compose_check(session, task, self.head, self.clock())
+        if message is None:
+            self.finish(task)
+            return 0
+        failure = self.server.hand_over(message)
+        is_over = self.database.run(
+            lambda session: note_check(session, task, failure, self.clock())
+        )
+        _log(message, failure, is_over=is_over, account=task.key)
+        return failure is None
+
+
+def _log(
+    message: EmailMessage, failure: Failure | None, *, is_over: bool, **names: Any
+) -> None:
+    names["message"] = message["Message-ID"]
+    if failure is None:
+        log.info("sent mail", **names)
+    else:
+        log.warning(
+            "mail was not taken", error=failure.reason, given_up=is_over, **names
+        )
+
+
+class DigestMail(_Mail):
+    """Sends each person one mail an hour at most about each detector.
+
+    A mail whose worker was killed is sent again under the same Message-ID.
+    """
+
+    kind = DIGEST
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one mail."""
+        [task] = tasks
+        message, told = self.database.run(
+            lambda session: begin_digest(session, task, self.head, self.clock())
+        )
+        is_sent = message is not None
+        failure = None if message is None else self.server.hand_over(message)
+        is_over = self.database.run(
+            lambda session: end_digest(
+                session, task, told, failure, self.clock(), is_sent=is_sent
+            )
+        )
+        if message is None:
+            return 0
+        _log(message, failure, is_over=is_over, account=task.key, events=len(told))
+        return failure is None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Exporter(Handler):
+    """Sends each new estimate at least once.
+
+    Of a version that changed twice meanwhile only the newest estimate is sent.  Which
+    estimates are new is looked up now and then, so that no fold waits for another one
+    at a task that they would share.
+    """
+
+    endpoint: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    every_seconds: float = 10.0
+    _next_look: float = field(default=0.0, init=False)
+    kind = ESTIMATES
+
+    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
+        """Whether there are new estimates and no task to send them."""
+        if time.monotonic() < self._next_look or find_task(session, ESTIMATES, ""):
+            return False
+        self._next_look = time.monotonic() + self.every_seconds
+        return bool(list_unsent(session, limit=1))
+
+    def plan(self, session: Session, at: datetime) -> None:
+        """Add the task that sends them."""
+        enqueue(session, ESTIMATES, due_at=at)
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send some of what is new, and count the versions."""
+        [task] = tasks
+        with self.database.read() as session:
+            found = write_estimates(session)
+        if found is None:
+            self.finish(task)
+            return 0
+        body, versions = found
+        url = f"{self.endpoint}/v1/logs"
+        # The operator named it, so it may be private.
+        hosts = (Target.of(url).host,)
+        answer = post(url, body, self.headers, allowed_hosts=hosts)
+        reason = answer.error or f"it answered {answer.status}"
+
+        def note(session: Session) -> None:
+            at, row = self.clock(), hold(session, task)
+            if answer.is_success:
+                note_sent(session, versions)
+                repeat(session, row, due_at=at)
+            else:
+                retry(session, row, reason, at=at)
+
+        self.database.run(note)
+        if answer.is_success:
+            return len(versions)
+        log.warning("estimates were not taken", error=reason)
+        return 0

@@ -1,0 +1,120 @@
+"""Kinds of tasks, and how often each is tried again."""
+
+import random
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from tracker.storage import tasks as storage
+from tracker.storage.tasks import (
+    ADDRESS,
+    CLEARING,
+    DELIVERY,
+    DIGEST,
+    ESTIMATES,
+    IMPORT,
+    PREDICTION,
+    RECOMPUTE,
+    RETENTION,
+    STALLS,
+    Task,
+)
+
+_LONGEST_ERROR = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a task that failed is tried again, and how many are done at once.
+
+    It rests for *first_seconds* and then each time for *factor* times as long, up to
+    *longest_seconds*.  It is given up once *gives_up_after* have passed since it was
+    first tried, or after *most_attempts*; without either it is tried for ever.
+    """
+
+    first_seconds: float
+    factor: float
+    longest_seconds: float
+    gives_up_after: timedelta | None = None
+    most_attempts: int | None = None
+    # How many runs a worker does at the same time: of all such tasks, and of one lane.
+    at_once: int = 1
+    at_once_in_lane: int = 1
+    # How many tasks one run takes.
+    batch: int = 1
+
+
+# To people and their receivers: 5 s, 15 s, 45 s and so on up to 12 hours, for 3 days.
+_TELLING = Policy(5.0, 3.0, 12 * 3600.0, gives_up_after=timedelta(days=3))
+# Tracker's own work and the operator's own servers: up to an hour, and for ever.
+_LASTING = Policy(10.0, 2.0, 3600.0)
+POLICIES = {
+    ADDRESS: _TELLING,
+    DIGEST: _TELLING,
+    # A lane is a webhook, which gets one message at a time.
+    DELIVERY: replace(_TELLING, at_once=100),
+    # A lane is a detector, whose predictor is asked about four queries at a time.
+    PREDICTION: replace(_LASTING, at_once=16, at_once_in_lane=4),
+    ESTIMATES: _LASTING,
+    RETENTION: _LASTING,
+    STALLS: _LASTING,
+    # A file that fails three times, or ends the worker, does so the fourth time too.
+    IMPORT: replace(_LASTING, most_attempts=3),
+    CLEARING: _LASTING,
+    # Two, so that the labels of a large import hold up no other detector; detectors
+    # with few new labels are done together.
+    RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
+}
+
+
+def rest_seconds(kind: str, attempts: int) -> float:
+    """Return how long a task rests after so many attempts.
+
+    Each is up to a tenth longer by chance, so that tasks that failed together are not
+    tried together.
+    """
+    policy = POLICIES[kind]
+    # The power of many attempts is no number that a float can hold.
+    seconds = policy.first_seconds * policy.factor ** min(attempts - 1, 50)
+    jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
+    return min(seconds, policy.longest_seconds) * jitter
+
+
+def is_over(task: Task, *, at: datetime) -> bool:
+    """Whether a task that failed once more is given up."""
+    policy = POLICIES[task.kind]
+    if policy.most_attempts is not None and task.attempts >= policy.most_attempts:
+        return True
+    begun = task.begun_at or at
+    return policy.gives_up_after is not None and at - begun >= policy.gives_up_after
+
+
+def retry(  # noqa: PLR0913 - what came of an attempt.
+    session: Session,
+    task: Task,
+    error: str,
+    *,
+    at: datetime,
+    is_final: bool = False,
+    at_least_seconds: float = 0.0,
+) -> bool:
+    """Let a task that failed rest, or give it up; returns whether it is given up.
+
+    The caller holds it.
+    """
+    text = dump_error(error)
+    if is_final or is_over(task, at=at):
+        storage.give_up(session, task, text, at=at)
+        return True
+    seconds = max(rest_seconds(task.kind, task.attempts), at_least_seconds)
+    storage.rest(session, task, text, due_at=at + timedelta(seconds=seconds))
+    return False
+
+
+def dump_error(error: str | Exception) -> str:
+    """Return *error* as it is stored."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    # PostgreSQL keeps no NUL, and neither of the databases half a surrogate pair.
+    sound = text.encode(errors="replace").decode().replace("\x00", "?")
+    return sound[:_LONGEST_ERROR]

@@ -1,0 +1,361 @@
+"""Tasks: everything that waits for a worker, and which worker is at it.
+
+A task is written in the transaction of its cause, so it is there exactly if that is.
+Workers share tasks out by holds: a worker that takes one holds it for some seconds and
+renews that while it works.  The hold of a worker that was killed ends, and another
+worker takes the task.
+
+The number of the attempt tells two holds apart.  Whatever a worker writes about a task
+begins with ``hold``, which locks the row and raises LostTaskError where another worker
+has taken it meanwhile; so a late write is refused as a whole.  ``enqueue`` locks the
+row too.  A worker that ends a task therefore sees everything that was written with an
+enqueue before, and what comes after it makes a new task.
+
+A task that is done is deleted.  One that was given up stays for a while with its error.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Select,
+    Text,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.errors import TrackerError
+from tracker.storage.base import Base, BigId, where
+from tracker.storage.detectors import Detector
+from tracker.storage.dialect import is_sqlite
+
+# The kinds of tasks; services/tasks.py says how often each is tried.
+ADDRESS, DIGEST, DELIVERY = "address", "digest", "delivery"
+PREDICTION, ESTIMATES, STALLS = "prediction", "estimates", "stalls"
+IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "recompute"
+# A worker renews its holds well before they end.  One that was killed keeps others
+# from its tasks for so long.
+HOLD_SECONDS = 5.0
+_HOLD = timedelta(seconds=HOLD_SECONDS)
+_IN_PLACE = {"synchronize_session": False}
+_OPEN = "ended_at IS NULL"
+
+
+class LostTaskError(TrackerError):
+    """Another worker has taken the task; nothing may be written about it any more."""
+
+
+class Task(Base):
+    """Work that waits, or that a worker does just now."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (
+        Index("ix_tasks_kind_key_open", "kind", "key", unique=True, **where(_OPEN)),
+        Index(
+            "ix_tasks_kind_lane_due_at_open", "kind", "lane", "due_at", **where(_OPEN)
+        ),
+        Index("ix_tasks_ended_at", "ended_at", **where("ended_at IS NOT NULL")),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+    detector_id: Mapped[int | None] = mapped_column(ForeignKey(Detector.id))
+    # What it is about.  Of each kind and key at most one is open.
+    key: Mapped[str] = mapped_column(Text)
+    # Tasks of one lane share a limit on how many are done at once.
+    lane: Mapped[str] = mapped_column(Text)
+    payload: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    due_at: Mapped[datetime]
+    worker: Mapped[str | None] = mapped_column(Text)
+    held_until: Mapped[datetime | None]
+    # How often it was taken since it last went well, and when for the first time.
+    attempts: Mapped[int]
+    begun_at: Mapped[datetime | None]
+    # Why the last attempt failed.
+    error: Mapped[str | None] = mapped_column(Text)
+    ended_at: Mapped[datetime | None]
+
+
+_IS_OPEN = Task.ended_at.is_(None)
+_FRESH: dict[str, Any] = {
+    "worker": None,
+    "held_until": None,
+    "attempts": 0,
+    "begun_at": None,
+    "error": None,
+}
+
+
+def enqueue(  # noqa: PLR0913 - the columns of a task.
+    session: Session,
+    kind: str,
+    key: str = "",
+    *,
+    due_at: datetime,
+    detector_id: int | None = None,
+    lane: str = "",
+    replaces: bool = False,
+) -> None:
+    """Add a task, unless one of that kind and key is open.
+
+    With *replaces* the open one starts over, and the worker that holds it loses it.
+    """
+    row = {
+        "kind": kind,
+        "detector_id": detector_id,
+        "key": key,
+        "lane": lane,
+        "payload": None,
+        "due_at": due_at,
+        **_FRESH,
+    }
+    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
+    statement = statement.values(row)
+    changed = row.keys() if replaces else ("key",)
+    statement = statement.on_conflict_do_update(
+        index_elements=["kind", "key"],
+        index_where=text(_OPEN),
+        set_={name: statement.excluded[name] for name in changed},
+    )
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+def enqueue_each(session: Session, rows: Any) -> None:
+    """Add a task for each of *rows*: a SELECT of kind, detector, key, lane, due_at.
+
+    It has a condition, and passes over keys that are open.
+    """
+    names = ("kind", "detector_id", "key", "lane", "due_at", "attempts")
+    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
+    statement = statement.from_select(names, rows.add_columns(literal(0)))
+    session.execute(
+        statement.on_conflict_do_nothing(
+            index_elements=["kind", "key"], index_where=text(_OPEN)
+        ),
+        execution_options=_IN_PLACE,
+    )
+
+
+def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
+    is_free = Task.held_until.is_(None) | (Task.held_until <= at)
+    return (
+        _IS_OPEN
+        & (Task.kind == kind)
+        & (Task.lane == lane)
+        & (Task.due_at <= at)
+        & is_free
+    )
+
+
+def is_due(session: Session, kind: str, *, at: datetime, lane: str = "") -> bool:
+    """Whether a task of that kind can be taken; to ask takes no write."""
+    found = select(Task.id).where(_is_due(kind, lane, at)).limit(1)
+    return session.scalar(found) is not None
+
+
+def take(  # noqa: PLR0913 - which, for whom and how many.
+    session: Session,
+    kind: str,
+    worker: str,
+    *,
+    at: datetime,
+    lane: str = "",
+    limit: int = 1,
+    share: int = 1,
+) -> Sequence[Task]:
+    """Let *worker* hold the tasks that have waited longest, *limit* at most.
+
+    With a *share* of 4 it takes a quarter of what is due, so that several workers end
+    together.  The attempt is counted before it is made, because it may kill the worker.
+    """
+    statement = (
+        select(Task)
+        .where(_is_due(kind, lane, at))
+        .order_by(Task.due_at, Task.id)
+        .limit(limit * share)
+        .with_for_update(skip_locked=True)
+        .execution_options(populate_existing=True)
+    )
+    found = session.scalars(statement).all()
+    taken = found[: -(-len(found) // share)]
+    for task in taken:
+        task.worker, task.held_until = worker, at + _HOLD
+        task.attempts += 1
+        task.begun_at = task.begun_at or at
+    session.flush()
+    return taken
+
+
+def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collection[int]:
+    """Hold *tasks* for longer, and return the ids of those that are still held.
+
+    A row that is locked is being ended, and nobody can take it before that is done:
+    to wait for it could be to wait for each other.
+    """
+    number = {task.id: task.attempts for task in tasks}
+    workers = {task.worker for task in tasks}
+    mine = (Task.id.in_(number), Task.worker.in_(workers), _IS_OPEN)
+    found = session.execute(select(Task.id, Task.attempts).where(*mine))
+    held = {row.id for row in found if number[row.id] == row.attempts}
+    free = select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
+    ids = session.scalars(free).all()
+    statement = update(Task).where(Task.id.in_(ids), *mine)
+    session.execute(
+        statement.values(held_until=at + _HOLD), execution_options=_IN_PLACE
+    )
+    return held
+
+
+def hold(session: Session, task: Task) -> Task:
+    """Lock a task and return its row; raises LostTaskError if its worker lost it."""
+    found = session.scalars(_select_held(task).with_for_update()).one_or_none()
+    if found is None:
+        raise LostTaskError(f"another worker has taken the {task.kind}")
+    return found
+
+
+def check_held(session: Session, task: Task) -> None:
+    """Raise LostTaskError if the worker of a task has lost it; nothing is locked."""
+    if session.scalars(_select_held(task)).one_or_none() is None:
+        raise LostTaskError(f"another worker has taken the {task.kind}")
+
+
+def _select_held(task: Task) -> Select[Task]:
+    return (
+        select(Task)
+        .where(
+            Task.id == task.id,
+            Task.worker == task.worker,
+            Task.attempts == task.attempts,
+            _IS_OPEN,
+        )
+        .execution_options(populate_existing=True)
+    )
+
+
+def finish(session: Session, task: Task) -> None:
+    """Delete a task that is done; the caller holds it."""
+    session.execute(delete(Task).where(Task.id == task.id), execution_options=_IN_PLACE)
+
+
+def withdraw(session: Session, kind: str, *keys: str) -> None:
+    """Delete open tasks that are no longer wanted; a worker at one loses it."""
+    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
+    session.execute(its, execution_options=_IN_PLACE)
+
+
+def withdraw_lane(session: Session, kind: str, lane: str) -> None:
+    """Delete every open task of a lane."""
+    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    session.execute(its, execution_options=_IN_PLACE)
+
+
+def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
+    """Let what rests in a lane be tried at once, as if for the first time."""
+    its = update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
+    session.execute(resting, execution_options=_IN_PLACE)
+
+
+def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
+    """Let a task that went well be taken once more, for what has come since."""
+    _change(session, task, **_FRESH, payload=None, due_at=due_at)
+
+
+def rest(session: Session, task: Task, error: str, *, due_at: datetime) -> None:
+    """Let a task that failed be taken later."""
+    _change(session, task, worker=None, held_until=None, error=error, due_at=due_at)
+
+
+def give_up(session: Session, task: Task, error: str, *, at: datetime) -> None:
+    """End a task that failed for good."""
+    _change(session, task, worker=None, held_until=None, error=error, ended_at=at)
+
+
+def give_back(session: Session, task: Task, *, due_at: datetime) -> None:
+    """Let others take a task, and do not count the attempt."""
+    attempts = task.attempts - 1
+    _change(
+        session, task, worker=None, held_until=None, attempts=attempts, due_at=due_at
+    )
+
+
+def _change(session: Session, task: Task, **values: Any) -> None:
+    for name, value in values.items():
+        setattr(task, name, value)
+    session.flush()
+
+
+def find_task(session: Session, kind: str, key: str) -> Task | None:
+    """Return the open task of that kind and key."""
+    statement = select(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
+    statement = statement.execution_options(populate_existing=True)
+    return session.scalars(statement).one_or_none()
+
+
+def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
+    """Give back what workers hold that are not alive, so that nobody waits for it."""
+    holders = select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
+    dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
+    theirs = update(Task).where(_IS_OPEN, Task.worker.in_(dead))
+    session.execute(theirs.values(held_until=None), execution_options=_IN_PLACE)
+
+
+def set_back(session: Session, *, at: datetime) -> None:
+    """Let nothing wait for an instant that the clock had shown before it was set back.
+
+    What rests is tried at once, and a hold lasts as long as one that begins now.
+    """
+    until = at + _HOLD
+    values = {
+        "due_at": case((Task.due_at > at, at), else_=Task.due_at),
+        "held_until": case((Task.held_until > until, until), else_=Task.held_until),
+    }
+    late = (Task.due_at > at) | (Task.held_until > until)
+    statement = update(Task).where(_IS_OPEN, late).values(values)
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some tasks that were given up before an instant."""
+    old = select(Task.id).where(Task.ended_at < before).limit(limit)
+    statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
+    session.execute(statement, execution_options=_IN_PLACE)
+
+
+# Built once: every page of a detector asks this.
+_FAILED = select(Task).where(
+    _IS_OPEN,
+    Task.kind == bindparam("kind"),
+    Task.key.in_(bindparam("keys", expanding=True)),
+    Task.error.is_not(None),
+)
+
+
+def find_failures(
+    session: Session, kind: str, keys: Collection[int]
+) -> dict[int, Task]:
+    """Return the open tasks whose last attempt failed, by key."""
+    found = session.scalars(_FAILED, {"kind": kind, "keys": [str(one) for one in keys]})
+    return {int(task.key): task for task in found}
+
+
+def count_failing(session: Session, kind: str) -> int:
+    """Count the open tasks of that kind whose last attempt failed."""
+    statement = select(func.count()).select_from(Task)
+    failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
+    return session.scalars(statement.where(*failing)).one()
