@@ -26,10 +26,13 @@ from tracker import api, groundlight, web
 from tracker.clock import Clock, utc_now
 from tracker.errors import (
     ConflictError,
+    DamagedError,
+    DatabaseAwayError,
     ForbiddenError,
     GoneError,
     InvalidInputError,
     NotFoundError,
+    TooLargeError,
     TooManyError,
     TrackerError,
     UnavailableError,
@@ -78,6 +81,7 @@ _STRANGE_HOST = (
     "This host is not trusted. The operator of the server can add it to "
     "TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS."
 )
+_DAMAGED = "the database is damaged; the log of the server says what to do"
 _SIGN_IN = "pages.show_sign_in"
 # The last two are of a file where a folder should be.
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR}
@@ -160,6 +164,8 @@ def _with_small_host(
 
 def _register_error_handlers(app: Flask) -> None:
     app.register_error_handler(TrackerError, _on_tracker_error)
+    app.register_error_handler(DatabaseAwayError, _on_database_away)
+    app.register_error_handler(DamagedError, _on_damage)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(DBAPIError, _on_database_error)
     app.register_error_handler(OSError, _on_system_error)
@@ -178,11 +184,25 @@ def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
         # A mistake in the address is a 400, a mistake in the body a 422.
         is_read = request.method in {"GET", "HEAD"}
         status = 400 if is_read or isinstance(error, BadParametersError) else 422
-        return _answer(status, "Invalid input", str(error), dump_errors(error.errors))
+        title = "Invalid input"
+        if isinstance(error, TooLargeError):
+            status, title = 413, "Content too large"
+        return _answer(status, title, str(error), dump_errors(error.errors))
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
             return _answer(status, title, str(error))
     return _on_bug(error)
+
+
+def _on_database_away(error: DatabaseAwayError) -> ResponseReturnValue:
+    # Callers are not told where it is.
+    api.log.warning("the database does not answer", error=error.said)
+    return _on_tracker_error(error)
+
+
+def _on_damage(error: DamagedError) -> ResponseReturnValue:
+    api.log.error("the file of the database is damaged", error=str(error))
+    return _answer(503, "Database damaged", _DAMAGED)
 
 
 def _send_to_sign_in() -> ResponseReturnValue:

@@ -32,6 +32,22 @@ class UnavailableError(TrackerError):
     """What Tracker needs is away or busy; the same request may succeed later."""
 
 
+class DatabaseAwayError(UnavailableError):
+    """The database does not answer; *said* is for the operator alone.
+
+    It may name the host, the port and the role.
+    """
+
+    def __init__(self, said: str) -> None:
+        """Keep what the database *said* out of the message."""
+        super().__init__("the database does not answer")
+        self.said = said
+
+
+class DamagedError(UnavailableError):
+    """The file of the database is damaged."""
+
+
 class ConfigurationError(TrackerError):
     """A setting is missing, unknown or unusable; the message names it."""
 
@@ -56,3 +72,7 @@ class InvalidInputError(TrackerError):
     def of(cls, field: str, message: str) -> "InvalidInputError":
         """Return the error of a single *field*."""
         return cls([FieldError(field, message)])
+
+
+class TooLargeError(InvalidInputError):
+    """A file unpacks to more bytes than a request may have."""

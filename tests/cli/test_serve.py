@@ -365,6 +365,8 @@ def test_a_port_that_is_taken_ends_the_command_with_the_reason(
 
     assert done.returncode == 1
     assert f"--port {port} cannot be had" in done.stderr
+    # It is said before anything is made.
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["serve", "web"])

@@ -36,11 +36,12 @@ def read(
     report = Outcome()
     reader = RowReader(detector, [], report)
     found: list[dict[str, Any]] = []
-    for piece in rows.pieces():
-        good = reader.read(piece)
-        report.note_values(piece.noted)
-        given = good if isinstance(good, list) else good.rows()
-        found += [row.values for row in given]
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            good = reader.read(piece)
+            report.note_values(piece.noted)
+            given = good if isinstance(good, list) else good.rows()
+            found += [row.values for row in given]
     report.note_file(rows.plan.renamed(), rows.notes)
     return found, report
 

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.reading.rows import Row, RowPiece, iter_parquet
+from tracker.services.imports.reading.files import iter_parquet
+from tracker.services.imports.reading.rows import Row, RowPiece
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 

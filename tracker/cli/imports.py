@@ -124,10 +124,11 @@ def import_file(
     settings = load_settings()
     try:
         with connected(settings) as database, _opened(file) as stream:
-            rows = open_named(stream, name, largest_document=None).read_by(how.choices)
+            rows = open_named(stream, name, most_unpacked=settings.max_body_bytes)
+            rows = rows.read_by(how.choices)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)
-            report = _import(database, detector, rows, stream, how)
+            report = _import(database, detector, rows, how)
     except RejectedImportError as error:
         _print_readings(error.report)
         _print_errors(error.report)
@@ -183,14 +184,13 @@ def _import(
     database: Database,
     detector: str,
     file: RowFile,
-    stream: io.BufferedReader,
     how: _How,
 ) -> Outcome:
     with _progress("rows") as progress:
         task = progress.add_task("", total=file.size, done=0)
 
         def note(rows: int) -> None:
-            progress.update(task, completed=stream.raw.tell(), done=rows)
+            progress.update(task, completed=file.bytes_read, done=rows)
 
         prepared = importing(
             database,

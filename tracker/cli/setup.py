@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracker.clock import utc_now
-from tracker.errors import ConfigurationError, UnavailableError
+from tracker.errors import ConfigurationError, DatabaseAwayError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.people.accounts import has_open_account
 from tracker.settings import Settings
@@ -36,9 +36,15 @@ def reach(settings: Settings, *, must_exist: bool = False) -> Database:
         database.close()
         where = database.engine.url.render_as_string(hide_password=True)
         raise ConfigurationError(
-            f"{error} (TRACKER_DATABASE_URL is {where})"
+            f"{_explain(error)} (TRACKER_DATABASE_URL is {where})"
         ) from error
     return database
+
+
+def _explain(error: UnavailableError) -> str:
+    return (
+        f"{error}: {error.said}" if isinstance(error, DatabaseAwayError) else f"{error}"
+    )
 
 
 def connect(settings: Settings, *, fill: bool = False) -> Database:
@@ -94,21 +100,24 @@ def is_alive(process: str) -> bool:
     return True
 
 
-def check_host(settings: Settings, host: str) -> str:
-    """Return the address of *host*.
-
-    Raises ConfigurationError where others on the network could reach it and there
-    is no account to ask them for, or no secret key of the operator's own choice.
-    """
+def find_address(host: str) -> str:
+    """Return the address of *host*; raises ConfigurationError for no such host."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
     except OSError as error:
         raise ConfigurationError(
             f"--host {host}: there is no such host ({error})"
         ) from error
-    address = str(found)
+    return str(found)
+
+
+def check_host(settings: Settings, host: str, address: str) -> None:
+    """Raise ConfigurationError where others could reach *address* without sign-in.
+
+    There is no account to ask them for, or no secret key of the operator's own choice.
+    """
     if is_loopback(address):
-        return address
+        return
     if not settings.secret_key:
         raise ConfigurationError(
             f"--host {host} lets others on the network in, so TRACKER_SECRET_KEY must "
@@ -121,7 +130,6 @@ def check_host(settings: Settings, host: str) -> str:
                 "to ask them for. Make one first: tracker accounts create NAME "
                 "--role admin"
             )
-    return address
 
 
 def check_port(host: str, address: str, port: int, *, patience: float = 0) -> None:

@@ -35,6 +35,7 @@ from tracker.services.imports.staging import (
     clear,
     clear_ended,
 )
+from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
@@ -79,6 +80,8 @@ class Imports(Handler):
     """Carries out imports one after the other, the longest waiting first."""
 
     images: ImageStore | None = None
+    # How many bytes a file may unpack to.
+    most_unpacked: int = MOST_UNPACKED
     kind = IMPORT
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
@@ -112,7 +115,11 @@ class Imports(Handler):
         carry_out = self._stage if self.database.is_sqlite else self._write_at_once
         try:
             choices = take_images(
-                course.import_id, self.database.read, self.images, on_progress=note
+                course.import_id,
+                self.database.read,
+                self.images,
+                on_progress=note,
+                most_unpacked=self.most_unpacked,
             )
             ending = carry_out(course, choices, note)
             if course.progress.bytes >= LARGE_BYTES:
@@ -146,7 +153,14 @@ class Imports(Handler):
         def work(session: Session) -> Ending:
             # Not in this transaction, which is at work while more of the file is read.
             reads, at = self.database.read, self.clock()
-            attempt = begin_attempt(session, course.task, reads, at=at, choices=choices)
+            attempt = begin_attempt(
+                session,
+                course.task,
+                reads,
+                at=at,
+                choices=choices,
+                most_unpacked=self.most_unpacked,
+            )
             ending = done(attempt.carry_out(session, note))
             self._end(session, course, ending)
             return ending
@@ -159,7 +173,14 @@ class Imports(Handler):
         """Write in pieces that let others in between, and show all at the end."""
         reads, at = self.database.read, self.clock()
         with self.database.read() as session:
-            attempt = begin_attempt(session, course.task, reads, at=at, choices=choices)
+            attempt = begin_attempt(
+                session,
+                course.task,
+                reads,
+                at=at,
+                choices=choices,
+                most_unpacked=self.most_unpacked,
+            )
         with self.database.staging() as writes:
             clear_ended(writes, at=self.clock(), import_id=course.import_id)
             stage = Stage(self.clock, course.import_id)

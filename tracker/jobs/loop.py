@@ -142,7 +142,10 @@ class Loop:
                 self.run()
             except UnavailableError as error:
                 if not is_away:
-                    log.warning("the database is away; trying again", error=str(error))
+                    log.warning(
+                        "the database is away; trying again",
+                        error=getattr(error, "said", str(error)),
+                    )
                 is_away = True
             except Exception as error:
                 log.error("the loop failed; trying again", exc_info=error)

@@ -18,7 +18,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http.client import BadStatusLine, HTTPException, RemoteDisconnected
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from threading import Timer
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
@@ -34,8 +34,18 @@ _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"https?://[!-.0-;=?A-~]+([/?][!-\[\]-~]*)?", re.ASCII)
 # What IPv6 gives to networks and machines; all else is local or carries IPv4 inside.
 _UNICAST = IPv6Network("2000::/3")
-# 6to4 and Teredo carry IPv4 inside, which may be private.
-_CARRIERS = (IPv6Network("2002::/16"), IPv6Network("2001::/32"))
+# Special-purpose addresses of IANA that Python takes for public, or did before its last
+# release: protocols, documentation, relays, and what carries IPv4 inside.
+_SPECIAL = tuple(
+    map(
+        ip_network,
+        (
+            *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24"),
+            *("192.88.99.0/24", "192.175.48.0/24", "2001::/23", "2001:db8::/32"),
+            *("2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+        ),
+    )
+)
 
 
 class RefusedAddressError(OSError):
@@ -117,10 +127,11 @@ def _covers(named: str, host: str) -> bool:
 def is_public(address: str) -> bool:
     """Return whether an address is one of the Internet, and of nothing nearer."""
     found: IPv4Address | IPv6Address = ip_address(address)
+    if any(found in one for one in _SPECIAL) or not found.is_global:
+        return False
     if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast
-    is_unicast = found in _UNICAST and not any(found in one for one in _CARRIERS)
-    return is_unicast and found.is_global
+        return not found.is_multicast
+    return found in _UNICAST
 
 
 def check_target(url: str, allowed_hosts: Collection[str]) -> Target:

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from tracker.errors import InvalidInputError
+from tracker.services.wording import show_reason
 
 FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 MEDIA_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
@@ -17,6 +18,10 @@ MAX_BYTES = 10 * 2**20
 MAX_PIXELS = 25_000_000
 # Twice what a list or a grid shows, for screens with two pixels in place of one.
 THUMBNAIL_PIXELS = 320
+_JPEG = b"\xff\xd8"
+_SCAN = b"\xff\xda"
+# Of a progressive JPEG; usual ones have ten.
+_MOST_SCANS = 100
 # The modes that each format keeps as they are.
 _WRITTEN = {
     "PNG": {"1", "L", "LA", "P", "RGB", "RGBA"},
@@ -66,22 +71,44 @@ def _opened(
             "image", f"{len(content):,} bytes are too many; at most {max_bytes:,}"
         )
     try:
+        _check_header(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
-                if image.width * image.height >= MAX_PIXELS:
-                    raise InvalidInputError.of(
-                        "image",
-                        f"{image.width} x {image.height} pixels are too many; fewer "
-                        f"than {MAX_PIXELS:,} in all",
-                    )
+                _check_pixels(image.width, image.height)
                 yield image
     except UnidentifiedImageError as error:
         raise InvalidInputError.of("image", "it is not a PNG, JPEG or WebP") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise InvalidInputError.of("image", "it has too many pixels") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise InvalidInputError.of("image", f"it cannot be decoded: {error}") from error
+        raise InvalidInputError.of(
+            "image", f"it cannot be decoded: {show_reason(error)}"
+        ) from error
+
+
+def _check_header(content: bytes) -> None:
+    """Refuse what the library would give memory or time to before it says a size."""
+    if content.startswith(b"RIFF") and content[12:16] == b"VP8X":
+        # All of the canvas is allocated when the file is opened.
+        width, height = (
+            int.from_bytes(content[place : place + 3], "little") + 1
+            for place in (24, 27)
+        )
+        _check_pixels(width, height)
+    if content.startswith(_JPEG) and content.count(_SCAN) > _MOST_SCANS:
+        # Each of them goes over all pixels, and takes a few bytes to say.
+        raise InvalidInputError.of(
+            "image", f"it has more than {_MOST_SCANS} scans; save it again"
+        )
+
+
+def _check_pixels(width: int, height: int) -> None:
+    if width * height >= MAX_PIXELS:
+        raise InvalidInputError.of(
+            "image",
+            f"{width} x {height} pixels are too many; fewer than {MAX_PIXELS:,} in all",
+        )
 
 
 def make_thumbnail(content: bytes, suffix: str) -> CleanImage:

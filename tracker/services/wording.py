@@ -15,6 +15,7 @@ from tracker.errors import FieldError, InvalidInputError, NotFoundError
 _MOST_ERRORS = 100
 # A longer value is cut in an error.
 _LONGEST_SHOWN = 80
+_LONGEST_REASON = 200
 
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
@@ -102,6 +103,8 @@ def show(value: object) -> str:
     """
     if isinstance(value, str):
         return _shorten(value, repr)
+    if isinstance(value, bytes):
+        return f"binary data of {len(value):,} bytes"
     try:
         return _shorten(_write_json(value))
     except RecursionError:
@@ -133,6 +136,16 @@ def _shorten(text: str, write: Callable[[str], str] = str) -> str:
     if len(text) <= _LONGEST_SHOWN:
         return write(text)
     return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
+
+
+def show_reason(error: BaseException) -> str:
+    """Return what a library says of input that it cannot read, short and printable.
+
+    It may quote the input, and advise programmers in its further lines.
+    """
+    line = str(error).strip().partition("\n")[0][:_LONGEST_REASON]
+    said = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+    return said or type(error).__name__
 
 
 def dump_instant(instant: datetime) -> str:

@@ -18,7 +18,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Operationa
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConfigurationError, UnavailableError
+from tracker.errors import (
+    ConfigurationError,
+    DamagedError,
+    DatabaseAwayError,
+    UnavailableError,
+)
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.hiding import OWNER, STAGES
 from tracker.storage.postgresql import open_postgresql
@@ -32,6 +37,13 @@ _PAUSE_SECONDS = 0.05
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
 _Result = TypeVar("_Result")
+
+
+_DAMAGES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_REPAIR = (
+    "stop Tracker, keep a copy of the file, and restore the newest backup into a new "
+    "one; docs/operations.md says how, in When the database is broken"
+)
 
 
 class _CollisionError(UnavailableError):
@@ -103,6 +115,8 @@ class Database:
     def __init__(self, engine: Engine, *, at_once: int) -> None:
         """Take over *engine*."""
         self.engine = engine
+        # Whether this process has met damage in the file of SQLite.
+        self.is_damaged = False
         options: dict[str, Any] = {"tracker_read": True}
         if engine.dialect.name == "postgresql":
             options |= {
@@ -125,7 +139,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only transaction that sees one snapshot."""
-        with self._reader, translated(), Session(self._read_engine) as session:
+        with self._reader, translated(self), Session(self._read_engine) as session:
             yield session
 
     @contextmanager
@@ -135,7 +149,7 @@ class Database:
         No transaction is opened for it, which on PostgreSQL is two round trips less,
         and no session.  On SQLite it may see what an import has staged.
         """
-        with self._reader, translated(), self._look_engine.connect() as connection:
+        with self._reader, translated(self), self._look_engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -143,7 +157,7 @@ class Database:
         """Open a transaction that is committed when the block ends."""
         with (
             self._writer,
-            translated(),
+            translated(self),
             Session(self.engine, expire_on_commit=False) as session,
             session.begin(),
         ):
@@ -159,7 +173,7 @@ class Database:
         self._writer.take_if_free()
         with ExitStack() as stack:
             stack.push(self._writer.__exit__)
-            stack.enter_context(translated())
+            stack.enter_context(translated(self))
             engine = self.engine.execution_options(tracker_waits=False)
             session = stack.enter_context(Session(engine, expire_on_commit=False))
             stack.enter_context(session.begin())
@@ -172,7 +186,7 @@ class Database:
         One after the other on one connection, which sees what is staged.
         """
         engine = self.engine.execution_options(**{STAGES: True})
-        with translated(), engine.connect() as connection:
+        with translated(self), engine.connect() as connection:
             # The one before it on this connection had its own.
             connection.info.pop(OWNER, None)
 
@@ -180,7 +194,7 @@ class Database:
             def write() -> Iterator[Session]:
                 with (
                     self._writer,
-                    translated(),
+                    translated(self),
                     Session(connection, expire_on_commit=False) as session,
                     session.begin(),
                 ):
@@ -278,7 +292,7 @@ def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Da
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(database: "Database | None" = None) -> Iterator[None]:
     """Raise UnavailableError where the database is away or busy."""
     try:
         yield
@@ -292,15 +306,20 @@ def translated() -> Iterator[None]:
             raise _CollisionError("too much is written at the same time") from error
         if getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             raise UnavailableError(_OTHERS_WRITE) from error
-        raise UnavailableError(
-            f"the database does not answer: {first_line(error)}"
-        ) from error
+        raise DatabaseAwayError(first_line(error)) from error
     except DBAPIError as error:
         if error.connection_invalidated:
             raise UnavailableError("the connection to the database was lost") from error
-        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            raise UnavailableError(first_line(error)) from error
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
+            if database is not None:
+                database.is_damaged = True
+            raise DamagedError(describe_damage(first_line(error))) from error
         raise
+
+
+def describe_damage(what: str) -> str:
+    """Return what is wrong with the file of SQLite, and what to do."""
+    return f"the file of the database is damaged ({what}): {_REPAIR}"
 
 
 def first_line(error: Exception) -> str:

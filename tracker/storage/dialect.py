@@ -42,6 +42,17 @@ def takes_writes(session: Session) -> bool:
     return not session.scalar(select(is_replica | (asked == "on")))
 
 
+def find_damage(session: Session) -> str | None:
+    """Return the first damage to the file of SQLite, after a look at all of it.
+
+    PostgreSQL looks after its files itself.
+    """
+    if not is_sqlite(session):
+        return None
+    found = session.scalar(text("PRAGMA integrity_check(1)"))
+    return None if found == "ok" else str(found).partition("\n")[0]
+
+
 def lock(session: Session, name: str, *, waits: bool = True) -> bool:
     """Keep others from the same *name* until this transaction ends.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracker.errors import UnavailableError
+from tracker.errors import DamagedError, UnavailableError
 from tracker.http import PUBLIC, context, database, now, requires
 from tracker.storage.dialect import takes_writes
 from tracker.storage.operations import schema
@@ -15,6 +15,7 @@ from tracker.web.blueprint import pages
 
 # With less than that an image or the log of SQLite may find no room.
 _FEWEST_FREE_BYTES = 16 * 2**20
+_IS_DAMAGED = "it is damaged: see the log, and restore a backup"
 
 
 @pages.get("/healthz")
@@ -47,10 +48,12 @@ def _check_database() -> str:
             # worker does: its heartbeat then stops.
             if not takes_writes(session):
                 return "it is read-only"
+    except DamagedError:
+        return _IS_DAMAGED
     except UnavailableError:
         # Where it is and what it said stays in the log: this address is public.
         return "it does not respond"
-    return "ok"
+    return _IS_DAMAGED if database().is_damaged else "ok"
 
 
 def _check_disk() -> str:
@@ -84,8 +87,11 @@ def _check_schema() -> str:
 
 
 def _check_worker() -> str:
-    with database().read() as session:
-        seen_at = find_last_heartbeat(session)
+    try:
+        with database().read() as session:
+            seen_at = find_last_heartbeat(session)
+    except UnavailableError:
+        return "it cannot be read"
     if seen_at is None:
         return "no worker has ever run: start tracker worker"
     silence = now() - seen_at

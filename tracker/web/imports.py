@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
-from tracker.errors import ConflictError, InvalidInputError
+from tracker.errors import ConflictError, InvalidInputError, TooLargeError
 from tracker.http import by, context, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports.background import (
@@ -97,7 +97,8 @@ def import_file(detector_id: str) -> ResponseReturnValue:
     except RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
-        form, status = failed_form(request.form, error, conflict_field="file"), 422
+        form = failed_form(request.form, error, conflict_field="file")
+        status = 413 if isinstance(error, TooLargeError) else 422
     with database().read() as session:
         return _render(session, detector_id, form=form, report=report), status
 
@@ -190,7 +191,11 @@ def _lines(name: str) -> list[str]:
 def _open_file(sent: FileStorage | None) -> RowFile:
     if sent is None or not sent.filename:
         raise InvalidInputError.of("file", "choose a file first")
-    return open_named(cast("BinaryIO", sent.stream), sent.filename)
+    return open_named(
+        cast("BinaryIO", sent.stream),
+        sent.filename,
+        most_unpacked=context().settings.max_body_bytes,
+    )
 
 
 def _on_error() -> str:

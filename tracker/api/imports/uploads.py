@@ -23,11 +23,12 @@ from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports.images import ImageFiles, gather_images
 from tracker.services.imports.reading.files import (
     BY_MEDIA_TYPE,
-    LARGEST_DOCUMENT,
+    SMALL,
     RowFile,
     guess_format,
     open_named,
 )
+from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT
 from tracker.services.queries.queries import NewQuery
 from tracker.services.strict_json import load_json
 
@@ -131,7 +132,7 @@ def receive_rows() -> Iterator[tuple[RowFile, ImageFiles | None]]:
 
     Beside the rows come the images that were sent with them.
     """
-    request.max_content_length = context().settings.max_body_bytes
+    request.max_content_length = most = context().settings.max_body_bytes
     if request.mimetype == "multipart/form-data":
         yield _receive_parts()
     elif request.mimetype == "application/json":
@@ -142,7 +143,7 @@ def receive_rows() -> Iterator[tuple[RowFile, ImageFiles | None]]:
             stream = cast("BinaryIO", spool)
             # What the media type does not say, the bytes do.
             kind = BY_MEDIA_TYPE[request.mimetype] or guess_format(stream)
-            yield RowFile(kind, digest, stream), None
+            yield RowFile(kind, digest, stream, most_unpacked=most), None
     else:
         raise UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send "
@@ -160,7 +161,11 @@ def _receive_parts() -> tuple[RowFile, ImageFiles | None]:
     rows = _only_part("file")
     if isinstance(rows, str) or not rows.filename:
         raise InvalidInputError.of("file", "must come as a file, with a file name")
-    file = open_named(cast("BinaryIO", rows.stream), rows.filename)
+    file = open_named(
+        cast("BinaryIO", rows.stream),
+        rows.filename,
+        most_unpacked=context().settings.max_body_bytes,
+    )
     return file, read_images("images")
 
 
@@ -174,9 +179,11 @@ def read_images(name: str) -> ImageFiles | None:
 
 def _receive_document() -> RowFile:
     request.max_content_length = min(request.max_content_length or 0, LARGEST_DOCUMENT)
-    read_json_body()
     raw = request.get_data()
     digest = hashlib.sha256(raw).hexdigest()
+    if len(raw) > SMALL:
+        return RowFile("json", digest, io.BytesIO(raw))
+    read_json_body()
     return RowFile("json", digest, io.BytesIO(raw), request.get_json())
 
 

@@ -7,13 +7,16 @@ from sqlalchemy.orm import Session
 
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
+from tracker.errors import DamagedError
 from tracker.services.operations.doctor import (
     Problem,
     check_detector,
     check_image,
     check_imports,
 )
+from tracker.storage.database import describe_damage
 from tracker.storage.detectors import list_detectors
+from tracker.storage.dialect import find_damage
 from tracker.storage.images import ImageStore, open_image_store
 from tracker.storage.operations import schema
 from tracker.storage.operations.backup import iter_image_names
@@ -25,13 +28,15 @@ _MOST_SHOWN = 50
 def doctor() -> None:
     """Report what is wrong with the stored data and how to fix it; change nothing.
 
-    The schema, the running counts, the newest snapshots, the last runs, the background
-    imports and the images are checked while the service keeps running.  The status is
-    1 if anything is wrong.
+    The file of SQLite, the schema, the running counts, the newest snapshots, the last
+    runs, the background imports and the images are checked while the service keeps
+    running.  The status is 1 if anything is wrong.
     """
     settings = load_settings()
     images = open_image_store(settings)
     with connected(settings) as database, database.read() as session:
+        if damage := find_damage(session):
+            raise DamagedError(describe_damage(damage))
         problems = _check_detectors(session)
         problems += check_imports(session, at=utc_now())
         # Looked at once the session has its snapshot: an image comes before the

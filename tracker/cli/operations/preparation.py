@@ -16,6 +16,7 @@ from tracker.cli.setup import (
     check_host,
     check_port,
     connect,
+    find_address,
     is_loopback,
     load_settings,
     reach,
@@ -44,12 +45,14 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     open_image_store(settings)
+    # First of all: where the port is taken, nothing is made.
+    address = find_address(host)
+    check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
     database = reach(settings) if upgrade else connect(settings, fill=True)
     try:
         if upgrade:
             schema.upgrade(database)
-        address = check_host(settings, host)
-        check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
+        check_host(settings, host, address)
         settings.load_secret_key()
         check_provider(settings)
         is_local = is_loopback(address)

@@ -24,6 +24,7 @@ from tracker.jobs.telling import (
     MailServer,
     Stalls,
 )
+from tracker.services.sandbox.readers import warm_up
 from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
@@ -50,6 +51,8 @@ def worker(parent: int | None, *, check: bool) -> None:
     stop = threading.Event()
     if parent is not None:
         watch_parent(parent, stop.set)
+    # Now, so that no import waits for it.
+    warm_up()
     with connected(settings, fill=True) as database:
         name, images = process_name(), open_image_store(settings)
         with database.write() as session:
@@ -61,7 +64,11 @@ def worker(parent: int | None, *, check: bool) -> None:
                 worker=name,
                 every_seconds=settings.recompute_seconds,
             ),
-            Imports(database=database, images=images),
+            Imports(
+                database=database,
+                images=images,
+                most_unpacked=settings.max_body_bytes,
+            ),
             Clearing(database=database),
             Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
             Stalls(database=database),

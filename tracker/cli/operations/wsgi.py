@@ -9,6 +9,7 @@ from tracker.app import create_app
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import watch_parent
 from tracker.cli.setup import load_settings, process_name
+from tracker.services.sandbox.readers import warm_up
 from tracker.storage.database import open_database
 
 
@@ -18,6 +19,8 @@ def build_app() -> WSGIApplication:
     if server is not None and server.pid is not None:
         # A server that was killed while this was imported is no longer the parent.
         watch_parent(server.pid, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    # Now, so that no file waits for it.
+    warm_up()
     settings = load_settings()
     configure_logging(settings.log_level)
     # The database has been checked.  Should it be away by now, requests are answered

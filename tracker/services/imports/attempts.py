@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import BinaryIO, cast
 
 from sqlalchemy.orm import Session
 
@@ -12,12 +13,13 @@ from tracker.errors import TrackerError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.imports.background import pack_report
-from tracker.services.imports.images import open_zip, store_images
+from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.staging import Stage, Writes
 from tracker.services.imports.writing import Staged, import_file, stage_file
+from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -55,14 +57,13 @@ class Attempt:
     by: By
     on_error: str
     file: RowFile
-    _pieces: PieceFile
     # How many bytes of rows there are, and of images, which were stored before.
     _size: int
     _images_bytes: int
 
     def progress(self, rows: int) -> Progress:
         """Return how far it is after so many rows."""
-        read = min(self._pieces.bytes_read, self._size)
+        read = min(self.file.bytes_read, self._size)
         return Progress(rows, self._images_bytes + read)
 
     def carry_out(
@@ -97,13 +98,14 @@ class Attempt:
         )
 
 
-def begin_attempt(
+def begin_attempt(  # noqa: PLR0913 - as the worker says it.
     session: Session,
     task: Task,
     reads: Reads,
     *,
     at: datetime,
     choices: Choices,
+    most_unpacked: int = MOST_UNPACKED,
 ) -> Attempt:
     """Open the file of an import, which is read in transactions that *reads* opens.
 
@@ -132,8 +134,8 @@ def begin_attempt(
             file_import.sha256,
             io.BufferedReader(pieces),
             choices=choices,
+            most_unpacked=most_unpacked,
         ),
-        pieces,
         size,
         file_import.bytes - size,
     )
@@ -145,6 +147,7 @@ def take_images(
     store: ImageStore | None,
     *,
     on_progress: Callable[[Progress], None],
+    most_unpacked: int = MOST_UNPACKED,
 ) -> Choices:
     """Store the images that came with the file, and return how to read it then.
 
@@ -171,9 +174,15 @@ def take_images(
     def note(done: int, total: int) -> None:
         on_progress(Progress(0, images_bytes * done // total))
 
-    file = RowFile(file_import.format, file_import.sha256, rows, choices=choices)
+    file = RowFile(
+        file_import.format,
+        file_import.sha256,
+        rows,
+        choices=choices,
+        most_unpacked=most_unpacked,
+    )
     # An archive is read from its end, whatever stands before it.
-    images = open_zip(whole)
+    images = ImageFiles({}, cast("BinaryIO", whole))
     return store_images(file, detector, images, store, on_progress=note).choices
 
 

@@ -95,8 +95,8 @@ def import_later(  # noqa: PLR0913 - what is imported, by whom and how.
     if images is not None:
         # The column that names them is none of the unknown ones.
         file = file.read_by(file.choices.model_copy(update={"images": {}}))
-    for _ in file.rows(detector).pieces():
-        break
+    with file.rows(detector).pieces() as pieces:
+        next(pieces, None)
     if file.document is not None and on_error == REJECT and images is None:
         check_rows(session, detector, file.rows(detector))
     return add_import(

@@ -218,11 +218,12 @@ def try_first(rows: MappedRows) -> Outcome:
     """
     report = Outcome()
     reader = RowReader(rows.detector, (), report)
-    for piece in rows.pieces():
-        reader.read(piece)
-        report.note_values(piece.noted)
-        if report.rows:
-            break
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            reader.read(piece)
+            report.note_values(piece.noted)
+            if report.rows:
+                break
     report.note_file(rows.plan.renamed(), rows.notes)
     return report
 

@@ -12,14 +12,17 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from tracker.errors import InvalidInputError
-from tracker.services.images import MAX_BYTES, clean_image
+from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
+from tracker.services.sandbox.archives import MISSING, Names
+from tracker.services.sandbox.readers import Reader, reading
+from tracker.services.wording import show_reason
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
@@ -28,33 +31,18 @@ _NONE_NAMED = (
     "in map image=COLUMN"
 )
 _PIECE = 2**20
-_MISSING = "there is no image with this name beside the file"
+# Of processor time, and as much again for each 64 MiB of images.
+_SECONDS = 60
+_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFiles:
-    """Images by name, each opened only while it is read."""
+    """Images by name, each opened only while it is read, or the archive of all."""
 
     openers: Mapping[str, Callable[[], BinaryIO]]
-    # The archive that holds them, where they came in one.
+    # It is looked into by a process of its own.
     archive: BinaryIO | None = None
-    # By the last part of the name, where only one has it.
-    _by_end: dict[str, str] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        """Note which last parts of names tell an image."""
-        twice = set()
-        for name in self.openers:
-            end = _end_of(name)
-            if self._by_end.setdefault(end, name) != name:
-                twice.add(end)
-        for end in twice:
-            del self._by_end[end]
-
-    def find(self, said: str) -> str | None:
-        """Return the name that a row means: as it says, else the only one so ended."""
-        name = said.strip().replace("\\", "/").removeprefix("./")
-        return name if name in self.openers else self._by_end.get(_end_of(name))
 
     @property
     def size(self) -> int:
@@ -107,11 +95,40 @@ class ImageFiles:
             zipfile.BadZipFile,
             zlib.error,
         ) as error:
-            raise InvalidInputError.of(IMAGE, f"it cannot be read: {error}") from error
+            raise InvalidInputError.of(
+                IMAGE, f"it cannot be read: {show_reason(error)}"
+            ) from error
+
+    @contextmanager
+    def cleaned(self) -> Iterator[Callable[[str], CleanImage]]:
+        """Give what returns the image that a row names, decoded and encoded again.
+
+        It raises InvalidInputError of the field image for what is wrong with one, and
+        of the field images for what is wrong with all of them.
+        """
+        names = Names(self.openers)
+        archives = [] if self.archive is None else [self.archive]
+        seconds = _SECONDS * (1 + self.size // _BYTES)
+        with reading("images", *archives, seconds=seconds) as reader:
+            reader.field = "images"
+            reader.answer()
+
+            def clean(said: str) -> CleanImage:
+                if self.archive is not None:
+                    return _clean(reader, said)
+                name = names.find(said)
+                if name is None:
+                    raise InvalidInputError.of(IMAGE, MISSING)
+                return _clean(reader, said, self.read(name))
+
+            yield clean
 
 
-def _end_of(name: str) -> str:
-    return name.rpartition("/")[2]
+def _clean(reader: Reader, said: str, content: bytes = b"") -> CleanImage:
+    answer, cleaned = reader.ask({"name": said}, content)
+    if "wrong" in answer:
+        raise InvalidInputError.of(IMAGE, answer["wrong"])
+    return CleanImage(cleaned, answer["suffix"])
 
 
 @contextmanager
@@ -121,7 +138,7 @@ def open_images(path: Path) -> Iterator[ImageFiles]:
         yield ImageFiles({name: _opener(found) for name, found in _walk(path)})
         return
     with path.open("rb") as stream:
-        yield open_zip(stream)
+        yield ImageFiles({}, stream)
 
 
 def _walk(root: Path) -> Iterator[tuple[str, Path]]:
@@ -137,28 +154,11 @@ def _opener(path: Path) -> Callable[[], BinaryIO]:
     return lambda: path.open("rb")
 
 
-def open_zip(stream: BinaryIO) -> ImageFiles:
-    """Return the images in a zip file; raises InvalidInputError for what is none."""
-    try:
-        archive = zipfile.ZipFile(stream)
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise InvalidInputError.of(
-            "images", f"it is not a zip file: {error}"
-        ) from error
-
-    def opener(entry: zipfile.ZipInfo) -> Callable[[], BinaryIO]:
-        return lambda: archive.open(entry)  # type: ignore[return-value]
-
-    entries = (entry for entry in archive.infolist() if not entry.is_dir())
-    return ImageFiles({entry.filename: opener(entry) for entry in entries}, stream)
-
-
 def gather_images(sent: Iterable[tuple[str, BinaryIO]]) -> ImageFiles | None:
     """Return the images that were sent, each as a file or all as one zip file."""
     given = list(sent)
     if len(given) == 1 and zipfile.is_zipfile(given[0][1]):
-        given[0][1].seek(0)
-        return open_zip(given[0][1])
+        return ImageFiles({}, given[0][1])
 
     def opener(stream: BinaryIO) -> Callable[[], BinaryIO]:
         def reopened() -> BinaryIO:
@@ -188,17 +188,17 @@ def store_images(
     names = _list_named(file, detector)
     stored: dict[str, str] = {}
     wrong: dict[str, str] = {}
-    for number, said in enumerate(names, start=1):
-        found = images.find(said)
-        try:
-            if found is None:
-                raise InvalidInputError.of(IMAGE, _MISSING)
-            image = clean_image(images.read(found))
-            stored[said] = store.put(image.content, image.suffix)
-        except InvalidInputError as error:
-            wrong[said] = error.errors[0].message
-        if on_progress is not None:
-            on_progress(number, len(names))
+    with images.cleaned() as clean:
+        for number, said in enumerate(names, start=1):
+            try:
+                image = clean(said)
+                stored[said] = store.put(image.content, image.suffix)
+            except InvalidInputError as error:
+                if error.errors[0].field != IMAGE:
+                    raise
+                wrong[said] = error.errors[0].message
+            if on_progress is not None:
+                on_progress(number, len(names))
     changed = {"images": stored, "wrong_images": wrong}
     return file.read_by(file.choices.model_copy(update=changed))
 
@@ -208,10 +208,11 @@ def _list_named(file: RowFile, detector: Detector) -> list[str]:
     plain = file.read_by(file.choices.model_copy(update={"images": {}}))
     rows = plain.rows(detector)
     names: dict[str, None] = {}
-    for piece in rows.pieces():
-        for value in piece.said(IMAGE):
-            with suppress(TypeError):
-                names[str(value)] = None
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            for value in piece.said(IMAGE):
+                with suppress(TypeError):
+                    names[str(value)] = None
     if IMAGE not in rows.plan.fields:
         raise InvalidInputError.of("images", _NONE_NAMED)
     return list(names)

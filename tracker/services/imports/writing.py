@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -206,8 +206,8 @@ def _write_all(
     Also where nothing will stay because of that: only a row that is compared with
     those before it, and with what is stored, is known to be right.
     """
-    with _without_collector():
-        for piece in _pieces(rows):
+    with _without_collector(), _pieces(rows) as pieces:
+        for piece in pieces:
             good = run.reader.read(piece)
             if not run.report.rows:
                 continue
@@ -226,14 +226,19 @@ def check_rows(session: Session, detector: Detector, rows: MappedRows) -> None:
     report = Outcome()
     versions = [version.name for version in list_versions(session, detector.id)]
     reader = RowReader(detector, versions, report)
-    for piece in rows.pieces():
-        reader.read(piece)
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            reader.read(piece)
     if report.bad_rows:
         raise RejectedImportError(report)
 
 
-def _pieces(rows: Iterable[Row] | MappedRows) -> Iterable[Piece]:
-    return rows.pieces() if isinstance(rows, MappedRows) else iter_pieces(rows)
+def _pieces(
+    rows: Iterable[Row] | MappedRows,
+) -> AbstractContextManager[Iterable[Piece]]:
+    if isinstance(rows, MappedRows):
+        return rows.pieces()
+    return nullcontext(iter_pieces(rows))
 
 
 @contextmanager

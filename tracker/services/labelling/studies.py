@@ -21,12 +21,8 @@ from tracker.services.fields import (
     parse_input,
 )
 from tracker.services.imports.reading.csv_rows import CsvRows, with_number
-from tracker.services.imports.reading.rows import (
-    Row,
-    iter_json,
-    iter_jsonl,
-    iter_parquet,
-)
+from tracker.services.imports.reading.files import iter_parquet
+from tracker.services.imports.reading.rows import Row, iter_json, iter_jsonl
 from tracker.services.imports.reports import RowError
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape

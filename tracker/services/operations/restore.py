@@ -20,7 +20,7 @@ from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.images import MEDIA_TYPES, check_image
+from tracker.services.images import MEDIA_TYPES
 from tracker.services.operations.backup import (
     FORMAT,
     MANIFEST,
@@ -31,6 +31,7 @@ from tracker.services.operations.backup import (
     member_of,
 )
 from tracker.services.operations.restored_rows import RowChecker
+from tracker.services.sandbox.readers import reading
 from tracker.services.wording import describe_errors, show, show_name
 from tracker.storage.base import UtcDateTime
 from tracker.storage.dialect import gather_statistics
@@ -42,6 +43,8 @@ _ROWS = 5_000
 # What a backup of ten million images that are all missing would need is no backup.
 _LARGEST_MANIFEST_BYTES = 16 * 2**20
 _LARGEST_IMAGE_BYTES = 64 * 2**20
+# Of processor time, for an image.
+_SECONDS = 10
 _LONGEST_ROW_BYTES = 16 * 2**20
 # So many bytes of rows are written at once; most rows have a few hundred.
 _CHUNK_BYTES = 4 * 2**20
@@ -240,15 +243,22 @@ def _iter_lines(archive: zipfile.ZipFile, table: Table) -> Iterator[bytes]:
 
 
 def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
-    for name in _image_members(archive):
-        content = _read(archive, name, _LARGEST_IMAGE_BYTES)
-        if hashlib.sha256(content).hexdigest() not in name:
-            raise _damaged(f"{name} is not what its name says")
-        try:
-            check_image(content, name.rpartition(".")[2])
-        except InvalidInputError as error:
-            raise _damaged(f"{name}: {error.errors[0].message}") from error
-        on_progress("Checking images", 1)
+    names = _image_members(archive)
+    if not names:
+        return
+    with reading("images", seconds=_SECONDS * len(names)) as reader:
+        reader.answer()
+        for name in names:
+            content = _read(archive, name, _LARGEST_IMAGE_BYTES)
+            if hashlib.sha256(content).hexdigest() not in name:
+                raise _damaged(f"{name} is not what its name says")
+            try:
+                said, _ = reader.ask({"suffix": name.rpartition(".")[2]}, content)
+            except InvalidInputError as error:
+                raise _damaged(f"{name}: {error.errors[0].message}") from error
+            if "wrong" in said:
+                raise _damaged(f"{name}: {said['wrong']}")
+            on_progress("Checking images", 1)
 
 
 def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

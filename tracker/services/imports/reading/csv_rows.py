@@ -12,9 +12,13 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.rows import (
     FIELDS,
     LONGEST_ROW,
+    MOST_COLUMNS,
+    PIECE_BYTES,
     PIECE_ROWS,
     Row,
+    check_empty_lines,
     refuse_columns,
+    refuse_many_columns,
     unknown_columns,
 )
 from tracker.services.wording import show
@@ -86,21 +90,9 @@ class CsvRows:
             stream, encoding=_encoding(stream), newline="", errors=_LATIN
         )
         _seen.latin = False
-        first: int = 1
-        lines: list[list[str]] = []
+        reader = _Reader(text, self._fields)
         try:
-            header, delimiter = _read_header(text, self._fields)
-            has_comma = delimiter == ";"
-            yield CsvPiece(first, header, [], has_comma)
-            for cells in csv.reader(text, delimiter=delimiter, strict=True):
-                if not cells or cells == [""]:
-                    continue
-                lines.append(cells)
-                if len(lines) == PIECE_ROWS:
-                    yield CsvPiece(first, header, lines, has_comma)
-                    first, lines = first + PIECE_ROWS, []
-            if lines:
-                yield CsvPiece(first, header, lines, has_comma)
+            yield from reader.pieces()
             if _seen.latin:
                 self._notes.append("the file is not UTF-8 and was read as Latin-1")
         except UnicodeDecodeError as error:
@@ -109,13 +101,60 @@ class CsvRows:
                 f"it is not {_NAMES[text.encoding]} text; save it as UTF-8",
             ) from error
         except csv.Error as error:
+            # The rest is advice to programmers.
+            what = str(error).partition(" - ")[0]
             raise InvalidInputError.of(
-                "body", f"row {first + len(lines)} is not CSV: {error}"
+                "body", f"row {reader.row} is not CSV: {what}"
             ) from error
         finally:
             # The caller opened the stream and closes it, now and then before this.
             if not stream.closed:
                 text.detach()
+
+
+class _Reader:
+    """Cuts a text into pieces of rows, none of which takes more than it may."""
+
+    def __init__(self, text: io.TextIOWrapper, fields: Sequence[str] | None) -> None:
+        self._text = text
+        self._fields = fields
+        # Characters since the row began.
+        self._size = 0
+        # The number of the row that is being read.
+        self.row = 1
+
+    def pieces(self) -> Iterator[CsvPiece]:
+        header, delimiter = _read_header(self._text, self._fields)
+        has_comma = delimiter == ";"
+        yield CsvPiece(1, header, [], has_comma)
+        lines: list[list[str]] = []
+        size = empty = 0
+        for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
+            if not cells or cells == [""]:
+                self._size = 0
+                empty += 1
+                check_empty_lines(empty)
+                continue
+            lines.append(cells)
+            self.row += 1
+            size += self._size
+            self._size = 0
+            if len(lines) == PIECE_ROWS or size >= PIECE_BYTES:
+                yield CsvPiece(self.row - len(lines), header, lines, has_comma)
+                lines, size = [], 0
+        if lines:
+            yield CsvPiece(self.row - len(lines), header, lines, has_comma)
+
+    def _lines(self) -> Iterator[str]:
+        # Not the iteration of the text: it takes a line of any length.
+        while line := self._text.readline(LONGEST_ROW + 1):
+            self._size += len(line)
+            if self._size > LONGEST_ROW:
+                raise InvalidInputError.of(
+                    "body",
+                    f"row {self.row} is longer than {LONGEST_ROW:,} characters",
+                )
+            yield line
 
 
 def _encoding(stream: BinaryIO) -> str:
@@ -151,8 +190,12 @@ def _read_header(
             "body",
             f"the file is empty; its first line must name the columns: {names}",
         )
+    if "\0" in first:
+        raise InvalidInputError.of("body", "it is not a text file")
     delimiter = max(_DELIMITERS, key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+    if len(first) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
+        refuse_many_columns()
     if fields is None:
         return header, delimiter
     header = [name.casefold() for name in header]

@@ -1,28 +1,35 @@
 """A file of rows, and how its name, its media type or its bytes say what it is."""
 
-import gzip
 import hashlib
-import io
-import tempfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from os import SEEK_END
 from pathlib import PurePath
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
-from tracker.services.imports.reading.csv_rows import CsvRows
 from tracker.services.imports.reading.documents import document_pieces
-from tracker.services.imports.reading.excel import excel_pieces
+from tracker.services.imports.reading.kinds import (
+    GZIP,
+    LARGE_DOCUMENT,
+    LARGEST_DOCUMENT,
+    load_piece,
+    load_value,
+    read_pieces,
+)
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import (
+    FIELDS,
     RawPiece,
-    iter_jsonl,
-    iter_pieces,
-    parquet_pieces,
+    Row,
+    refuse_columns,
+    unknown_columns,
+    with_metadata,
 )
+from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.readers import reading
 from tracker.services.strict_json import load_json
 from tracker.storage.detectors import Detector
 
@@ -50,12 +57,11 @@ BY_MEDIA_TYPE = {
     "application/gzip": None,
     "application/octet-stream": None,
 }
-# A document is parsed as a whole, which takes many times its size in memory; the
-# other kinds are read row by row.
-LARGEST_DOCUMENT = 32 * 2**20
-# What a packed file may hold; a few bytes can say very many.
-_LARGEST_UNPACKED = 4 * 2**30
-_MAGIC = b"\x1f\x8b"
+# What is as small is read by the process that got it, if it is text.
+SMALL = 2**20
+_TEXTS = {"csv", "jsonl", "json"}
+# These have values that JSON has not.
+_TYPED = {"parquet", "xlsx"}
 _BEGINNINGS = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
 
 
@@ -69,11 +75,19 @@ class RowFile:
     # A JSON document that was parsed when it was checked, and is not parsed again.
     document: Any = None
     choices: Choices = DEFAULT
+    # How many bytes it may unpack to.
+    most_unpacked: int = MOST_UNPACKED
+    _place: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     @property
     def size(self) -> int:
         """How many bytes it has."""
         return self.stream.seek(0, SEEK_END)
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes have been read so far."""
+        return self._place[0]
 
     def read_by(self, choices: Choices) -> "RowFile":
         """Return the same file, to be read as the choices say."""
@@ -84,86 +98,67 @@ class RowFile:
         notes: list[str] = []
         return MappedRows(self._pieces(notes), detector, self.choices, notes=notes)
 
-    def _pieces(self, notes: list[str]) -> Iterator[RawPiece]:
+    def _pieces(self, notes: list[str]) -> Generator[RawPiece]:
         if self.document is not None:
             yield from document_pieces(self.document)
             return
+        if self._is_read_here():
+            self._note(self.size)
+            read = read_pieces(
+                self.format, self.stream, notes, most_unpacked=self.most_unpacked
+            )
+        else:
+            read = read_apart(
+                self.format,
+                self.stream,
+                notes,
+                most_unpacked=self.most_unpacked,
+                on_read=self._note,
+            )
+        yield from read
+
+    def _is_read_here(self) -> bool:
+        """Whether it is a small text, which takes no process of its own."""
+        if self.format not in _TEXTS or self.size > SMALL:
+            return False
         self.stream.seek(0)
-        if self.stream.read(2) != _MAGIC:
-            self.stream.seek(0)
-            yield from _read(self.format, self.stream, notes)
-            return
-        self.stream.seek(0)
-        packed = gzip.GzipFile(fileobj=self.stream)
-        try:
-            with io.BufferedReader(_Unpacked(packed)) as unpacked:
-                if self.format in {"parquet", "xlsx"}:
-                    with tempfile.TemporaryFile() as spool:
-                        while content := unpacked.read(2**20):
-                            spool.write(content)
-                        spool.seek(0)
-                        yield from _read(self.format, cast("BinaryIO", spool), notes)
-                else:
-                    yield from _read(self.format, unpacked, notes)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InvalidInputError.of("file", f"it is not gzip: {error}") from error
+        return self.stream.read(2) != GZIP
+
+    def _note(self, place: int) -> None:
+        self._place[0] = place
 
 
-class _Unpacked(io.RawIOBase):
-    """What a packed file holds, up to as much as is allowed."""
-
-    def __init__(self, packed: gzip.GzipFile) -> None:
-        super().__init__()
-        self._packed = packed
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._packed.tell()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        return self._packed.seek(offset, whence)
-
-    def readinto(self, buffer: Any, /) -> int:
-        content = self._packed.read(len(buffer))
-        if self._packed.tell() > _LARGEST_UNPACKED:
-            raise InvalidInputError.of("file", "it holds more than 4 GiB")
-        buffer[: len(content)] = content
-        return len(content)
+def read_apart(
+    kind: str,
+    stream: BinaryIO,
+    notes: list[str],
+    *,
+    most_unpacked: int = MOST_UNPACKED,
+    on_read: Callable[[int], None] | None = None,
+) -> Iterator[RawPiece]:
+    """Read a file in a process of its own, which it may end; see ``read_pieces``."""
+    hook = load_value if kind in _TYPED else None
+    with reading("rows", stream, kind=kind, most_unpacked=most_unpacked) as reader:
+        while True:
+            (piece, new, place), _ = reader.answer(hook)
+            notes += new
+            if on_read is not None:
+                on_read(place)
+            if piece is None:
+                return
+            yield load_piece(piece)
 
 
-def _read(kind: str, stream: BinaryIO, notes: list[str]) -> Iterator[RawPiece]:
-    match kind:
-        case "csv":
-            return CsvRows(stream, notes=notes).pieces()
-        case "jsonl":
-            return iter_pieces(iter_jsonl(stream))
-        case "parquet":
-            return parquet_pieces(stream)
-        case "xlsx":
-            return excel_pieces(stream, notes)
-        case _:
-            return _read_json(stream)
-
-
-def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
-    """Read a document, or what is one in each line."""
-    text = stream.read()
-    try:
-        body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        if "Extra data" in str(error):
-            return iter_pieces(iter_jsonl(io.BytesIO(text)))
-        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
-    return document_pieces(body)
+def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
+    """Read a Parquet file with columns named as the *fields*, piece by piece."""
+    for piece in read_apart("parquet", stream, []):
+        if wrong := unknown_columns(piece.names, fields):
+            refuse_columns(wrong)
+        yield from map(with_metadata, piece.rows())
 
 
 def open_named(
-    stream: BinaryIO, name: str, *, largest_document: int | None = LARGEST_DOCUMENT
+    stream: BinaryIO, name: str, *, most_unpacked: int = MOST_UNPACKED
 ) -> RowFile:
     """Return the file of that *name*, whose end says in which format it is.
 
@@ -182,11 +177,9 @@ def open_named(
         )
     stream.seek(0)
     digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    file = RowFile(kind, digest, stream)
-    if kind == "json" and largest_document is not None and file.size > largest_document:
-        raise InvalidInputError.of(
-            "file", "too large for JSON; send JSON Lines instead"
-        )
+    file = RowFile(kind, digest, stream, most_unpacked=most_unpacked)
+    if kind == "json" and file.size > LARGEST_DOCUMENT:
+        raise InvalidInputError.of("file", LARGE_DOCUMENT)
     return file
 
 
@@ -194,7 +187,7 @@ def guess_format(stream: BinaryIO) -> str:
     """Return in which format the bytes of *stream* are."""
     stream.seek(0)
     start = stream.read(2**16)
-    if start.startswith(_MAGIC):
+    if start.startswith(GZIP):
         try:
             start = zlib.decompressobj(wbits=31).decompress(start, 2**16)
         except zlib.error:

@@ -1,22 +1,30 @@
 """The pieces of a file with its columns named and its cells read as fields."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from tracker.errors import FieldError
+from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
     plan_columns,
 )
-from tracker.services.imports.reading.rows import RawPiece, Row, read_given
+from tracker.services.imports.reading.rows import (
+    MOST_COLUMNS,
+    RawPiece,
+    Row,
+    read_given,
+    refuse_many_columns,
+)
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
 from tracker.services.imports.saved import load_mapping
 from tracker.services.wording import show, show_name
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import BATCH_LIMIT
 
 
 class MappedPiece:
@@ -27,6 +35,7 @@ class MappedPiece:
         self._piece = piece
         self._plan = plan
         self._readers = readers
+        self._places = {name: place for place, name in enumerate(plan.extras)}
         # What was read as what, by whichever way the piece was looked at last.
         self.noted: Noted = Counter()
 
@@ -105,7 +114,13 @@ class MappedPiece:
             for name in row.values
             if name in self._plan.unknown
         ]
-        extras = [(name, row.values.get(name)) for name in self._plan.extras]
+        # Of the row, not of the plan: a file may have thousands of other columns.
+        extras = [
+            (name, row.values[name])
+            for name in sorted(
+                row.values.keys() & self._places.keys(), key=self._places.__getitem__
+            )
+        ]
         found = _with_extras(values.get("metadata"), extras)
         if found is not None:
             values["metadata"] = found
@@ -138,7 +153,7 @@ class MappedRows:
 
     def __init__(
         self,
-        pieces: Iterable[RawPiece],
+        pieces: Generator[RawPiece],
         detector: Detector,
         choices: Choices = DEFAULT,
         *,
@@ -151,15 +166,24 @@ class MappedRows:
         self.plan = Plan()
         self.notes: list[str] = [] if notes is None else notes
 
-    def pieces(self) -> Iterator[MappedPiece]:
-        """Read the next rows, again and again.
+    @contextmanager
+    def pieces(self) -> Iterator[Iterator[MappedPiece]]:
+        """Give the next rows, again and again; what reads them ends with the block.
 
         Raises InvalidInputError where the columns make no sense.
         """
+        with closing(self._pieces):
+            yield self._iter_pieces()
+
+    def _iter_pieces(self) -> Iterator[MappedPiece]:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
         for piece in self._pieces:
+            if piece.first >= BATCH_LIMIT:
+                raise InvalidInputError.of(
+                    "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
+                )
             if not is_planned or any(name not in seen for name in piece.names):
                 names = (
                     piece.names
@@ -167,6 +191,8 @@ class MappedRows:
                     else list(seen | dict.fromkeys(piece.names))
                 )
                 seen |= dict.fromkeys(names)
+                if len(seen) > MOST_COLUMNS:
+                    refuse_many_columns()
                 self.plan = plan_columns(
                     names, self._choices, has_header=piece.has_header
                 )
@@ -186,11 +212,12 @@ class MappedRows:
         """
         names: list[str] = []
         found: list[Row] = []
-        for piece in self._pieces:
-            names = list(dict.fromkeys([*names, *piece.names]))
-            found += piece.rows()[: rows - len(found)]
-            if len(found) >= rows:
-                break
+        with closing(self._pieces):
+            for piece in self._pieces:
+                names = list(dict.fromkeys([*names, *piece.names]))
+                found += piece.rows()[: rows - len(found)]
+                if len(found) >= rows:
+                    break
         saved = {column: name for name, column in self._choices.remembered.items()}
         return [
             Seen(

@@ -28,7 +28,13 @@ FIELDS = (
 IMAGE = "image"
 # How many rows are read and written together.
 PIECE_ROWS = 2_000
-LONGEST_ROW = 2**24
+# Fewer rows where they are long, and fewer where there are many columns.
+PIECE_BYTES = 2**22
+_PIECE_CELLS = 2**17
+LONGEST_ROW = 2**22
+# As many as a sheet of Excel has.
+MOST_COLUMNS = 16_384
+_MOST_EMPTY_LINES = 1_000_000
 _LONGEST_METADATA = 4 * METADATA_BYTES
 # How many wrong columns are named.
 _MOST_NAMED = 100
@@ -118,6 +124,8 @@ class RowPiece(NamedTuple):
         """Return them by column; ValueError where one could not be read."""
         if any(row.errors for row in self.given):
             raise ValueError("a row could not be read")
+        if len(self.names) * len(self.given) > 8 * _PIECE_CELLS:
+            raise ValueError("most of the cells would be empty")
         items = [row.values for row in self.given]
         names = set().union(*items)
         return {name: [item.get(name) for item in items] for name in names}
@@ -154,6 +162,24 @@ def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> lis
     return [None if value is None else next(right) for value in values]
 
 
+def piece_rows(columns: int) -> int:
+    """Return how many rows with so many columns are read together."""
+    return max(1, min(PIECE_ROWS, _PIECE_CELLS // max(1, columns)))
+
+
+def check_empty_lines(number: int) -> None:
+    """Raise InvalidInputError for more empty lines than any file of rows has."""
+    if number > _MOST_EMPTY_LINES:
+        raise InvalidInputError.of(
+            "file", f"it has more than {_MOST_EMPTY_LINES:,} empty lines"
+        )
+
+
+def refuse_many_columns() -> NoReturn:
+    """Raise InvalidInputError for more columns than a sheet of Excel has."""
+    raise InvalidInputError.of("file", f"it has more than {MOST_COLUMNS:,} columns")
+
+
 def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[RowPiece]:
     """Read the next few thousand *rows*, again and again."""
     iterator = iter(rows)
@@ -166,7 +192,8 @@ def iter_tables(
 ) -> Iterator[TablePiece]:
     """Cut *lines*, each as long as *names*, into pieces; the first may be empty."""
     iterator, first = iter(lines), 1
-    while (given := list(islice(iterator, PIECE_ROWS))) or first == 1:
+    most = piece_rows(len(names))
+    while (given := list(islice(iterator, most))) or first == 1:
         columns = [list(one) for one in zip(*given, strict=True)] or [[] for _ in names]
         yield TablePiece(first, list(names), columns)
         first += len(given)
@@ -199,23 +226,42 @@ def with_metadata(row: Row) -> Row:
 
 def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
     """Read one JSON object a line; blank lines do not count."""
-    number = 0
+    for piece in jsonl_pieces(stream):
+        yield from piece.given
+
+
+def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
+    """Read one JSON object a line, piece by piece; blank lines do not count."""
+    number = size = empty = 0
+    rows: list[Row] = []
     while line := stream.readline(LONGEST_ROW + 1):
         if len(line) > LONGEST_ROW:
             raise InvalidInputError.of(
                 "body", f"row {number + 1} is longer than {LONGEST_ROW:,} bytes"
             )
-        if line.strip():
-            number += 1
-            yield _json_row(number, line)
+        if not line.strip():
+            empty += 1
+            check_empty_lines(empty)
+            continue
+        number += 1
+        size += len(line)
+        rows.append(_json_row(number, line))
+        if len(rows) == PIECE_ROWS or size >= PIECE_BYTES:
+            yield RowPiece(rows)
+            rows, size = [], 0
+    if rows:
+        yield RowPiece(rows)
 
 
 def _json_row(number: int, line: bytes) -> Row:
     try:
         return _object_row(number, load_json(line))
     except ValueError as error:
-        text = line.decode(errors="replace").strip()
-        message = f"{show(text)} is not right: {error}"
+        try:
+            said = show(line.decode().strip())
+        except UnicodeDecodeError:
+            said = show(line)
+        message = f"{said} is not right: {error}"
         return Row(number, {}).without("row", message)
 
 
@@ -278,56 +324,3 @@ def refuse_columns(wrong: Sequence[FieldError]) -> NoReturn:
     if more > 0:
         named.append(FieldError("columns", f"{more:,} more are wrong"))
     raise InvalidInputError(named)
-
-
-def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
-    """Read a Parquet file with columns named as the *fields*, piece by piece."""
-    for piece in parquet_pieces(stream):
-        if wrong := unknown_columns(piece.names, fields):
-            refuse_columns(wrong)
-        yield from map(with_metadata, piece.rows())
-
-
-def parquet_pieces(stream: BinaryIO) -> Iterator[TablePiece]:
-    """Read a Parquet file piece by piece, an empty one as a piece without rows."""
-    # Heavy: it is loaded for those who import Parquet.
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        file = pq.ParquetFile(stream)
-        names = file.schema_arrow.names
-        first = 1
-        yield TablePiece(first, names, [[] for _ in names])
-        for batch in file.iter_batches(batch_size=PIECE_ROWS):
-            columns = [_arrow_values(column) for column in batch.columns]
-            yield TablePiece(first, names, columns)
-            first += batch.num_rows
-    except pa.ArrowException as error:
-        raise InvalidInputError.of("file", f"it is not Parquet: {error}") from error
-
-
-def _arrow_values(column: Any) -> list[Any]:
-    """Return the values of an Arrow array, as text where Python has none like them.
-
-    So it is with the year 10000 and with a nanosecond, which the field then refuses.
-    """
-    # A caller that has a column has loaded it already.
-    import pyarrow as pa  # noqa: PLC0415
-
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        kind = pa.timestamp("us", kind.tz)
-    try:
-        values: list[Any] = column.cast(kind).to_pylist()
-    except (ValueError, OverflowError):
-        return [_arrow_value(value, kind) for value in column]
-    return values
-
-
-def _arrow_value(value: Any, kind: Any) -> Any:
-    try:
-        return value.cast(kind).as_py()
-    except (ValueError, OverflowError):
-        # Arrow's own text of a year with six digits names another one.
-        return f"{value.value} {value.type}"

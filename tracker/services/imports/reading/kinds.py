@@ -1,0 +1,258 @@
+"""Each kind of file read as raw pieces, here or in a process of its own.
+
+Nothing of the database is loaded here: see services/sandbox/readers.py.
+"""
+
+import base64
+import gzip
+import io
+import numbers
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, BinaryIO, cast
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.csv_rows import CsvPiece, CsvRows
+from tracker.services.imports.reading.documents import document_pieces
+from tracker.services.imports.reading.excel import excel_pieces
+from tracker.services.imports.reading.parquet import parquet_pieces
+from tracker.services.imports.reading.rows import (
+    LONGEST_ROW,
+    PIECE_BYTES,
+    RawPiece,
+    Row,
+    RowPiece,
+    TablePiece,
+    jsonl_pieces,
+)
+from tracker.services.sandbox.channel import Channel, SharedFile, dump
+from tracker.services.sandbox.limits import Unpacked
+from tracker.services.strict_json import load_json
+from tracker.services.wording import show_reason
+
+# A document is parsed as a whole, which takes many times its size in memory; the
+# other kinds are read row by row.
+LARGEST_DOCUMENT = 32 * 2**20
+LARGE_DOCUMENT = "too large for JSON; send JSON Lines instead"
+GZIP = b"\x1f\x8b"
+_WHOLE = {"parquet", "xlsx"}
+# A value that JSON does not have, by the name of its type; no name of a column is so.
+_TYPE = "\0"
+
+
+def read_pieces(
+    kind: str, stream: BinaryIO, notes: list[str], *, most_unpacked: int
+) -> Iterator[RawPiece]:
+    """Read *stream*, packed or not; what is to be said of it goes to *notes*."""
+    unpacked = Unpacked(most_unpacked)
+    stream.seek(0)
+    is_packed = stream.read(2) == GZIP
+    stream.seek(0)
+    if not is_packed:
+        yield from _read(kind, stream, notes, unpacked)
+        return
+    packed = gzip.GzipFile(fileobj=stream)
+    try:
+        with io.BufferedReader(_Counted(packed, unpacked)) as content:
+            if kind in _WHOLE:
+                with tempfile.TemporaryFile() as spool:
+                    shutil.copyfileobj(content, spool)
+                    spool.seek(0)
+                    whole = cast("BinaryIO", spool)
+                    yield from _read(kind, whole, notes, unpacked)
+            else:
+                yield from _read(kind, content, notes, unpacked)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidInputError.of(
+            "file", f"it is not gzip: {show_reason(error)}"
+        ) from error
+
+
+class _Counted(io.RawIOBase):
+    """What a packed file holds, up to as much as is allowed."""
+
+    def __init__(self, packed: gzip.GzipFile, unpacked: Unpacked) -> None:
+        super().__init__()
+        self._packed = packed
+        self._unpacked = unpacked
+        self._furthest = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._packed.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._packed.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._packed.read(len(buffer))
+        # A text is read from its start again once its encoding is known.
+        further = self._packed.tell() - self._furthest
+        if further > 0:
+            self._furthest += further
+            self._unpacked.add(further)
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def _read(
+    kind: str, stream: BinaryIO, notes: list[str], unpacked: Unpacked
+) -> Iterator[RawPiece]:
+    match kind:
+        case "csv":
+            return CsvRows(stream, notes=notes).pieces()
+        case "jsonl":
+            return jsonl_pieces(stream)
+        case "parquet":
+            return parquet_pieces(stream, unpacked)
+        case "xlsx":
+            return excel_pieces(stream, notes, unpacked)
+        case _:
+            return _read_json(stream)
+
+
+def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
+    """Read a document, or what is one in each line."""
+    text = stream.read(LARGEST_DOCUMENT + 1)
+    if len(text) > LARGEST_DOCUMENT:
+        raise InvalidInputError.of("file", LARGE_DOCUMENT)
+    try:
+        body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        if "Extra data" in str(error):
+            return jsonl_pieces(io.BytesIO(text))
+        raise InvalidInputError.of(
+            "body", f"it is not JSON: {show_reason(error)}"
+        ) from error
+    return document_pieces(body)
+
+
+def prepare(kind: str, **_: Any) -> None:
+    """Load what is heavy, before the process copies itself for a file."""
+    if kind == "parquet":
+        # Heavy, and only for files of this kind.
+        import pyarrow.parquet  # noqa: F401, PLC0415
+
+
+def work(channel: Channel, file: SharedFile, *, kind: str, most_unpacked: int) -> None:
+    """Send the pieces of *file* with what is noted, and how far it was read."""
+    notes: list[str] = []
+    stream = io.BufferedReader(file, 2**18)
+    for piece in read_pieces(kind, stream, notes, most_unpacked=most_unpacked):
+        for text in _dump_pieces(piece, notes, file):
+            channel.send_json(text)
+            notes.clear()
+    channel.send([None, notes, file.furthest])
+
+
+def _dump_pieces(
+    piece: RawPiece, notes: list[str], file: SharedFile
+) -> Iterator[bytes]:
+    """Return *piece* as messages of bounded size, whose values are bounded with it."""
+    text = dump([_dump_piece(piece), notes, file.furthest], _dump_value)
+    halves = _halves(piece) if len(text) > PIECE_BYTES else ()
+    for half in halves:
+        yield from _dump_pieces(half, notes, file)
+    if halves:
+        return
+    # A cell of CSV is a text, however long; others take many times their size.
+    if len(text) > LONGEST_ROW and not isinstance(piece, CsvPiece):
+        raise InvalidInputError.of(
+            "file", f"row {piece.first:,} is longer than {LONGEST_ROW:,} bytes"
+        )
+    yield text
+
+
+def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
+    """Return *piece* in two, none if it has a single row."""
+    rest: RawPiece
+    parts: tuple[RawPiece, ...]
+    match piece:
+        case CsvPiece(first=first, lines=lines):
+            middle = len(lines) // 2
+            rest = piece._replace(first=first + middle, lines=lines[middle:])
+            parts = piece._replace(lines=lines[:middle]), rest
+        case RowPiece(given=given):
+            middle = len(given) // 2
+            rest = piece._replace(given=given[middle:])
+            parts = piece._replace(given=given[:middle]), rest
+        case TablePiece(first=first, values=values):
+            middle = len(values[0]) // 2 if values else 0
+            rest = piece._replace(
+                first=first + middle, values=[one[middle:] for one in values]
+            )
+            parts = piece._replace(values=[one[:middle] for one in values]), rest
+        case _:
+            return ()
+    return parts if middle else ()
+
+
+def _dump_piece(piece: RawPiece) -> list[Any]:
+    match piece:
+        case CsvPiece():
+            return ["csv", *piece]
+        case TablePiece():
+            return ["table", *piece]
+        case RowPiece(given=given):
+            rows = [
+                (number, values, [(one.field, one.message) for one in errors])
+                for number, values, errors in given
+            ]
+            return ["rows", rows, *piece[1:]]
+    raise TypeError(type(piece).__name__)
+
+
+def load_piece(said: list[Any]) -> RawPiece:
+    """Return the piece of a message."""
+    kind, *fields = said
+    if kind == "csv":
+        return CsvPiece(*fields)
+    if kind == "table":
+        return TablePiece(*fields)
+    given, *flags = fields
+    rows = [
+        Row(number, values, tuple(FieldError(*one) for one in errors))
+        for number, values, errors in given
+    ]
+    return RowPiece(rows, *flags)
+
+
+# Values of Parquet and Excel that JSON does not have, the narrower type first: how each
+# is written, and read again.
+_VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "duration": (
+        timedelta,
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda parts: timedelta(*parts),
+    ),
+    "decimal": (Decimal, str, Decimal),
+    "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
+    "number": (numbers.Real, float, float),
+}
+
+
+def _dump_value(value: Any) -> Any:
+    for name, (kind, write, _) in _VALUES.items():
+        if isinstance(value, kind):
+            return {_TYPE: name, "is": write(value)}
+    return str(value)
+
+
+def load_value(said: dict[str, Any]) -> Any:
+    """Return the value that an object of a message stands for, itself if for none."""
+    if said.keys() != {_TYPE, "is"} or said[_TYPE] not in _VALUES:
+        return said
+    _, _, read = _VALUES[said[_TYPE]]
+    return read(said["is"])

@@ -1,0 +1,1 @@
+"""Files from outside, read in processes of their own."""

@@ -1,0 +1,117 @@
+"""Images that are taken out of an archive and decoded, in a process of its own.
+
+Nothing of the database is loaded here: see readers.py.
+"""
+
+import io
+import resource
+import zipfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from tracker.errors import InvalidInputError
+from tracker.services.images import MAX_BYTES, check_image, clean_image
+from tracker.services.sandbox.channel import Channel, Closed, SharedFile
+from tracker.services.wording import show_reason
+
+# Of processor time; a good image takes a tenth of it.
+_SECONDS_EACH = 10
+MISSING = "there is no image with this name beside the file"
+
+
+class Names:
+    """Names of images, found as rows say them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Note which last parts of *names* tell an image."""
+        self._names = set(names)
+        self._by_end: dict[str, str] = {}
+        twice = set()
+        for name in self._names:
+            end = _end_of(name)
+            if self._by_end.setdefault(end, name) != name:
+                twice.add(end)
+        for end in twice:
+            del self._by_end[end]
+
+    def find(self, said: str) -> str | None:
+        """Return the name that a row means: as it says, else the only one so ended."""
+        name = said.strip().replace("\\", "/").removeprefix("./")
+        return name if name in self._names else self._by_end.get(_end_of(name))
+
+
+def _end_of(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def prepare(**_: Any) -> None:
+    """Do nothing: what is heavy was loaded with this module."""
+
+
+def work(channel: Channel, *archives: SharedFile) -> None:
+    """Answer each name in the archive, or each image, with the image made safe.
+
+    An image that comes with the suffix that it must have is checked alone.
+    """
+    archive = _Archive(archives[0]) if archives else None
+    channel.send({"is_open": True})
+    with suppress(Closed):
+        while True:
+            said, content = channel.receive()
+            _allow_more_time()
+            try:
+                if archive is not None:
+                    content = archive.read(said["name"])
+                if "suffix" in said:
+                    check_image(content, said["suffix"])
+                    channel.send({})
+                    continue
+                image = clean_image(content)
+            except InvalidInputError as error:
+                channel.send({"wrong": error.errors[0].message})
+            else:
+                channel.send({"suffix": image.suffix}, image.content)
+
+
+class _Archive:
+    def __init__(self, file: SharedFile) -> None:
+        try:
+            self._archive = zipfile.ZipFile(io.BufferedReader(file, 2**16))
+        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise InvalidInputError.of(
+                "images", f"it is not a zip file: {show_reason(error)}"
+            ) from error
+        entries = self._archive.infolist()
+        self._entries = {one.filename: one for one in entries if not one.is_dir()}
+        self._names = Names(self._entries)
+
+    def read(self, said: str) -> bytes:
+        """Return an image, and of a larger file the first bytes."""
+        name = self._names.find(said)
+        if name is None:
+            raise InvalidInputError.of("image", MISSING)
+        try:
+            with self._archive.open(self._entries[name]) as opened:
+                return opened.read(MAX_BYTES + 1)
+        except (
+            OSError,
+            EOFError,
+            RuntimeError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            raise InvalidInputError.of(
+                "image", f"it cannot be read: {show_reason(error)}"
+            ) from error
+
+
+def _allow_more_time() -> None:
+    """Bound each image, within what all of them may take."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    wanted = int(used.ru_utime + used.ru_stime) + _SECONDS_EACH
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    if most == resource.RLIM_INFINITY or wanted < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_CPU, (wanted, most))

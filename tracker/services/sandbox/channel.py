@@ -1,0 +1,99 @@
+"""What a reader is given and answers: messages, and open files."""
+
+import io
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+_HEADER = struct.Struct("!II")
+# What one message may have, of JSON and of bytes.
+_MOST_JSON = 32 * 2**20
+_MOST_BYTES = 128 * 2**20
+
+
+class Closed(Exception):  # noqa: N818 - it is an end, and no error.
+    """The other side says nothing more."""
+
+
+class Channel:
+    """Messages to and from a reader: JSON values, some with bytes behind them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Talk over *connection*."""
+        self._connection = connection
+        self._incoming = connection.makefile("rb", buffering=2**20)
+
+    def send(self, value: Any, content: bytes = b"") -> None:
+        """Send *value*."""
+        self.send_json(dump(value), content)
+
+    def send_json(self, text: bytes, content: bytes = b"") -> None:
+        """Send a value that was dumped."""
+        self._connection.sendall(_HEADER.pack(len(text), len(content)) + text)
+        if content:
+            self._connection.sendall(content)
+
+    def receive(
+        self, hook: Callable[[dict[str, Any]], Any] | None = None
+    ) -> tuple[Any, bytes]:
+        """Return the next message; raises Closed after the last, and ValueError."""
+        size, more = _HEADER.unpack(self._read(_HEADER.size))
+        if size > _MOST_JSON or more > _MOST_BYTES:
+            raise ValueError("the message is too long")
+        text = self._read(size).decode("utf-8", "surrogatepass")
+        return json.loads(text, object_hook=hook), self._read(more)
+
+    def _read(self, size: int) -> bytes:
+        content: bytes = self._incoming.read(size)
+        if len(content) < size:
+            raise Closed
+        return content
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._incoming.close()
+        self._connection.close()
+
+
+def dump(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Return *value* as the JSON of a message; half of a surrogate pair is kept."""
+    text = json.dumps(value, ensure_ascii=False, default=default)
+    return text.encode("utf-8", "surrogatepass")
+
+
+class SharedFile(io.RawIOBase):
+    """A file that another process has open too, and reads from where it likes."""
+
+    def __init__(self, number: int) -> None:
+        """Begin at the start of the file *number*."""
+        super().__init__()
+        self._number = number
+        self._place = 0
+        self._size = os.fstat(number).st_size
+        # How far it was read.
+        self.furthest = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be read from any place on."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go on at another place."""
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
+        self._place = max(0, starts[whence] + offset)
+        return self._place
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes."""
+        content = os.pread(self._number, len(buffer), self._place)
+        buffer[: len(content)] = content
+        self._place += len(content)
+        self.furthest = max(self.furthest, self._place)
+        return len(content)
