@@ -58,7 +58,7 @@ class Label(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     query_id: Mapped[int] = mapped_column(BigId)
-    # That of the query: it says in which partition the label lies on PostgreSQL.
+    # That of the query.
     detector_id: Mapped[int] = mapped_column(BigId)
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)

@@ -23,11 +23,11 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from tracker.storage.dialect import is_sqlite, planned_for_now
 from tracker.storage.queries.queries import Query
 
-# PostgreSQL looked at a partition while nothing in it was committed: in the middle of
-# an import, or after one that was undone.
+# PostgreSQL looked at the table while nothing in it was committed: in the middle of an
+# import, or after one that was undone.
 _SEEMS_EMPTY = text(
-    "SELECT EXISTS (SELECT FROM pg_class WHERE relpages > 0 AND reltuples = 0 AND oid"
-    " IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'queries'::regclass))"
+    "SELECT EXISTS (SELECT FROM pg_class WHERE relpages > 0 AND reltuples = 0"
+    " AND oid = 'queries'::regclass)"
 )
 
 

@@ -30,11 +30,7 @@ from tracker.words import DISPUTED, UNCLEAR, is_scored
 
 
 class Query(Base):
-    """One input put to a detector.
-
-    On PostgreSQL the table is partitioned by detector, and so is that of labels.  A
-    statement that does not say which detector would look into every partition.
-    """
+    """One input put to a detector."""
 
     __tablename__ = "queries"
     __table_args__ = (
