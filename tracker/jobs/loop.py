@@ -166,6 +166,9 @@ class Loop:
         done = self._turn()
         while self._flights:
             done += self._turn()
+            if not self._flights:
+                # What has ended may have left tasks of another kind.
+                done += self._turn()
         return done
 
     def _turn(self) -> int:
