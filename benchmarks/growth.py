@@ -44,11 +44,8 @@ REQUESTS = 20
 SMALLEST_MB = 0.5
 _OF_SQLITE = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name"
 _OF_POSTGRESQL = (
-    # Partitions, and the parts of an index, under the name of the whole.
-    "SELECT regexp_replace(coalesce(pg_partition_root(oid), oid)::regclass::text,"
-    " '_p[0-9]+$', '') AS name, sum(pg_relation_size(oid)) FROM pg_class"
+    "SELECT oid::regclass::text AS name, pg_relation_size(oid) FROM pg_class"
     " WHERE relkind IN ('r', 'i') AND relnamespace = 'public'::regnamespace"
-    " GROUP BY name"
 )
 Row = dict[str, float]
 

@@ -184,6 +184,8 @@ def test_children_of_a_fork_log_beside_their_parent(tracker, service) -> None:
     for child in children:
         child.join()
     assert tracker.flush(timeout=30)
+    # What the children wrote behind the last row of this process may take longer.
+    wait_until(lambda: len(service.queries(one.name)) == 3 * 51 + 2)
 
     found = service.queries(one.name)
     made_up = {key for key in found if key.startswith("c-")}

@@ -40,6 +40,8 @@ class Result:
     version: str | None
     verdict: str
     target: float | None
+    measure: str
+    population: str
     method: str
     low: float
     high: float
@@ -59,6 +61,7 @@ def measure(  # noqa: PLR0913 - one for each option.
     version: str | None = None,
     max_width: float | None = None,
     not_worse_than: str | None = None,
+    population: str | None = None,
 ) -> Result:
     """Ask *server* whether *detector* meets each condition that is given.
 
@@ -66,16 +69,22 @@ def measure(  # noqa: PLR0913 - one for each option.
     to check, ServerError and UnreachableError where there is no answer.
     """
     if version == "*":
-        raise GateError("a gate is for one version: versions pooled have no verdict")
+        raise GateError("a gate checks one version; pooled versions have no verdict")
     path = path_of(detector)
     found = server.get(path).json
-    if target is None:
-        target = found["target"]
-    answer = server.get(f"{path}/estimate", method=METHOD, version=version)
-    estimate = Estimate(answer.json, detector, server)
-    checks = []
-    if target is not None:
-        checks.append(_check_target(estimate, target))
+    answer = server.get(
+        f"{path}/estimate",
+        method=METHOD,
+        version=version,
+        population=population,
+        target=target,
+    ).json
+    estimate = Estimate(answer, detector, server)
+    if answer["decision"] is None and answer["target"] is not None:
+        raise GateError(f"no verdict: {answer['no_decision_because']}")
+    checks = [
+        _check_target(one) for one in (answer["decision"], *answer["also"]) if one
+    ]
     if max_width is not None:
         checks.append(_check_width(estimate, max_width))
     if not_worse_than is not None:
@@ -87,24 +96,33 @@ def measure(  # noqa: PLR0913 - one for each option.
         detector=found["name"],
         version=estimate["version"],
         verdict=next((v for v in (MISSED, UNDECIDED) if v in verdicts), MET),
-        target=target,
+        target=answer["target"],
+        measure=found["measure"],
+        population=answer["population"]["kind"],
         method=METHOD,
-        low=estimate.balanced["low"],
-        high=estimate.balanced["high"],
+        low=(answer["decision"] or estimate.balanced)["low"],
+        high=(answer["decision"] or estimate.balanced)["high"],
         labels=estimate.labels,
         checks=tuple(checks),
     )
 
 
-def _check_target(estimate: Estimate, target: float) -> Check:
-    verdict = estimate.verdict(target)
-    low, high = outward(estimate.balanced["low"], estimate.balanced["high"], 2)
+def _check_target(decision: dict[str, Any]) -> Check:
+    low, high = outward(decision["low"], decision["high"], 2)
     return Check(
         "target",
-        verdict,
-        f"balanced accuracy between {low} and {high} %, target {100 * target:g} %, "
-        f"{estimate.labels:,} labels",
+        decision["verdict"],
+        f"{_name(decision['measure'])} between {low} and {high} %, target "
+        f"{100 * decision['target']:g} %, {decision['labels']:,} labels",
     )
+
+
+def _name(measure: str) -> str:
+    """Return a measure in words, such as "accuracy of DEFECT"."""
+    kind, _, of = measure.partition(":")
+    if not of:
+        return f"{kind} accuracy"
+    return f"{'accuracy' if kind == 'recall' else kind} of {of}"
 
 
 def _check_width(estimate: Estimate, most: float) -> Check:
@@ -119,20 +137,17 @@ def _check_width(estimate: Estimate, most: float) -> Check:
 
 def _check_change(server: Server, path: str, new: str | None, old: str) -> Check:
     found = server.get(f"{path}/comparison", old=old, new=new).json
-    if found["paired"] is None:
+    decision = found["decision"]
+    if decision is None:
         return Check(
             "not-worse-than",
             UNDECIDED,
             f"{new} and {old} have no labelled input in common",
         )
-    decision = found["paired"].get("decision")
-    if decision is None:
-        raise GateError("this server does not say which version is better at any look")
     low, high = outward(decision["low"], decision["high"], 2)
     return Check(
         "not-worse-than",
         _OF_COMPARISON[decision["verdict"]],
-        f"{new} against {old}: {decision['verdict']}, of the inputs on which they "
-        f"differ it wins {decision['won']:,} and loses {decision['lost']:,}, "
-        f"a share between {low} and {high} %",
+        f"{new} against {old}: {decision['verdict']}, the change of the "
+        f"{_name(decision['measure'])} lies between {low} and {high} points",
     )

@@ -144,7 +144,7 @@ class Tracker:
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was logged is taken or refused; False after *timeout*.
 
-        That is all of this process, and what earlier ones left in the spool.
+        That is all of this process, and what others left in the spool before its end.
         """
         self._is_used = True
         self._sender.start()

@@ -624,6 +624,7 @@ def _create_tables() -> None:
         sa.Column("queries", BIG, nullable=False),
         sa.Column("deleted", BIG, server_default="0", nullable=False),
         sa.Column("last_label_at", INSTANT, nullable=True),
+        sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
@@ -633,6 +634,7 @@ def _create_tables() -> None:
         sa.UniqueConstraint("detector_id", "name", name="uq_versions_detector_id_name"),
         sqlite_autoincrement=True,
     )
+    op.create_index("ix_versions_run_due_at", "versions", ["run_due_at"])
     op.create_table(
         "tasks",
         sa.Column("id", BIG, nullable=False),

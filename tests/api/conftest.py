@@ -96,6 +96,7 @@ def api(app: Flask, keys: dict[str, str]) -> Api:
 @pytest.fixture
 def door(api: Api) -> dict[str, Any]:
     """A detector of two classes."""
-    response = api.post("/detectors", {"name": "door", "question": "Is it closed?"})
+    new = {"name": "door", "question": "Is it closed?", "label_sampling": "random"}
+    response = api.post("/detectors", new)
     assert response.status_code == 201
     return dict(response.json)

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import func, select
 
 from tests.conftest import START, Clock, by
+from tracker.clock import Clock as AnyClock
 from tracker.clock import utc_now
 from tracker.jobs.imports import Clearing, Imports
-from tracker.jobs.loop import Clock as AnyClock
 from tracker.jobs.loop import Loop
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.attempts import (

@@ -6,9 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import START, by
+from tests.conftest import START, Clock, by
+from tests.services.conftest import Bench
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.charts import _choose_snapshots, _spread
+from tracker.services.estimates.charts import (
+    _choose_snapshots,
+    _load_series,
+    _spread,
+)
+from tracker.services.estimates.projections import QUIET
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
@@ -32,27 +38,30 @@ MOST = 250
 )
 def test_no_more_moments_than_fit_are_shown_in_order(labels: list[int]) -> None:
     marks = [
-        SimpleNamespace(id=place, labels=count) for place, count in enumerate(labels)
+        SimpleNamespace(sequence=place, labels=count)
+        for place, count in enumerate(labels)
     ]
 
     shown = _spread(marks, MOST)
 
     assert len(shown) == MOST
     assert (shown[0], shown[-1]) == (marks[0], marks[-1])
-    ids = [mark.id for mark in shown]
+    ids = [mark.sequence for mark in shown]
     assert all(a < b for a, b in pairwise(ids))
 
 
 def test_the_newest_snapshot_is_among_the_most(
-    database: Database, recompute: Callable[[], None]
+    database: Database, clock: Clock, recompute: Callable[[], None]
 ) -> None:
     new = NewDetector(name="door", question="Closed?", classes=["YES", "NO"])
-    # The last run ends between two checkpoints, at 103 labels and at 105.
+    # The labels end between two checkpoints, at 103 labels and at 105.
     rows = [Row(n, {"predicted": "YES", "label": "YES"}) for n in range(1, 105)]
     with database.write() as session:
         detector = create_detector(session, new, by(at=START))
         import_rows(session, detector, rows, by(at=START), digest="d")
         detector_id = detector.id
+    recompute()
+    clock.at += QUIET
     recompute()
 
     with database.read() as session:
@@ -64,3 +73,22 @@ def test_the_newest_snapshot_is_among_the_most(
     assert newest.kind != "checkpoint"
     assert len(shown) == 5
     assert shown[-1] == newest.sequence
+
+
+def test_a_chart_ends_with_the_live_estimate(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    bench.log_all([{"predicted": "YES", "label": "YES"}] * 104)
+    recompute()
+    bench.log("YES", "NO")
+
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        [version] = list_versions(session, detector.id)
+        given = (session, detector, version, "exact")
+        now = _load_series(*given, most_classes=2, by=None)
+        then = _load_series(*given, most_classes=2, by=bench.clock())
+
+    assert [one.points[-1].labels for one in now] == [105] * 3
+    assert [one.points[-1].labels for one in then] == [103] * 3
+    assert [now[2].points[-1].correct, now[2].points[-1].labelled] == [0, 1]

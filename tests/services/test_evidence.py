@@ -11,7 +11,7 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
 from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.decision import decide, keeps_rank, stand, take_over
-from tracker.services.evidence.measures import parse_measure
+from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.populations import (
     choose_population,
     standings_of,

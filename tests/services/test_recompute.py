@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tracker.jobs.recompute import recompute_detector
 from tracker.services.estimates import fold
 from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
+from tracker.services.estimates.projections import QUIET
 from tracker.services.estimates.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -104,15 +106,42 @@ def test_each_label_up_to_a_hundred_makes_a_checkpoint_then_each_hundredth_more(
     assert 0 <= 1000 - numbers[-1] < 0.01 * 1000 + 1
 
 
-def test_a_run_that_ends_between_checkpoints_stores_where_it_ended(
+def test_labels_that_end_between_checkpoints_get_a_snapshot_once_it_is_quiet(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
-    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 150)
+    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 104)
     recompute()
-    kinds = {(row[0], row[1]) for row in history(bench)}
+    bench.clock.at += QUIET - timedelta(seconds=1)
+    recompute()
+    assert history(bench, kinds=("run",)) == []
+    bench.clock.at += timedelta(seconds=1)
+    recompute()
+    recompute()
 
-    assert {kind for _, kind in kinds} <= {"checkpoint", "run"}
-    assert history(bench)[-1][3] == 150
+    rows = history(bench, kinds=("run",))
+    assert {row[3] for row in rows} == {104}
+    assert [row[5] for row in rows if row[4] == "exact"] == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_day_has_at_most_24_run_snapshots_and_the_next_one_begins_with_another(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    numbers = []
+    import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 4_003)
+    recompute()
+    for _ in range(26):
+        bench.log("YES", "YES")
+        recompute()
+        bench.clock.at += QUIET
+        recompute()
+        numbers.append(len({row[3] for row in history(bench, kinds=("run",))}))
+    assert numbers == [*range(1, 25), 24, 24]
+
+    bench.clock.at = bench.clock.at.replace(hour=0, minute=0) + timedelta(days=1)
+    recompute()
+
+    assert history(bench, kinds=("run",))[-1][3] == 4_029
 
 
 def test_every_stored_method_is_there_at_every_checkpoint(

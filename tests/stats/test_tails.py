@@ -3,7 +3,7 @@
 from math import comb
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -33,6 +33,7 @@ def test_the_published_pictures(accuracy, chance):
 
 
 @pytest.mark.thorough
+@settings(deadline=None)
 @given(
     st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
     st.floats(0, 1),

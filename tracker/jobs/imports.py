@@ -61,7 +61,7 @@ class _Course:
         return int(self.task.key)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Imports(Handler):
     """Carries out imports one after the other, the longest waiting first."""
 

@@ -50,7 +50,7 @@ class Watch:
             raise StoppedError
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Handler:
     """Does the tasks of one kind.
 
@@ -122,6 +122,7 @@ class Loop:
     _flights: dict[Future[int], _Flight] = field(default_factory=dict, init=False)
     # What is to be given back, and after how many seconds it may be taken.
     _interrupted: list[tuple[_Flight, float]] = field(default_factory=list, init=False)
+    _looked: float = field(default=-math.inf, init=False)
     _beaten: float = field(default=-math.inf, init=False)
     _beaten_at: datetime | None = field(default=None, init=False)
 
@@ -165,18 +166,26 @@ class Loop:
         done = self._turn()
         while self._flights:
             done += self._turn()
+            if not self._flights:
+                # What has ended may have left tasks of another kind.
+                done += self._turn()
         return done
 
     def _turn(self) -> int:
-        done = 0
+        done, handlers = 0, list(self.handlers)
         if self._flights:
             ended, _ = wait(self._flights, _LOOK_SECONDS, FIRST_COMPLETED)
+            if time.monotonic() < self._looked + _LOOK_SECONDS:
+                # Others were asked for just now, and each statement of this thread
+                # waits for those that compute.
+                landing = [self._flights[one].handler for one in ended]
+                handlers = [one for one in handlers if one in landing]
             for one in ended:
                 done += self._land(one, self._flights.pop(one))
         self._beat()
         self._give_back()
         if not self.stop.is_set():
-            for flight in self._take():
+            for flight in self._take(handlers):
                 work = self._pool.submit(
                     flight.handler.work, flight.tasks, flight.watch
                 )
@@ -202,11 +211,13 @@ class Loop:
             flight.watch.is_lost |= all(task.id not in held for task in flight.tasks)
         self._beaten, self._beaten_at = time.monotonic(), at
 
-    def _take(self) -> list[_Flight]:
+    def _take(self, handlers: Sequence[Handler]) -> list[_Flight]:
+        if len(handlers) == len(self.handlers):
+            self._looked = time.monotonic()
         # SQLite has one writer at a time, and is left to others where nothing is due.
         with self.database.read() as session:
             at = self.clock()
-            ready = [one for one in self.handlers if self._is_ready(session, one, at)]
+            ready = [one for one in handlers if self._is_ready(session, one, at)]
         if not ready:
             return []
 

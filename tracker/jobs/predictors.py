@@ -16,7 +16,7 @@ from tracker.storage.tasks import PREDICTION, Task
 log = structlog.get_logger("tracker.job")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Predictions(Handler):
     """Asks the predictor of each detector, the oldest queries first."""
 

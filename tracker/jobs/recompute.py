@@ -18,6 +18,7 @@ from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.fold import (
     Fold,
     StaleFoldError,
+    read_ends,
     read_folds,
     read_piece,
     read_slices,
@@ -170,6 +171,19 @@ def _store(
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
+def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
+    """Store the run snapshots that are due; another worker may be faster."""
+    begun = time.perf_counter()
+    with database.read() as session:
+        folds = read_ends(session, at=clock(), listeners=[FoldEvents()])
+    if not folds:
+        return
+    score_folds(folds)
+    seconds = (time.perf_counter() - begun) / len(folds)
+    with suppress(StaleFoldError):
+        _store(database, folds, worker=worker, clock=clock, seconds=seconds)
+
+
 def _store_slices(
     database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
@@ -209,7 +223,7 @@ def _replay_drift(database: Database, detector_id: int) -> None:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Recompute(Handler):
     """Brings detectors with new labels up to date, every so many seconds.
 
@@ -223,10 +237,10 @@ class Recompute(Handler):
     _planned: float = field(default=-math.inf, init=False)
     kind = RECOMPUTE
 
-    def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
+    def has_unplanned(self, session: Session, at: datetime) -> bool:
         """Whether it is time to look for detectors with new labels, and there are."""
         return time.monotonic() >= self._planned + self.every_seconds and (
-            has_unplanned(session)
+            has_unplanned(session, at=at)
         )
 
     def plan(self, session: Session, at: datetime) -> None:
@@ -246,6 +260,7 @@ class Recompute(Handler):
         # Another worker was faster, or there was nothing to do.
         rest = by_id.keys() - failed.keys() - are_done
         self.finish(*(by_id[one] for one in rest))
+        _end_runs(self.database, worker=self.worker, clock=self.clock)
         return len(done)
 
     def run_all(self) -> list[Recomputed]:
@@ -258,6 +273,7 @@ class Recompute(Handler):
             done += found
             for detector_id, error in failed.items():
                 self._let_rest(detector_id, error)
+        _end_runs(self.database, worker=self.worker, clock=self.clock)
         return done
 
     def _recompute_some(

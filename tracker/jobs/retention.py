@@ -21,7 +21,7 @@ _MOST_PIECES = 20
 _PAUSE_SECONDS = 0.15
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Retention(Handler):
     """Deletes what is kept for a time: records of work, and unlabelled queries.
 

@@ -46,7 +46,7 @@ from tracker.storage.telling.webhooks import find_webhook, list_reachable
 log = structlog.get_logger("tracker.job")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Deliveries(Handler):
     """Sends what is in the outbox, to each webhook one message at a time.
 
@@ -152,7 +152,7 @@ class MailServer:
         return smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Mail(Handler):
     server: MailServer
     head: Letterhead
@@ -218,7 +218,7 @@ class DigestMail(_Mail):
         return failure is None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Exporter(Handler):
     """Sends each new estimate at least once.
 

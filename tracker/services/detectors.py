@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
-from tracker.services.evidence.measures import parse_measure
+from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.ranks import draw_seed
 from tracker.services.fields import (
     Classes,

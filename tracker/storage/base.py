@@ -166,7 +166,7 @@ def _compile_true(*_arguments: Any, **_options: Any) -> str:
 def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return *condition*, which must follow from the others, for PostgreSQL alone.
 
-    It says there in which partition to look, between which ids, or how to join.
+    It says there between which ids to look, or how to join.
     SQLite would take it for the most telling one, and begin with all queries of a
     detector instead of the few new ones.
     """

@@ -24,6 +24,7 @@ from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 
 # PostgreSQL ended the transaction, and the same one may succeed next time.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
+_LOCK_TIMEOUT, _DISK_FULL = "55P03", "53100"
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # Twice as long as somebody who waits for SQLite sleeps between two tries.
@@ -31,6 +32,7 @@ _GAP_SECONDS = 0.001
 # What the two databases say where a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
+_NO_ROOM = "the disk of the database is full"
 _Result = TypeVar("_Result")
 
 
@@ -286,8 +288,11 @@ def translated(database: "Database | None" = None) -> Iterator[None]:
         state = getattr(said, "sqlstate", None)
         if state in {_DEADLOCK, _SERIALIZATION}:
             raise _CollisionError("too much is written at the same time") from error
-        if getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+        code = getattr(said, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY or state == _LOCK_TIMEOUT:
             raise UnavailableError(_OTHERS_WRITE) from error
+        if code == sqlite3.SQLITE_FULL or state == _DISK_FULL:
+            raise UnavailableError(_NO_ROOM) from error
         raise DatabaseAwayError(first_line(error)) from error
     except DBAPIError as error:
         if error.connection_invalidated:

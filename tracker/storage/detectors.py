@@ -53,7 +53,7 @@ class Detector(Base):
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
-    # What the target is on; see services/evidence/measures.py.
+    # What the target is on; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(Name, server_default="balanced")
     # Other measures to watch, each with its target: [["recall:DEFECT", 0.9]].
     also: Mapped[list[list[Any]]] = mapped_column(
@@ -133,6 +133,8 @@ class Version(Base):
     # Those of them that were deleted since, because nobody labelled them.
     deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
     last_label_at: Mapped[datetime | None]
+    # When a snapshot is due because labels have ended between two checkpoints.
+    run_due_at: Mapped[datetime | None] = mapped_column(index=True)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
 
@@ -248,6 +250,12 @@ def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
     """Return the versions with these ids, by id."""
     found = session.scalars(select(Version).where(Version.id.in_(ids)))
     return {version.id: version for version in found}
+
+
+def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Version]:
+    """Return versions whose run snapshot is due, the longest waiting first."""
+    statement = select(Version).where(Version.run_due_at <= at)
+    return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
 
 
 # Built once: a page that shows one version asks this more than once.

@@ -118,8 +118,8 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     """Tell PostgreSQL at once how much there is in *tables*, after a large write.
 
-    It would look by itself within minutes, into a partitioned table as a whole never,
-    and until then it plans as for the tables that it has looked at, maybe empty ones.
+    It would look by itself within minutes, and until then it plans as for the tables
+    that it has looked at, maybe empty ones.
     A quarter of the usual sample says what a plan needs, and takes a quarter of the
     time; what it looks at by itself it then samples as usual.
     """

@@ -20,7 +20,7 @@ from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, find_account, now, required_role
 from tracker.rounding import outward
 from tracker.services.by import Actor
-from tracker.services.evidence.measures import read_measure
+from tracker.services.evidence.measure import read_measure
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import FileImport

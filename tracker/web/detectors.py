@@ -15,7 +15,7 @@ from tracker.services.estimates.estimate import (
     Estimate,
     get_estimate,
 )
-from tracker.services.evidence.measures import read_measure
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
 from tracker.services.versions import choose_versions

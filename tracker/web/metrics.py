@@ -18,6 +18,7 @@ from prometheus_client import (
 
 from tracker.http import account, database, now, requires
 from tracker.services.estimates.decision import compare_with_target
+from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import list_newest_intervals
@@ -149,12 +150,16 @@ class _Owner:
     # That of the balanced accuracy first, as a row's position has it.
     scopes: Sequence[str]
     target: float | None
+    # Whether the verdict goes by the interval that is stored.
+    is_balanced: bool
 
     @classmethod
     def of(cls, detector: Detector) -> Self:
         label = f'detector="{_escape(detector.name)}"'
         names = (BALANCED, *map(_escape, detector.classes))
-        return cls(label, [f'class="{one}",{label}' for one in names], detector.target)
+        scopes = [f'class="{one}",{label}' for one in names]
+        is_balanced = detector.measure == BALANCED and not detector.also
+        return cls(label, scopes, detector.target, is_balanced)
 
 
 def _add_row(
@@ -182,7 +187,7 @@ def _add_row(
             ratios["accuracy_ratio"].add(labels, accuracy)
     if method == DECIDING_METHOD and not position:
         ratios["labels"].add(f"{owner.label},{version}", row.labels)
-        if owner.target is not None:
+        if owner.target is not None and owner.is_balanced and row.population == LIVE:
             said = compare_with_target(*bounds, owner.target)
             _add_verdict(ratios["verdict"], owner, said, f",{version}")
 

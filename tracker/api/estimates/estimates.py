@@ -1,6 +1,6 @@
 """Estimates: how accurate a detector is now, and how sure that is."""
 
-from typing import Any
+from typing import Any, Literal
 
 from flask import Response
 from pydantic import Field
@@ -57,6 +57,14 @@ class EstimateChoice(Window, Where):
         "holds for the average of a window in which the accuracy changes.",
     )
     as_known_at: When | None = Field(default=None, description=AS_KNOWN_AT)
+    population: Literal["live", "replayed", "unstated"] | None = Field(
+        default=None,
+        description="Whose labels it counts; by default live where the version has a "
+        "live label, else replayed, else unstated.",
+    )
+    target: LevelText | None = Field(
+        default=None, description="Decide about this target, not the detector's own."
+    )
     include_targeted: Flag = Field(
         default=False,
         description="Score targeted labels too, which biases the estimate.",

@@ -12,6 +12,7 @@ from tracker.clock import utc_now
 from tracker.errors import TrackerError
 from tracker.services.deciding.gates import ask_gate
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.populations import POPULATIONS
 
 _EXIT = {"met": 0, "missed": 1, "undecided": 3}
 _FAILED = 2
@@ -21,6 +22,11 @@ _FAILED = 2
 @click.argument("detector")
 @click.option("--target", type=Share(), help="The target; by default the detector's.")
 @click.option("--version", help="The version; by default the one that pages show.")
+@click.option(
+    "--population",
+    type=click.Choice(POPULATIONS),
+    help="Whose labels count; by default live, else replayed.",
+)
 @click.option("--max-width", type=Share(), help="Of the interval.")
 @click.option(
     "--not-worse-than",
@@ -44,6 +50,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
     detector: str,
     target: float | None,
     version: str | None,
+    population: str | None,
     max_width: float | None,
     not_worse_than: str | None,
     format_name: str,
@@ -62,6 +69,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
                 computed_at=utc_now(),
                 target=target,
                 version=version,
+                population=population,
                 max_width=max_width,
                 not_worse_than=not_worse_than,
             )

@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.deciding.pairs import (
     Change,
+    ComparisonDecision,
     Outcome,
     Paired,
     balance_changes,
     build_paired,
+    decide_pairs,
 )
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
@@ -26,6 +28,7 @@ from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling.draws import count_drawn
 from tracker.storage.queries.queries import find_newest_version_id
+from tracker.words import BALANCED
 
 Source = Literal["paired", "unpaired"]
 
@@ -60,9 +63,17 @@ class Comparison(Shape):
     confidence_level: float
     paired: Paired | None = Field(description="null without a pair.")
     unpaired: Unpaired
-    verdict: Outcome = Field(description="better, worse or undecided.")
+    decision: ComparisonDecision | None = Field(
+        description="The verdict in the detector's measure, by pairs; null without a "
+        "pair."
+    )
+    verdict: Outcome = Field(
+        description="better, worse or undecided: that of the decision, or by the "
+        "labels of each version where no input was put to both."
+    )
     verdict_from: Source = Field(
-        description="paired where each class has a pair, otherwise unpaired."
+        description="paired where an input was put to both versions, otherwise "
+        "unpaired."
     )
 
 
@@ -102,12 +113,12 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     drawn = count_drawn(session, detector.id, old_id=before.id, new_id=after.id)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
-    is_whole = paired is not None and all(change.pairs for change in paired.classes)
-    verdict = (
-        paired.decision.verdict
-        if paired and is_whole
-        else _judge_unpaired(estimates[0], estimates[1], level)
-    )
+    decision = decide_pairs(detector, counts, level)
+    verdict: Outcome = "undecided"
+    if decision is not None:
+        verdict = decision.verdict
+    elif not counts and detector.measure == BALANCED:
+        verdict = _judge_unpaired(estimates[0], estimates[1], level)
     return Comparison(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -117,8 +128,9 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         confidence_level=level,
         paired=paired,
         unpaired=unpaired,
+        decision=decision,
         verdict=verdict,
-        verdict_from="paired" if is_whole else "unpaired",
+        verdict_from="unpaired" if decision is None else "paired",
     )
 
 

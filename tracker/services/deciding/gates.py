@@ -9,17 +9,22 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError
+from tracker.errors import ConflictError, InvalidInputError
 from tracker.rounding import percents
-from tracker.services.deciding.comparison import get_comparison
-from tracker.services.deciding.pairs import Outcome, SequentialDecision
-from tracker.services.estimates.decision import compare_with_target
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.deciding.pairs import Outcome
+from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.estimate import (
+    Estimate,
+    get_estimate,
+    refuse_unstated,
+)
 from tracker.services.estimates.intervals import ALL
+from tracker.services.evidence.measure import read_measure
 from tracker.services.wording import invalid
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import DECIDING_METHOD, Verdict
+from tracker.words import DECIDING_METHOD, UNSTATED, Verdict
 
 _OF_COMPARISON: dict[Outcome, Verdict] = {
     "better": "met",
@@ -43,6 +48,8 @@ class Gate(Shape):
     version: str | None
     verdict: Verdict
     target: float | None
+    measure: str
+    population: str
     method: str
     low: float
     high: float
@@ -59,6 +66,7 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
     version: str | None = None,
     max_width: float | None = None,
     not_worse_than: str | None = None,
+    population: str | None = None,
 ) -> Gate:
     """Return whether *detector* meets each condition that is given.
 
@@ -68,19 +76,24 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
     """
     if version == ALL:
         raise invalid(
-            "version", version, "a gate is for one version: pooled have no verdict"
+            "version", version, "a gate checks one version; pooled versions have none"
         )
-    target = target or detector.target
     estimate = get_estimate(
         session,
         detector,
         computed_at=computed_at,
         version=version,
         method=DECIDING_METHOD,
+        population=population,
+        target=target,
     )
-    checks = []
-    if target is not None:
-        checks.append(_check_target(estimate, target))
+    refusal = estimate.no_decision_because
+    if refusal is not None and estimate.target is not None:
+        raise ConflictError(f"no verdict: {refusal}")
+    if estimate.population.kind == UNSTATED:
+        raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
+    decisions = [estimate.decision, *estimate.also]
+    checks = [_check_target(one) for one in decisions if one is not None]
     if max_width is not None:
         checks.append(_check_width(estimate, max_width))
     if not_worse_than is not None:
@@ -91,18 +104,19 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
             old=not_worse_than,
             new=estimate.version,
         )
-        decision = comparison.paired.decision if comparison.paired else None
-        checks.append(_check_change(comparison.new, comparison.old, decision))
+        checks.append(_check_change(comparison))
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     return Gate(
         detector=detector.name,
         version=estimate.version,
         verdict=_sum_up([check.verdict for check in checks]),
-        target=target,
+        target=estimate.target,
+        measure=detector.measure,
+        population=estimate.population.kind,
         method=DECIDING_METHOD,
-        low=estimate.balanced.low,
-        high=estimate.balanced.high,
+        low=estimate.decision.low if estimate.decision else estimate.balanced.low,
+        high=estimate.decision.high if estimate.decision else estimate.balanced.high,
         labels=estimate.labels,
         checks=checks,
     )
@@ -114,15 +128,14 @@ def _sum_up(verdicts: Sequence[Verdict]) -> Verdict:
     return "undecided" if "undecided" in verdicts else "met"
 
 
-def _check_target(estimate: Estimate, target: float) -> Check:
-    low, high = percents(estimate.balanced.low, estimate.balanced.high)
+def _check_target(decision: Decision) -> Check:
+    low, high = percents(decision.low, decision.high)
+    name = read_measure(decision.measure).name
     return Check(
         name="target",
-        verdict=compare_with_target(
-            estimate.balanced.low, estimate.balanced.high, target
-        ),
-        message=f"balanced accuracy between {low} and {high} %, target "
-        f"{100 * target:g} %, {estimate.labels:,} labels",
+        verdict=decision.verdict,
+        message=f"{name} between {low} and {high} %, target "
+        f"{100 * decision.target:g} %, {decision.labels:,} labels",
     )
 
 
@@ -137,7 +150,8 @@ def _check_width(estimate: Estimate, most: float) -> Check:
     )
 
 
-def _check_change(new: str, old: str, decision: SequentialDecision | None) -> Check:
+def _check_change(comparison: Comparison) -> Check:
+    new, old, decision = comparison.new, comparison.old, comparison.decision
     if decision is None:
         return Check(
             name="not-worse-than",
@@ -148,7 +162,6 @@ def _check_change(new: str, old: str, decision: SequentialDecision | None) -> Ch
     return Check(
         name="not-worse-than",
         verdict=_OF_COMPARISON[decision.verdict],
-        message=f"{new} against {old}: {decision.verdict}, of the inputs on which they "
-        f"differ it wins {decision.won:,} and loses {decision.lost:,}, "
-        f"a share between {low} and {high} %",
+        message=f"{new} against {old}: {decision.verdict}, the change of the "
+        f"{read_measure(decision.measure).name} lies between {low} and {high} points",
     )

@@ -7,19 +7,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tracker.services.evidence.measure import read_measure
 from tracker.shapes import OfClass, Shape
 from tracker.stats import (
     Difference,
+    PairedDecision,
     boxed_paired_difference,
     decide,
     joint_paired_difference,
     mcnemar,
+    paired_anytime,
     paired_difference,
 )
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.draws import Drawn
-from tracker.words import ANYTIME, one_of
+from tracker.words import ANYTIME, OVERALL, PRECISION, RECALL, one_of
 
 Outcome = Literal["better", "worse", "undecided"]
 PairedMethod = Annotated[str, one_of(["exact", "joint", "box"])]
@@ -83,6 +86,24 @@ class SequentialDecision(Shape):
     high: float
 
 
+class ComparisonDecision(Shape):
+    """Which version is better in the detector's measure, at any look."""
+
+    verdict: Outcome = Field(description="better, worse or undecided.")
+    measure: str = Field(description="The detector's measure.")
+    method: Annotated[str, one_of([ANYTIME])] = Field(description="anytime.")
+    difference: float | None = Field(
+        description="The measure of the new version less that of the old one; null "
+        "while a class has no pair."
+    )
+    low: float
+    high: float
+    labels_to_decide: int | None = Field(
+        description="About how many more pairs would decide it; null where no number "
+        "is foreseen."
+    )
+
+
 class Paired(Shape):
     """The comparison on the inputs that both versions got."""
 
@@ -96,7 +117,53 @@ class Paired(Shape):
         description="The change of the balanced accuracy, by the joint paired method."
     )
     overall: Overall
-    decision: SequentialDecision
+    decision: SequentialDecision = Field(
+        description="Which version wins where they disagree: every input counts the "
+        "same, whatever the detector's measure."
+    )
+
+
+def decide_pairs(
+    detector: Detector, counts: Sequence[PairCount], level: float
+) -> ComparisonDecision | None:
+    """Return which version is better in the detector's measure.
+
+    None without a pair that speaks about it, and for precision, whose pairs are not
+    the same of both versions.
+    """
+    measure = read_measure(detector.measure)
+    by_class = {count.label: count for count in counts}
+    tallies = [
+        by_class.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes
+    ]
+    if measure.kind == PRECISION:
+        return None
+    if measure.kind == RECALL:
+        tallies = [one for one in tallies if one.label == measure.of]
+    pairs = [one.pairs for one in tallies]
+    gained, lost = [one.gained for one in tallies], [one.lost for one in tallies]
+    if measure.kind == OVERALL:
+        pairs, gained, lost = [sum(pairs)], [sum(gained)], [sum(lost)]
+    if not any(pairs):
+        return None
+    found = _decide_pairs(tuple(gained), tuple(lost), tuple(pairs), level)
+    changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
+    return ComparisonDecision(
+        verdict=found.verdict if all(pairs) else "undecided",
+        measure=str(measure),
+        method=ANYTIME,
+        difference=math.fsum(changes) / len(changes) if all(pairs) else None,
+        low=found.low,
+        high=found.high,
+        labels_to_decide=0 if all(pairs) and found.verdict != "undecided" else None,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _decide_pairs(
+    gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
+) -> PairedDecision:
+    return paired_anytime(gained, lost, pairs, level)
 
 
 def build_paired(

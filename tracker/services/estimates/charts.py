@@ -11,12 +11,15 @@ from tracker.charts.series import Axis, Series
 from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
-from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import list_rows
-from tracker.services.estimates.intervals import check_method, max_snapshots
-from tracker.services.estimates.populations import pick_population
+from tracker.services.estimates.intervals import (
+    check_method,
+    max_snapshots,
+    score,
+)
 from tracker.services.estimates.windows import roll
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
@@ -61,10 +64,11 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     """Return the tightening chart of one version as a Vega-Lite specification.
 
     It is drawn from at most 250 snapshots, the newest among them, however long the
-    history is.  A nameless one shows the balanced accuracy alone, and no name of
-    the detector, its version or its classes.  With a *window*, at *computed_at*, the
-    accuracy of the last labels or days at each moment is drawn too, and with it what
-    happened: drift alarms, corrections, verdicts, and a line at *then*.
+    history is, and ends with the live estimate.  A nameless one shows the balanced
+    accuracy alone, and no name of the detector, its version or its classes.  With a
+    *window*, at *computed_at*, the accuracy of the last labels or days at each moment
+    is drawn too, and with it what happened: drift alarms, corrections, verdicts, and a
+    line at *then*.
     """
     check_method(method)
     versions = choose_versions(session, detector, version)
@@ -269,7 +273,38 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     )
     for _, row in rows:
         points[row.scope].append(row)
+    if by is None:
+        for scope, moment in _find_now(session, detector, version, method).items():
+            known = points.get(scope)
+            if known is not None and _is_newer(moment, known):
+                known.append(moment)
     return [Series(scope, moments) for scope, moments in points.items()]
+
+
+def _find_now(
+    session: Session, detector: Detector, version: Version, method: str
+) -> dict[str, Moment]:
+    """Return the live estimate of each scope, as it stands since the newest label."""
+    counts = current_counts(session, [version])[version.id]
+    if counts.last_label_at is None:
+        return {}
+    _, standings = pick_population(detector, counts)
+    correct, labelled = counts.select(standings).by_class(detector.classes)
+    scores = score([correct], [labelled], method, detector.confidence_level)[0]
+    when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
+    return {
+        scope: Moment.model_validate(dict(one) | when)
+        for scope, one in zip([BALANCED, *detector.classes], scores, strict=True)
+    }
+
+
+def _is_newer(moment: Moment, known: Sequence[Moment]) -> bool:
+    """Return whether a chart whose points are *known* lacks the live estimate."""
+    if not known or not moment.labels:
+        return False
+    last = known[-1]
+    now = (moment.labels, moment.correct, moment.labelled)
+    return now != (last.labels, last.correct, last.labelled)
 
 
 def _choose_snapshots(

@@ -2,14 +2,17 @@
 
 import math
 from functools import lru_cache
+from typing import Any
 
 from pydantic import Field
 
 from tracker import stats
 from tracker.services.estimates.intervals import MethodWord
-from tracker.services.evidence.measures import Confusion, Measure
+from tracker.services.evidence.measure import Confusion, Measure
+from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
-from tracker.words import DECIDING_METHOD, Verdict
+from tracker.storage.detectors import Detector
+from tracker.words import BALANCED, DECIDING_METHOD, Verdict
 
 NO_TARGET = "the detector has no target"
 TARGETED = (
@@ -68,7 +71,7 @@ def decide(
     that are watched beside it.
     """
     right, counted = measure.count_right(confusion)
-    level = 1 - (1 - confidence_level) / promises
+    level = share_level(confidence_level, promises)
     low, high, more = _decide(target, right, counted, level)
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
@@ -89,6 +92,26 @@ def decide(
     )
 
 
+def share_level(confidence_level: float, promises: int) -> float:
+    """Return the level of each of so many intervals that hold together."""
+    # In floating point 1 - (1 - level) is another level.
+    return confidence_level if promises == 1 else 1 - (1 - confidence_level) / promises
+
+
+def is_decided_by(detector: Detector, row: Any) -> bool:
+    """Return whether the verdict goes by a stored *row* of the balanced accuracy.
+
+    Labels of another population than the live one decide nothing, and another measure
+    or more of them have an interval of their own.
+    """
+    return (
+        row.method == DECIDING_METHOD
+        and row.population == LIVE
+        and detector.measure == BALANCED
+        and not detector.also
+    )
+
+
 def compare_with_target(low: float, high: float, target: float) -> Verdict:
     """Return whether an interval lies above *target*, below it or around it."""
     if low > target:
@@ -104,7 +127,7 @@ def _decide(
     counted: tuple[int, ...],
     confidence_level: float,
 ) -> tuple[float, float, int | None]:
-    low, high = _bound(right, counted, confidence_level)
+    low, high = bound(right, counted, confidence_level)
     if low > target or high < target:
         return low, high, 0
     if len(counted) == 1:
@@ -113,9 +136,10 @@ def _decide(
     return low, high, None if more is None else sum(more)
 
 
-def _bound(
+def bound(
     right: tuple[int, ...], counted: tuple[int, ...], confidence_level: float
 ) -> tuple[float, float]:
+    """Return the interval that a measure's verdict goes by."""
     if len(counted) == 1:
         found = stats.class_intervals(DECIDING_METHOD, right, counted, confidence_level)
         return float(found.low[0]), float(found.high[0])
@@ -132,9 +156,7 @@ def _foresee(
 
     def decides(more: int) -> bool:
         after = counted + more
-        low, high = _bound(
-            (round(right * after / counted),), (after,), confidence_level
-        )
+        low, high = bound((round(right * after / counted),), (after,), confidence_level)
         return low > target or high < target
 
     most = 1

@@ -8,7 +8,11 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import count_asked, current_counts
+from tracker.services.estimates.counts import (
+    count_asked,
+    current_counts,
+    pick_population,
+)
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -25,9 +29,8 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
-from tracker.services.estimates.populations import pick_population
 from tracker.services.estimates.windows import parse_window
-from tracker.services.evidence.measures import Confusion, read_measure
+from tracker.services.evidence.measure import Confusion, read_measure
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,
@@ -181,6 +184,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     window: str | None = None,
     as_known_at: datetime | None = None,
     population: str | None = None,
+    target: float | None = None,
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -208,8 +212,9 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     counts = _count(
         session, detector, versions, current, filters, recent | {"standings": standings}
     )
+    target = detector.target if target is None else target
     because = _refuse_decision(
-        detector.target,
+        target,
         is_pooled=version == ALL,
         is_window=bool(since or until or conditions or span.last),
         includes_targeted=include_targeted,
@@ -226,6 +231,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         level=confidence_level or detector.confidence_level,
         include_targeted=include_targeted,
         because=because,
+        target=target,
         window=window,
         as_known_at=as_known_at,
     )
@@ -261,6 +267,7 @@ def list_estimates(
                 level=detector.confidence_level,
                 include_targeted=False,
                 because=NO_TARGET if detector.target is None else None,
+                target=detector.target,
                 window=None,
                 as_known_at=None,
             )
@@ -339,6 +346,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     level: float,
     include_targeted: bool,
     because: str | None,
+    target: float | None,
     window: str | None,
     as_known_at: datetime | None,
 ) -> Estimate:
@@ -348,12 +356,10 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     confusion: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
     for (label, predicted), number in found.confusion.items():
         confusion[label][predicted] = number
-    correct = [row.get(name, 0) for name, row in confusion.items()]
-    labelled = [sum(row.values()) for row in confusion.values()]
+    correct, labelled = found.by_class(detector.classes)
     scores_of = score if window is None else score_window
     whole, *scores = scores_of([correct], [labelled], method, level)[0]
     classes = zip(detector.classes, scores, strict=True)
-    target = detector.target
     return Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -380,19 +386,23 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=confusion,
         target=target,
-        **_decide(detector, confusion, level, because),
+        **_decide(detector, target, confusion, level, because),
         window=window,
         as_known_at=as_known_at,
     )
 
 
 def _decide(
-    detector: Detector, confusion: Confusion, level: float, because: str | None
+    detector: Detector,
+    target: float | None,
+    confusion: Confusion,
+    level: float,
+    because: str | None,
 ) -> dict[str, Any]:
     """Return the decision on the detector's measure, and on those beside it."""
-    if because or detector.target is None:
+    if because or target is None:
         return {"decision": None, "no_decision_because": because or NO_TARGET}
-    wanted = [(detector.measure, detector.target), *detector.also]
+    wanted = [(detector.measure, target), *detector.also]
     first, *others = (
         decide(read_measure(name), target, confusion, level, promises=len(wanted))
         for name, target in wanted
@@ -415,13 +425,18 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     }
 
 
+def refuse_unstated(labels: int) -> str:
+    """Return why so many labels of unstated sampling decide nothing."""
+    return (
+        f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
+        "queries were chosen; state the label sampling of the detector"
+    )
+
+
 def _refuse_population(population: str, labels: int) -> str | None:
     """Return why labels of a population have no verdict."""
     if population == UNSTATED:
-        return (
-            f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
-            "queries were chosen; state the label sampling of the detector"
-        )
+        return refuse_unstated(labels)
     if population == REPLAYED:
         return (
             "its labels were given to another version, whose inputs it was put to; "

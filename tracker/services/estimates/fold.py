@@ -29,11 +29,19 @@ from tracker.services.estimates.projections import (
     Cells,
     Checkpoints,
     Days,
+    Place,
     Projection,
     VersionFold,
 )
 from tracker.services.estimates.slices.slice_counts import Slices
-from tracker.storage.detectors import Detector, Version, load_versions
+from tracker.services.evidence.measure import Measure, read_measure
+from tracker.storage.detectors import (
+    Detector,
+    Version,
+    list_due_versions,
+    load_detectors,
+    load_versions,
+)
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.changes import (
     find_cut,
@@ -52,6 +60,7 @@ from tracker.storage.estimates.pending import (
     list_pending_batches,
 )
 from tracker.storage.estimates.projections import (
+    Kept,
     list_projections,
     load_projections,
     store_projections,
@@ -77,12 +86,15 @@ PROJECTIONS: tuple[type[Projection], ...] = (
     Days,
     Slices,
 )
+_ENDS: tuple[type[Projection], ...] = (Cells, Drifting, Checkpoints)
 _UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
 # A piece has at most so many labels, fewer for more classes: it may make a snapshot of
 # each, with a score for each class.
 _MOST_IN_A_PIECE = 20_000
 _FEWEST_IN_A_PIECE = 200
 _SCORES = 200_000
+# So many run snapshots are taken at once.
+_MOST_ENDS = 100
 # So many changes are taken at once, after one look for the rows that they touch.
 _AT_ONCE = 1_000
 
@@ -122,6 +134,8 @@ class Fold:
     batches: Sequence[int] = ()
     # Whether it begins with the first label, whatever is stored.
     is_new: bool = False
+    # Whether it takes no labels, and only snapshots of where they ended.
+    is_end: bool = False
     # The id that the fold ends before, if more labels wait.
     until: int | None = None
     listeners: Sequence[Listener] = ()
@@ -132,11 +146,17 @@ class Fold:
     revision: int = field(init=False)
     level: float = field(init=False)
     target: float | None = field(init=False)
+    measure: Measure = field(init=False)
+    promises: int = field(init=False)
+    classes: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Note what the detector says, which is gone with the session."""
         self.detector_id, self.revision = self.detector.id, self.detector.revision
         self.level, self.target = self.detector.confidence_level, self.detector.target
+        self.measure = read_measure(self.detector.measure)
+        self.promises = 1 + len(self.detector.also)
+        self.classes = list(self.detector.classes)
 
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
@@ -297,19 +317,55 @@ def _replay(
         for change in chunk:
             place = change.detector_id, change.version_id
             by_version.setdefault(place, []).append(change)
-        versions = {one: folds[one[0]].of_version(one[1]) for one in by_version}
-        wanted = {
-            (*one, *place)
-            for one, version in versions.items()
-            for place in version.missing(by_version[one])
-        }
-        rows: dict[tuple[int, int], dict[tuple[str, str], Any]] = {}
-        for row, kept in load_projections(session, wanted).items():
-            rows.setdefault(row[:2], {})[row[2:]] = kept
-        for one, of_version in rows.items():
-            versions[one].load(of_version)
+        versions = _load(session, folds, by_version)
         for change in chunk:
             versions[change.detector_id, change.version_id].add(change)
+
+
+def _load(
+    session: Session,
+    folds: Mapping[int, Fold],
+    changes: Mapping[tuple[int, int], Sequence[Change]],
+) -> dict[tuple[int, int], VersionFold]:
+    """Return the folds of versions, with the rows that their *changes* need."""
+    versions = {one: folds[one[0]].of_version(one[1]) for one in changes}
+    wanted = {
+        (*one, *place)
+        for one, version in versions.items()
+        for place in version.missing(changes[one])
+    }
+    rows: dict[tuple[int, int], dict[Place, Kept]] = {}
+    for row, kept in load_projections(session, wanted).items():
+        rows.setdefault(row[:2], {})[row[2:]] = kept
+    for one, of_version in rows.items():
+        versions[one].load(of_version)
+    return versions
+
+
+def read_ends(
+    session: Session, *, at: datetime, listeners: Sequence[Listener] = ()
+) -> list[Fold]:
+    """Take the run snapshots that are due: of where the labels of versions ended."""
+    folds: dict[int, Fold] = {}
+    rows: dict[tuple[int, int], list[Change]] = {}
+    due = list_due_versions(session, at=at, limit=_MOST_ENDS)
+    by_id = {
+        one.id: one for one in load_detectors(session, {v.detector_id for v in due})
+    }
+    for version in due:
+        detector = by_id[version.detector_id]
+        fold = folds.setdefault(
+            detector.id, Fold(detector, _ENDS, (), is_end=True, listeners=listeners)
+        )
+        fold.of_version(version.id)
+        rows[detector.id, version.id] = []
+    _load(session, folds, rows)
+    for fold in folds.values():
+        for one in fold.versions.values():
+            one.of(Checkpoints).end_run(at)
+    for listener in listeners:
+        listener.load(session, [*folds.values()])
+    return [*folds.values()]
 
 
 def _close(session: Session, folds: Iterable[Fold]) -> None:
@@ -373,7 +429,7 @@ def store_folds(
             (fold.detector_id, version_id, *place): kept
             for fold in folds
             for version_id, version in fold.versions.items()
-            if version.labels or version.cut_by
+            if version.labels or version.cut_by or fold.is_end
             for place, kept in version.dump().items()
         },
     )
@@ -386,6 +442,8 @@ def store_folds(
             row.sequence += len(fold.points[version_id])
             row.queries += version.queries
             row.last_label_at = version.last_label_at or row.last_label_at
+            if row.last_label_at is not None and (version.labels or fold.is_end):
+                row.run_due_at = version.of(Checkpoints).find_due(row.last_label_at)
     session.flush()
 
 

@@ -23,6 +23,7 @@ from tracker.services.estimates.intervals import (
     score_moments,
 )
 from tracker.services.estimates.measures import score_measure
+from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import dump_instant
@@ -73,6 +74,9 @@ class HistoryRow(Moment, _Place):
         description="The formula of the method; that of anytime is the third."
     )
     measure: MeasureWord = RECALL
+    population: PopulationWord = Field(
+        description="Whose labels it counts: live, replayed or unstated."
+    )
 
 
 # The columns of files are fixed; the rest is told in JSON alone.
@@ -82,7 +86,10 @@ HISTORY_COLUMNS = tuple(one for one in HistoryRow.model_fields if one not in _ON
 
 def history_columns(measure: str = RECALL) -> tuple[str, ...]:
     """Return the columns of a file with the history of *measure*."""
-    return HISTORY_COLUMNS if measure == RECALL else (*HISTORY_COLUMNS, "measure")
+    if measure == RECALL:
+        return HISTORY_COLUMNS
+    *columns, population = HISTORY_COLUMNS
+    return (*columns, "measure", population)
 
 
 class LabelRow(Shape):
@@ -198,7 +205,7 @@ class _Placing:
         # By their order: of thousands of rows a column by its name costs as much as
         # the whole shape.
         version_id, sequence, _, computed_at, level, labels, method, *rest = row
-        position, correct, labelled, accuracy, low, high, formula = rest
+        position, correct, labelled, accuracy, low, high, formula, population = rest
         found = HistoryRow(
             computed_at=computed_at,
             detector=self.detector,
@@ -214,6 +221,7 @@ class _Placing:
             method=method,
             formula=formula,
             measure=self.measure,
+            population=population,
         )
         return (version_id, sequence), found
 

@@ -1,7 +1,7 @@
 """Projections: what is kept of the changes of a version, and how a change moves it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeVar
 
 from tracker import stats
@@ -24,6 +24,10 @@ DENSE_CHECKPOINTS = 100
 # Where joint intervals are costly, they wait for this many percent more labels.
 _JOINT_GROWTH = 105
 CHECKPOINTS = "checkpoints"
+# After so long without a label a version gets a snapshot of where its labels ended, on
+# one day so many times.
+QUIET = timedelta(seconds=10)
+_MOST_RUNS = 24
 _P = TypeVar("_P", bound="Projection")
 
 
@@ -306,6 +310,8 @@ class Checkpoints(Projection):
         self._next = self._next_joint = 0
         self._population = LIVE
         self._is_recorded = True
+        # The last day on which runs ended, and how many did.
+        self._runs: tuple[str, int] = ("", 0)
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
         """Return the place of the only row."""
@@ -317,6 +323,8 @@ class Checkpoints(Projection):
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
             self._population = state["population"]
+            self._is_recorded = state["is_recorded"]
+            self._runs = (state["runs"][0], state["runs"][1])
 
     def add(self, change: Change) -> None:
         """Take a snapshot where the change makes a checkpoint."""
@@ -335,10 +343,25 @@ class Checkpoints(Projection):
         # ceil(1.01 * scored) in whole numbers, the same on every machine.
         self._next = max(DENSE_CHECKPOINTS + 1, -(-101 * scored // 100))
 
-    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:  # noqa: ARG002
-        """Take a snapshot of where the run ended, if that is between checkpoints."""
-        if not self._is_recorded:
-            self._record("run")
+    def find_due(self, last_label_at: datetime) -> datetime | None:
+        """Return when a snapshot of where the labels ended is due; None: never.
+
+        That is once there has been no label for a while, and not too often in a day.
+        """
+        if self._is_recorded:
+            return None
+        due = last_label_at + QUIET
+        day, number = self._runs
+        if day == due.date().isoformat() and number >= _MOST_RUNS:
+            return datetime.combine(due.date() + timedelta(days=1), time(), UTC)
+        return due
+
+    def end_run(self, at: datetime) -> None:
+        """Take a snapshot of where the labels ended."""
+        today = at.date().isoformat()
+        day, number = self._runs
+        self._runs = (today, number + 1 if day == today else 1)
+        self._record("run")
 
     def _record(self, kind: str) -> None:
         cells = self.fold.of(Cells)
@@ -372,5 +395,7 @@ class Checkpoints(Projection):
             "next": self._next,
             "next_joint": self._next_joint,
             "population": self._population,
+            "is_recorded": self._is_recorded,
+            "runs": self._runs,
         }
         return {(CHECKPOINTS, ""): Kept("", state)}

@@ -10,9 +10,8 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import MethodWord
-from tracker.services.estimates.populations import pick_population
 from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services.estimates.counts import find_standings
 from tracker.services.estimates.intervals import score_window
-from tracker.services.estimates.populations import find_standings
 from tracker.services.fields import parse_when
 from tracker.services.wording import invalid
 from tracker.shapes import Moment

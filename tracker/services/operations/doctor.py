@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.populations import pick_population
+from tracker.services.estimates.counts import pick_population
 from tracker.services.estimates.recount import recount
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
@@ -75,12 +75,14 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
     # Labels that wait for the job are in no snapshot yet, and not in these either.
     counts = load_counts(session, versions)
     for version in versions:
-        scored = {name: [0, 0] for name in detector.classes}
+        if version.run_due_at is not None:
+            # Its newest labels are in no snapshot yet.
+            continue
         _, standings = pick_population(detector, counts[version.id])
-        confusion = counts[version.id].select(standings).confusion
-        for (label, predicted), number in confusion.items():
-            scored[label][0] += number if label == predicted else 0
-            scored[label][1] += number
+        found = counts[version.id].select(standings)
+        by_class = found.by_class(detector.classes)
+        pairs = zip(detector.classes, *by_class, strict=True)
+        scored = {name: [correct, labelled] for name, correct, labelled in pairs}
         snapshot = find_newest_snapshot(session, version)
         stored = {name: [0, 0] for name in detector.classes}
         if snapshot is not None:

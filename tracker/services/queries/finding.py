@@ -8,8 +8,7 @@ from itertools import chain
 from sqlalchemy.orm import Session
 
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.populations import find_standings
+from tracker.services.estimates.counts import current_counts, find_standings
 from tracker.services.evidence.populations import Standings
 from tracker.services.fields import is_storable
 from tracker.services.queries.where import parse_where
@@ -100,6 +99,7 @@ def build_filter(
 
     Raises InvalidInputError, which names the field, where *wanted* makes no sense.
     """
+    wanted = _resolve(session, detector, wanted)
     if wanted.predicted is not None:
         check_prediction(detector, wanted.predicted, field="predicted")
     if wanted.label is not None:
@@ -144,7 +144,7 @@ def _find_other(session: Session, detector: Detector, name: str) -> int:
 
 def _resolve(session: Session, detector: Detector, wanted: QueryFilter) -> QueryFilter:
     """Return the filter with the standings that the estimate counts."""
-    if wanted.is_counted is None:
+    if wanted.is_counted is None or wanted.standings:
         return wanted
     versions = choose_versions(session, detector, wanted.version or "*")
     return replace(wanted, standings=find_standings(session, detector, versions))

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
@@ -10,17 +11,15 @@ from sqlalchemy.orm import Session
 from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
-from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.fields import Instant
-from tracker.services.versions import choose_versions
 from tracker.services.wording import missing
 from tracker.shapes import Accuracy, Shape
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector
-from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
 from tracker.storage.telling import badges as storage
 from tracker.storage.telling.badges import Badge
-from tracker.words import DECIDING_METHOD, Verdict
+from tracker.words import DECIDING_METHOD, UNSTATED, Verdict
 
 Colour = Literal["brightgreen", "red", "yellow", "blue", "lightgrey"]
 _COLOURS: dict[Verdict, Colour] = {
@@ -114,27 +113,23 @@ def get_shown_detector(session: Session, token: str) -> Detector:
     return detector
 
 
-def draw_face(session: Session, detector: Detector) -> BadgeFace:
-    """Return what a badge says of the newest version.
+def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFace:
+    """Return what a badge says of the shown version, in the detector's measure.
 
-    It goes by the stored anytime interval: a badge is looked at again and again.
+    It goes by the interval of the verdict: a badge is looked at again and again.
     """
-    versions = choose_versions(session, detector, None)
-    newest = find_newest_snapshot(session, versions[-1]) if versions else None
-    rows = newest and list_intervals_of(
-        session, versions[-1], [newest.sequence], method=DECIDING_METHOD, positions=[0]
-    )
-    if not rows or rows[0].accuracy is None:
+    estimate = get_estimate(session, detector, computed_at=at, method=DECIDING_METHOD)
+    found = estimate.decision
+    said = Accuracy.from_row(estimate.balanced if found is None else found)
+    if said.accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")
-    row = rows[0]
     # In the words of the pages, so that no badge says 100 % of what made a mistake.
-    said = Accuracy(accuracy=row.accuracy, low=row.low, high=row.high)
-    estimate = str(words.accuracy(said)).replace(" ", "")
+    text = str(words.accuracy(said)).replace(" ", "")
     low, high = words.bounds(said, beside=detector.target)
-    colour: Colour = "blue"
-    if detector.target is not None:
-        colour = _COLOURS[compare_with_target(row.low, row.high, detector.target)]
-    return BadgeFace(message=f"{estimate} ({low} to {high}%)", color=colour)
+    colour: Colour = "blue" if found is None else _COLOURS[found.verdict]
+    if estimate.population.kind == UNSTATED:
+        colour = "lightgrey"
+    return BadgeFace(message=f"{text} ({low} to {high}%)", color=colour)
 
 
 def _digest(token: str) -> str:

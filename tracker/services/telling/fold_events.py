@@ -6,9 +6,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.decision import bound, share_level
 from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.fold import Fold
+from tracker.services.estimates.points import Point
 from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.events import (
     DRIFT,
     FIRST_SEEN,
@@ -20,9 +23,10 @@ from tracker.services.telling.events import (
     follow_verdict,
     tell,
 )
+from tracker.shapes import Score
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.telling.events import Event
-from tracker.words import DECIDING_METHOD
+from tracker.words import BALANCED, DECIDING_METHOD
 
 
 class FoldEvents:
@@ -51,15 +55,11 @@ class FoldEvents:
                 continue
             for version_id, points in fold.points.items():
                 looks = [
-                    Look(
-                        points[number].correct,
-                        points[number].labelled,
-                        scores[0].low,
-                        scores[0].high,
-                        points[number].stretch,
-                    )
+                    _look(fold, points[number], scores[0])
                     for number, method, scores in fold.intervals[version_id]
-                    if method == DECIDING_METHOD
+                    # Labels that nobody vouches for, or of another version, decide
+                    # nothing.
+                    if method == DECIDING_METHOD and points[number].population == LIVE
                 ]
                 last = self._last.get(version_id)
                 self.verdicts[version_id] = follow_verdict(
@@ -92,3 +92,17 @@ class FoldEvents:
                 detector = session.get_one(Detector, fold.detector_id)
                 for kind, data in told:
                     tell(session, kind, detector, at=at, version=version, data=data)
+
+
+def _look(fold: Fold, point: Point, balanced: Score) -> Look:
+    """Return the counts and the interval of the detector's measure at a moment."""
+    right, counted = fold.measure.pick(
+        fold.classes, point.correct, point.labelled, point.predicted
+    )
+    low, high = balanced.low, balanced.high
+    if fold.promises > 1 or fold.measure.kind != BALANCED:
+        level = share_level(fold.level, fold.promises)
+        low, high = bound(right, counted, level)
+    # The labels since a drift alarm are known by class alone.
+    stretch = point.stretch if fold.measure.kind == BALANCED else None
+    return Look(right, counted, low, high, stretch)

@@ -8,11 +8,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.decision import compare_with_target, is_decided_by
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.telling.sent_estimates import list_unsent
-from tracker.words import BALANCED, DECIDING_METHOD
+from tracker.words import BALANCED
 
 _MOST_VERSIONS = 100
 _EVENT = "gen_ai.evaluation.result"
@@ -56,8 +56,8 @@ def _describe(detector: Detector, row: Any) -> dict[str, Any]:
         "tracker.confidence_level": row.confidence_level,
         "tracker.method": row.method,
     }
-    target = detector.target
-    if not row.position and row.method == DECIDING_METHOD and target is not None:
+    target, decides = detector.target, is_decided_by(detector, row)
+    if not row.position and decides and target is not None:
         verdict = compare_with_target(row.low, row.high, target)
         found |= {"gen_ai.evaluation.score.label": verdict, "tracker.target": target}
     return found

@@ -1,6 +1,6 @@
 """Cells and changes of them: queries counted by standing, label and prediction."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -64,6 +64,14 @@ class Selection:
     confusion: Mapping[tuple[str, str], int]
     # Of each prediction the labels that say the question cannot be answered.
     unclear: Mapping[str, int]
+
+    def by_class(self, classes: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return how many of each of *classes* are correct, and labelled."""
+        labelled = dict.fromkeys(classes, 0)
+        for (label, _), number in self.confusion.items():
+            labelled[label] += number
+        correct = [self.confusion.get((name, name), 0) for name in classes]
+        return correct, [*labelled.values()]
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.prepared import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 
@@ -163,34 +163,40 @@ def list_pending_detectors(session: Session) -> Sequence[int]:
     return session.scalars(_select_pending()).all()
 
 
-def _select_unplanned() -> Any:
+def _select_unplanned(at: datetime) -> list[Any]:
+    """Select the detectors with work and no task: new labels, or a run that ended."""
     is_open = select(Task.id).where(
         Task.kind == RECOMPUTE,
         Task.key == sql_cast(Detector.id, Text),
         Task.ended_at.is_(None),
     )
-    return _select_pending().where(~is_open.exists())
+    due = select(Version.detector_id).where(Version.run_due_at <= at)
+    ended = select(Detector.id).where(Detector.id.in_(due))
+    return [one.where(~is_open.exists()) for one in (_select_pending(), ended)]
 
 
-def has_unplanned(session: Session) -> bool:
-    """Whether a detector has pending work and no task."""
-    return session.scalar(_select_unplanned().limit(1)) is not None
+def has_unplanned(session: Session, *, at: datetime) -> bool:
+    """Whether a detector has work and no task."""
+    return any(
+        session.scalar(one.limit(1)) is not None for one in _select_unplanned(at)
+    )
 
 
 def plan_recomputes(session: Session, *, at: datetime) -> None:
-    """Add a task for each detector that has pending work and no task.
+    """Add a task for each detector that has work and no task.
 
     A label does not do so itself, or all labels of a detector would wait for each other
     at its task.
     """
-    rows = _select_unplanned().with_only_columns(
-        literal(RECOMPUTE),
-        Detector.id,
-        sql_cast(Detector.id, Text),
-        literal(""),
-        literal(at, UtcDateTime()),
-    )
-    enqueue_each(session, rows)
+    for one in _select_unplanned(at):
+        rows = one.with_only_columns(
+            literal(RECOMPUTE),
+            Detector.id,
+            sql_cast(Detector.id, Text),
+            literal(""),
+            literal(at, UtcDateTime()),
+        )
+        enqueue_each(session, rows)
 
 
 # Built once: every estimate asks this.

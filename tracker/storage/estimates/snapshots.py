@@ -298,6 +298,7 @@ def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
         of.low,
         of.high,
         of.formula,
+        Snapshot.population,
     ).join(
         of,
         (of.detector_id == Snapshot.detector_id)

@@ -16,6 +16,7 @@ from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.charts import build_chart, list_alarms, list_states
 from tracker.services.estimates.cohorts import get_cohorts
+from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.drift import find_replay
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import (
@@ -289,7 +290,8 @@ def _fingerprint_chart(
 ) -> str:
     """Return a text that changes whenever the chart changes, without drawing it.
 
-    Snapshots never change, so all of them are known by the number of the last one.
+    Snapshots never change, so all of them are known by the number of the last one, and
+    the live estimate by its counts.
     A window of days is another one each minute.
     """
     is_of_days = not (chosen["window"] or "0").isdigit()
@@ -298,6 +300,7 @@ def _fingerprint_chart(
         *(suffix, sorted(chosen.items(), key=str)),
         *(detector.name, detector.target, detector.confidence_level),
         [(version.id, version.name, version.sequence) for version in versions[-1:]],
+        *current_counts(session, versions[-1:]).values(),
         f"{now():%d %H:%M}" if is_of_days else "",
     )
     return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]

@@ -19,7 +19,7 @@ from flask.typing import ResponseReturnValue
 
 from tracker.charts.render import render_svg
 from tracker.errors import NotFoundError
-from tracker.http import PUBLIC, by, database, requires
+from tracker.http import PUBLIC, by, database, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.telling import badges as services
@@ -108,7 +108,7 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
 def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
     """Give a badge as a picture, or as shields.io reads it."""
     with database().read() as session:
-        face = draw_face(session, get_shown_detector(session, token))
+        face = draw_face(session, get_shown_detector(session, token), at=now())
     if suffix == "json":
         return _cached(jsonify(face.dump()))
     answer = make_response(
@@ -124,7 +124,7 @@ def show_embed(token: str) -> ResponseReturnValue:
     """Show how the interval tightened, for a frame in any page."""
     with database().read() as session:
         detector = get_shown_detector(session, token)
-        face = draw_face(session, detector)
+        face = draw_face(session, detector, at=now())
         spec = build_chart(session, detector, method=DECIDING_METHOD, is_nameless=True)
         level = detector.confidence_level
     picture = _draw(json.dumps(spec))

@@ -1,6 +1,6 @@
 """The measure that a target is on: which counts it is made of."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tracker.services.wording import invalid
@@ -53,6 +53,23 @@ class Measure(NamedTuple):
             return (right[self.of],), (labelled[self.of],)
         predicted = sum(row.get(self.of, 0) for row in confusion.values())
         return (right[self.of],), (predicted,)
+
+    def pick(
+        self,
+        classes: Sequence[str],
+        correct: Sequence[int],
+        labelled: Sequence[int],
+        predicted: Sequence[int],
+    ) -> Right:
+        """Return what `count_right` does, from counts by class."""
+        if self.kind == BALANCED:
+            return tuple(correct), tuple(labelled)
+        if self.kind == OVERALL:
+            return (sum(correct),), (sum(labelled),)
+        assert self.of is not None
+        place = list(classes).index(self.of)
+        counted = labelled if self.kind == RECALL else predicted
+        return (correct[place],), (counted[place],)
 
 
 def read_measure(text: str) -> Measure:
