@@ -164,7 +164,10 @@ def test_an_archived_detector_takes_no_file(visitor: Visitor, shelf: Shelf) -> N
 
 def large(rows: bytes) -> bytes:
     """A file of those rows that is too large to wait for."""
-    return b"key,predicted,label,note\n" + rows + b"\n" * LARGE_BYTES
+    padding = b" " * 2**21
+    content = b"key,predicted,label,note" + padding + b"\n" + rows + b'""\r\n' * 900_000
+    assert len(content) > LARGE_BYTES
+    return content
 
 
 def run_importer(database: Database, clock: Clock) -> None:
