@@ -73,7 +73,7 @@ def test_the_wheel_carries_every_file_beside_the_package(
 ) -> None:
     wanted = {f"tracker/{name}" for name in files_below(folder)}
 
-    assert len(wanted) > 3
+    assert len(wanted) >= 3
     assert wanted <= names_in(wheel)
 
 

@@ -11,6 +11,7 @@ from flask import Flask
 from pydantic import ValidationError
 
 from tracker import api
+from tracker.api.parameters import Page
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError
 from tracker.services.detectors import NewDetector
@@ -199,7 +200,8 @@ def _models(of: type[Input] = Input) -> Iterator[type[Input]]:
 @pytest.mark.slow
 def test_no_input_is_refused_in_the_words_of_a_library(app: Flask) -> None:
     assert api.OPTIONS
-    models = list(_models())
+    # A page of no particular list is asked for by nobody.
+    models = [one for one in _models() if one is not Page]
     assert len(models) > 25
     # A span such as 7d counts from the instant of the request.
     with app.test_request_context():

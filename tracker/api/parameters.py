@@ -218,8 +218,8 @@ class Page(Parameters):
 
     @field_validator("after", mode="before")
     @classmethod
-    def _parse_after(cls, value: str) -> int:
-        number = parse_id(cls.prefix, value)
+    def _parse_after(cls, value: object) -> int:
+        number = parse_id(cls.prefix, value) if isinstance(value, str) else None
         if number is None:
             raise ValueError("it must be taken from the address in next")
         return number
