@@ -4,11 +4,15 @@ import io
 import json
 
 import pytest
-from werkzeug.datastructures import FileStorage
-from werkzeug.test import TestResponse, encode_multipart
+from werkzeug.test import TestResponse
 
+<<<<<<< HEAD
 from tests.conftest import Clock
 from tests.jobs.imports import AFTER_A_HOLD, importing, take, write_pieces
+=======
+from tests.conftest import Clock, pack_parts
+from tests.jobs.imports import importing
+>>>>>>> 84ea524 (Read images, begin imports and place files in one place each)
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.app import create_app
@@ -176,15 +180,9 @@ def run_importer(database: Database, clock: Clock) -> None:
 def send_large(
     visitor: Visitor, detector_id: str, content: bytes, name: str, **more: str
 ) -> TestResponse:
-    # The client's own way leaves temporary files open.
-    file = FileStorage(io.BytesIO(content), name)
+    file = (io.BytesIO(content), name)
     parts = {"csrf_token": visitor.token, "file": file, **more}
-    boundary, body = encode_multipart(parts)
-    return visitor.client.post(
-        f"/detectors/{detector_id}/import",
-        data=body,
-        content_type=f"multipart/form-data; boundary={boundary}",
-    )
+    return visitor.client.post(f"/detectors/{detector_id}/import", **pack_parts(parts))
 
 
 def follow(
