@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from tests.conftest import START, Clock, by
+from tests.processes import wait_until
 from tracker.clock import Clock as AnyClock
 from tracker.clock import utc_now
 from tracker.jobs.imports import Clearing, Imports
