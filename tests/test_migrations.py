@@ -120,8 +120,8 @@ ROWS = (
     f" VALUES ('stu', 1, 'password', '{NOW}')",
     "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
     "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
-    "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts)"
-    f" VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0)",
+    "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts,"
+    f" advancing_attempt) VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0, 0)",
     "INSERT INTO address_checks (account_id, email, asked_at)"
     f" VALUES (1, 'a@example.org', '{NOW}')",
     "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",

@@ -648,6 +648,7 @@ def _create_tables() -> None:
         sa.Column("held_until", INSTANT, nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("begun_at", INSTANT, nullable=True),
+        sa.Column("advancing_attempt", sa.Integer(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("ended_at", INSTANT, nullable=True),
         sa.ForeignKeyConstraint(

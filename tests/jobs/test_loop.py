@@ -23,6 +23,7 @@ from tracker.storage.tasks import (
     HOLD_SECONDS,
     LostTaskError,
     Task,
+    advance,
     delete_ended,
     enqueue,
     find_task,
@@ -265,6 +266,22 @@ def test_a_task_that_ends_its_worker_three_times_is_given_up(
     add(database, "a")
     for number in range(3):
         assert taken(database, f"w{number}", clock()) == {"a"}
+        clock.at += timedelta(seconds=6)
+    doing = Doing(database)
+    assert Loop(database, "w", [doing], clock).run() == 0
+    assert doing.given_up == ["a: the worker ended each time"]
+
+
+def test_a_task_that_gets_further_each_time_is_not_given_up(
+    database: Database, clock: Clock
+) -> None:
+    add(database, "a")
+    for number in range(9):
+        assert taken(database, f"w{number}", clock()) == {"a"}
+        if number in {2, 5}:
+            with database.write() as session:
+                [row] = session.scalars(select(Task))
+                advance(session, hold(session, row))
         clock.at += timedelta(seconds=6)
     doing = Doing(database)
     assert Loop(database, "w", [doing], clock).run() == 0

@@ -6,13 +6,8 @@ import json
 import pytest
 from werkzeug.test import TestResponse
 
-<<<<<<< HEAD
-from tests.conftest import Clock
-from tests.jobs.imports import AFTER_A_HOLD, importing, take, write_pieces
-=======
 from tests.conftest import Clock, pack_parts
-from tests.jobs.imports import importing
->>>>>>> 84ea524 (Read images, begin imports and place files in one place each)
+from tests.jobs.imports import AFTER_A_HOLD, importing, take, write_pieces
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.app import create_app
@@ -245,7 +240,7 @@ def test_the_page_of_an_import_that_failed_says_how_far_it_came_and_resumes_it(
     assert "imp_1 (5 MiB): running, 58 %" in form.text
 
     pieces.close()
-    for _ in range(2):
+    for _ in range(3):
         clock.at += AFTER_A_HOLD
         assert take(database, "killed", clock)
     clock.at += AFTER_A_HOLD

@@ -283,9 +283,9 @@ class Loop:
     ) -> bool:
         """Give up a task that has ended too many workers; returns whether it has."""
         most = POLICIES[handler.kind].most_attempts
-        if most is None or tasks[0].attempts <= most:
+        if most is None or tasks[0].vain_attempts <= most:
             return False
-        tasks[0].attempts = most
+        tasks[0].attempts -= 1
         error = "the worker ended each time"
         storage.give_up(session, tasks[0], error, at=at)
         handler.give_up(session, tasks[0], error, at)

@@ -30,7 +30,8 @@ class Policy:
 
     It rests for *first_seconds* and then each time for *factor* times as long, up to
     *longest_seconds*.  It is given up once *gives_up_after* have passed since it was
-    first tried, or after *most_attempts*; without either it is tried for ever.
+    first tried, or after *most_attempts* that got no further; without either it is
+    tried for ever.
     """
 
     first_seconds: float
@@ -84,7 +85,7 @@ def rest_seconds(kind: str, attempts: int) -> float:
 def is_over(task: Task, *, at: datetime) -> bool:
     """Whether a task that failed once more is given up."""
     policy = POLICIES[task.kind]
-    if policy.most_attempts is not None and task.attempts >= policy.most_attempts:
+    if policy.most_attempts is not None and task.vain_attempts >= policy.most_attempts:
         return True
     begun = task.begun_at or at
     return policy.gives_up_after is not None and at - begun >= policy.gives_up_after

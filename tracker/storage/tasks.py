@@ -85,9 +85,16 @@ class Task(Base):
     # How often it was taken since it last went well, and when for the first time.
     attempts: Mapped[int]
     begun_at: Mapped[datetime | None]
+    # The last attempt that wrote a part of the work, which the next ones go on from.
+    advancing_attempt: Mapped[int]
     # Why the last attempt failed.
     error: Mapped[str | None] = mapped_column(Text)
     ended_at: Mapped[datetime | None]
+
+    @property
+    def vain_attempts(self) -> int:
+        """Count the attempts since one wrote a part of the work."""
+        return self.attempts - self.advancing_attempt
 
 
 _IS_OPEN = Task.ended_at.is_(None)
@@ -96,6 +103,7 @@ _FRESH: dict[str, Any] = {
     "held_until": None,
     "attempts": 0,
     "begun_at": None,
+    "advancing_attempt": 0,
     "error": None,
 }
 
@@ -139,9 +147,17 @@ def enqueue_each(session: Session, rows: Any) -> None:
 
     It has a condition, and passes over keys that are open.
     """
-    names = ("kind", "detector_id", "key", "lane", "due_at", "attempts")
+    names = (
+        "kind",
+        "detector_id",
+        "key",
+        "lane",
+        "due_at",
+        "attempts",
+        "advancing_attempt",
+    )
     statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
-    statement = statement.from_select(names, rows.add_columns(literal(0)))
+    statement = statement.from_select(names, rows.add_columns(literal(0), literal(0)))
     session.execute(
         statement.on_conflict_do_nothing(
             index_elements=["kind", "key"], index_where=text(_OPEN)
@@ -245,6 +261,11 @@ def _select_held(task: Task) -> Select[Task]:
         )
         .execution_options(populate_existing=True)
     )
+
+
+def advance(session: Session, task: Task) -> None:
+    """Note that a part of the work was written; the caller holds the task."""
+    _change(session, task, advancing_attempt=task.attempts)
 
 
 def finish(session: Session, task: Task) -> None:

@@ -43,6 +43,7 @@ from tracker.storage.imports.written import WrittenPiece, note_piece
 from tracker.storage.tasks import (
     CLEARING,
     Task,
+    advance,
     check_held,
     enqueue,
     finish,
@@ -204,7 +205,7 @@ def take_images(
 
 def note_written(session: Session, task: Task, written: Written) -> None:
     """Note a piece in its transaction; raises LostTaskError if the task is lost."""
-    hold(session, task)
+    advance(session, hold(session, task))
     piece = WrittenPiece(
         written.outcome.rows,
         written.rows_done,
