@@ -149,6 +149,8 @@ def test_every_stored_method_is_there_at_every_checkpoint(
 ) -> None:
     import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 150)
     recompute()
+    bench.clock.at += QUIET
+    recompute()
 
     rows = history(bench)
 
@@ -161,7 +163,8 @@ def test_every_stored_method_is_there_at_every_checkpoint(
             counts = [row[3], 0]
             low, high = stats.balanced_interval(method, counts, counts, 0.95)
             formula = stats.get_method(method).formula
-            assert row[-3:] == (float(low).hex(), float(high).hex(), formula)
+            bounds = (float(low).hex(), float(high).hex())
+            assert row[-4:] == (*bounds, formula, "live")
 
 
 @pytest.mark.slow
@@ -228,7 +231,9 @@ def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
 def _second_detector(session: Any) -> Any:
     from tracker.services.detectors import NewDetector, create_detector
 
-    new = NewDetector(name="second", question="Is it closed?")
+    new = NewDetector(
+        name="second", question="Is it closed?", label_sampling="random"
+    )
     return create_detector(session, new, by(at=START))
 
 
@@ -332,9 +337,9 @@ def replace_a_later_label(bench: Bench) -> None:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))
     bench.label(query, "NO")
     with bench.database.write() as session:
-        current = session.get_one(Query, query.id)
-        assert current.label_id is not None
-        assert current.label_id > early
+        stored = session.get_one(Query, query.id)
+        assert stored.label_id is not None
+        assert stored.label_id > early
         row = label_row(
             early,
             query.id,
@@ -342,12 +347,13 @@ def replace_a_later_label(bench: Bench) -> None:
             "YES",
             "unstated",
             by("x"),
-            replaces_id=current.label_id,
+            replaces_id=stored.label_id,
         )
         add_labels(session, [row])
-        values = {"label_id": early, "label": "YES", "sampling": "unstated"}
-        rows = [{"query_id": query.id, **values}]
-        set_current_labels(session, query.detector_id, rows)
+        values = {name: row[name] for name in ("label", "sampling", "standing")}
+        values |= {"is_replayed": False, "keeps_rank": False, "agreement": None}
+        current = {"query_id": query.id, "label_id": early} | values
+        set_current_labels(session, query.detector_id, [current])
 
 
 def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
