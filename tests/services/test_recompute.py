@@ -231,9 +231,7 @@ def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
 def _second_detector(session: Any) -> Any:
     from tracker.services.detectors import NewDetector, create_detector
 
-    new = NewDetector(
-        name="second", question="Is it closed?", label_sampling="random"
-    )
+    new = NewDetector(name="second", question="Is it closed?", label_sampling="random")
     return create_detector(session, new, by(at=START))
 
 
