@@ -18,7 +18,7 @@ NO_VALUE = "(none)"
 
 # Why a query was chosen for labelling.
 SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
-# What a label counts for; see services/evidence/decision.py.  The first three are the
+# What a label counts for; see services/evidence/standing.py.  The first three are the
 # samplings of a query's own labels.  A replayed label was taken over from another
 # version by its input.  The rest are shown and counted nowhere.
 REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from tracker import stats
 from tracker.cli.demo import (
+    _LABELLED_BEFORE,
     _LABELLED_LIVE,
     _SEED,
     Waiting,
@@ -41,7 +42,11 @@ def order_of(detector: DemoDetector) -> list[int]:
 def test_the_demo_ends_decided(detector: DemoDetector, verdict: str) -> None:
     digits = load_digits()
     order = order_of(detector)
-    live = order[: int(len(order) * _LABELLED_LIVE)]
+    # Those before were labelled for the older version, and count for it alone.
+    before, after = (
+        int(len(order) * part) for part in (_LABELLED_BEFORE, _LABELLED_LIVE)
+    )
+    live = order[before:after]
     version = detector.versions[-1]
     waiting = [Waiting(1, at, detector.label_of(digits[at].digit)) for at in live]
     labels = {

@@ -14,6 +14,7 @@ from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
 from tracker.jobs.recompute import recompute_detector
+from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates import fold
 from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
@@ -21,6 +22,7 @@ from tracker.services.estimates.projections import QUIET
 from tracker.services.estimates.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
+from tracker.services.operations.doctor import check_detector
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import Cell
@@ -31,7 +33,11 @@ from tracker.storage.estimates.projections import (
     load_counts,
     store_projections,
 )
-from tracker.storage.estimates.snapshots import Snapshot, iter_intervals
+from tracker.storage.estimates.snapshots import (
+    Snapshot,
+    find_newest_snapshot,
+    iter_intervals,
+)
 from tracker.storage.operations.job_runs import JobRun
 from tracker.storage.queries.queries import Query
 from tracker.words import STORED_METHODS
@@ -149,6 +155,8 @@ def test_every_stored_method_is_there_at_every_checkpoint(
 ) -> None:
     import_steps(bench, [{"predicted": "YES", "label": "YES"}] * 150)
     recompute()
+    bench.clock.at += QUIET
+    recompute()
 
     rows = history(bench)
 
@@ -161,7 +169,8 @@ def test_every_stored_method_is_there_at_every_checkpoint(
             counts = [row[3], 0]
             low, high = stats.balanced_interval(method, counts, counts, 0.95)
             formula = stats.get_method(method).formula
-            assert row[-3:] == (float(low).hex(), float(high).hex(), formula)
+            bounds = (float(low).hex(), float(high).hex())
+            assert row[-4:] == (*bounds, formula, "live")
 
 
 @pytest.mark.slow
@@ -228,7 +237,7 @@ def test_labels_one_by_one_and_in_one_file_give_the_same_checkpoints(
 def _second_detector(session: Any) -> Any:
     from tracker.services.detectors import NewDetector, create_detector
 
-    new = NewDetector(name="second", question="Is it closed?")
+    new = NewDetector(name="second", question="Is it closed?", label_sampling="random")
     return create_detector(session, new, by(at=START))
 
 
@@ -332,9 +341,9 @@ def replace_a_later_label(bench: Bench) -> None:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))
     bench.label(query, "NO")
     with bench.database.write() as session:
-        current = session.get_one(Query, query.id)
-        assert current.label_id is not None
-        assert current.label_id > early
+        stored = session.get_one(Query, query.id)
+        assert stored.label_id is not None
+        assert stored.label_id > early
         row = label_row(
             early,
             query.id,
@@ -342,12 +351,13 @@ def replace_a_later_label(bench: Bench) -> None:
             "YES",
             "unstated",
             by("x"),
-            replaces_id=current.label_id,
+            replaces_id=stored.label_id,
         )
         add_labels(session, [row])
-        values = {"label_id": early, "label": "YES", "sampling": "unstated"}
-        rows = [{"query_id": query.id, **values}]
-        set_current_labels(session, query.detector_id, rows)
+        values = {name: row[name] for name in ("label", "sampling", "standing")}
+        values |= {"is_replayed": False, "keeps_rank": False, "agreement": None}
+        current = {"query_id": query.id, "label_id": early} | values
+        set_current_labels(session, query.detector_id, [current])
 
 
 def test_a_label_with_a_lower_id_that_replaces_a_higher_one_is_counted_once(
@@ -432,3 +442,79 @@ def test_a_snapshot_says_how_many_labels_were_left_out(
         [snapshot] = session.query(Snapshot).all()
 
     assert (snapshot.labels, snapshot.unclear, snapshot.targeted_left_out) == (1, 1, 1)
+
+
+def newest(bench: Bench, version: str) -> tuple[str, str, int]:
+    """Return kind, population and number of labels of the newest snapshot."""
+    with bench.database.read() as session:
+        versions = list_versions(session, bench.detector.id)
+        [one] = [one for one in versions if one.name == version]
+        snapshot = find_newest_snapshot(session, one)
+        assert snapshot is not None
+        assert [*check_detector(session, bench.attached(session))] == []
+        return snapshot.kind, snapshot.population, snapshot.labels
+
+
+def test_a_label_that_only_changes_the_population_makes_a_checkpoint(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    bench.log("YES", "YES", input="a", version="v1")
+    bench.log("YES", input="a", version="v2")
+    recompute()
+    assert newest(bench, "v2") == ("checkpoint", "replayed", 1)
+
+    # The first live label of the version, which is not scored.
+    query = bench.log("YES", "UNCLEAR", version="v2")
+    recompute()
+    assert newest(bench, "v2") == ("checkpoint", "live", 0)
+    assert bench.estimate(version="v2").population.kind == "live"
+
+    bench.label(query, "YES")
+    recompute()
+    assert newest(bench, "v2") == ("checkpoint", "live", 1)
+
+
+def test_a_first_label_that_is_not_scored_makes_no_checkpoint(
+    database: Database, clock: Clock, recompute: Callable[[], None]
+) -> None:
+    bench = Bench(database, clock, ["YES", "NO"])
+    state(bench, None)
+    bench.log("YES", "UNCLEAR")
+    recompute()
+    assert history(bench) == []
+    bench.log("YES", "YES")
+    recompute()
+    assert newest(bench, "default") == ("checkpoint", "unstated", 1)
+
+
+def state(bench: Bench, label_sampling: str | None) -> None:
+    """State how labels that do not say so were chosen."""
+    change = DetectorChange(label_sampling=label_sampling)
+    with bench.database.write() as session:
+        who = by("alice", bench.clock())
+        change_detector(session, bench.attached(session), change, who)
+
+
+def test_stating_how_labels_were_chosen_makes_a_snapshot_of_what_counts_now(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    state(bench, None)
+    for _ in range(3):
+        bench.log("YES", "YES")
+    bench.log("YES", "YES", sampling="random")
+    bench.log("YES", "YES", version="empty", sampling="targeted")
+    bench.log("YES", version="unlabelled")
+    recompute()
+    assert newest(bench, "default") == ("checkpoint", "live", 1)
+
+    state(bench, "all")
+    recompute()
+    assert newest(bench, "default") == ("run", "live", 4)
+
+    state(bench, "targeted")
+    recompute()
+    assert newest(bench, "default") == ("run", "live", 1)
+    assert {row[0] for row in history(bench)} == {1}
+    bench.log("NO", "NO", sampling="random")
+    recompute()
+    assert newest(bench, "default") == ("checkpoint", "live", 2)

@@ -225,6 +225,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
             "computed_at": START,
             "job_run_id": add_job_runs(session, [run])[0],
             "confidence_level": 0.95,
+            "population": "live",
             "labels": 1,
             "unclear": 0,
             "targeted_left_out": 0,

@@ -31,7 +31,12 @@ def reading(database: Database) -> Iterator[Session]:
 
 
 def batch(detector_id: int, number: int) -> dict[str, object]:
-    return {"id": number, "detector_id": detector_id, "created_at": START}
+    return {
+        "id": number,
+        "detector_id": detector_id,
+        "created_at": START,
+        "next_id": None,
+    }
 
 
 @pytest.mark.parametrize(

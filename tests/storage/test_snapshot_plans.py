@@ -45,6 +45,7 @@ def version(database: Database, detector_id: int) -> Version:
             "computed_at": START,
             "job_run_id": run_id,
             "confidence_level": 0.95,
+            "population": "live",
             "unclear": 0,
             "targeted_left_out": 0,
         }

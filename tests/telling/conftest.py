@@ -52,7 +52,9 @@ def happen(
 
 @pytest.fixture
 def door(database: Database) -> Detector:
-    new = NewDetector(name="door", question="Closed?", target=0.7)
+    new = NewDetector(
+        name="door", question="Closed?", target=0.7, label_sampling="random"
+    )
     with database.write() as session:
         return create_detector(session, new, by(at=START))
 

@@ -16,6 +16,7 @@ from tracker.jobs.loop import Loop
 from tracker.jobs.telling import Exporter
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.projections import QUIET
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 
@@ -62,6 +63,9 @@ def test_estimates_go_out_with_counts_and_intervals(
     log("YES", "YES", 60)
     log("NO", "NO", 59)
     log("YES", "NO", 1)
+    recompute()
+    # 120 labels are no checkpoint, so they get a snapshot once no more have come.
+    clock.at += QUIET
     recompute()
     assert exporter(database, receiver, clock).run() == 1
     (message,) = receiver.messages

@@ -367,13 +367,15 @@ def _drop_slices(
 def _prepare(
     session: Session, detector: storage.Detector, field: str, new: Any, by: By
 ) -> None:
-    """Have slices counted that another value of *field* asks for."""
+    """Have slices and snapshots made that another value of *field* asks for."""
     if field == "slices":
         _drop_slices(session, detector, new, by)
     if field == "label_sampling":
         # Other labels are live from now on.
         detector.counted_slices = []
         add_batch(session, detector.id, created_at=by.at)
+        # And so the newest snapshot is of other labels than the estimate.
+        storage.end_runs(session, detector.id, at=by.at)
 
 
 def _check_version(session: Session, detector: storage.Detector, name: str) -> None:

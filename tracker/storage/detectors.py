@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -256,6 +257,15 @@ def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Ver
     """Return versions whose run snapshot is due, the longest waiting first."""
     statement = select(Version).where(Version.run_due_at <= at)
     return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
+
+
+def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
+    """Have a snapshot taken of every labelled version of a detector."""
+    session.execute(
+        update(Version)
+        .where(Version.detector_id == detector_id, Version.last_label_at.is_not(None))
+        .values(run_due_at=at)
+    )
 
 
 # Built once: a page that shows one version asks this more than once.

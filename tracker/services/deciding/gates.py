@@ -87,15 +87,8 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
         population=population,
         target=target,
     )
-    refusal = estimate.no_decision_because
-    if refusal is not None and estimate.target is not None:
-        raise ConflictError(f"no verdict: {refusal}")
-    if estimate.population.kind == UNSTATED:
-        raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
-    decisions = [estimate.decision, *estimate.also]
-    checks = [_check_target(one) for one in decisions if one is not None]
-    if max_width is not None:
-        checks.append(_check_width(estimate, max_width))
+    _check_evidence(estimate)
+    checks = _check_estimate(estimate, max_width)
     if not_worse_than is not None:
         comparison = get_comparison(
             session,
@@ -120,6 +113,24 @@ def ask_gate(  # noqa: PLR0913 - one for each condition.
         labels=estimate.labels,
         checks=checks,
     )
+
+
+def _check_evidence(estimate: Estimate) -> None:
+    """Raise ConflictError for labels that no verdict may rest on."""
+    refusal = estimate.no_decision_because
+    if refusal is not None and estimate.target is not None:
+        raise ConflictError(f"no verdict: {refusal}")
+    if estimate.population.kind == UNSTATED:
+        raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
+
+
+def _check_estimate(estimate: Estimate, max_width: float | None) -> list[Check]:
+    """Return what came of the targets, and of the width if one is given."""
+    decisions = [estimate.decision, *estimate.also]
+    checks = [_check_target(one) for one in decisions if one is not None]
+    if max_width is not None:
+        checks.append(_check_width(estimate, max_width))
+    return checks
 
 
 def _sum_up(verdicts: Sequence[Verdict]) -> Verdict:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -194,48 +194,45 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     days stands beside them, and *as_known_at* leaves out what came later.
     """
     check_method(method)
-    span = parse_window(
-        window, since=since, method=method, at=as_known_at or computed_at
-    )
-    since = span.since or since
-    if since is not None and until is not None and since >= until:
-        raise invalid("until", until.isoformat(), "it must be later than since")
-    conditions = parse_where(session, detector, where, at=computed_at)
+    at = as_known_at or computed_at
+    span = parse_window(window, since=since, method=method, at=at)
+    filters = _check_span(span.since or since, until)
+    filters["where"] = parse_where(session, detector, where, at=computed_at)
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
-    filters: dict[str, Any] = {"since": since, "until": until, "where": conditions}
-    recent = {"known_at": as_known_at, "last": span.last}
     current = pool(current_counts(session, versions).values())
-    chosen, standings = pick_population(detector, current, population)
-    if include_targeted:
-        standings |= targeted_standings(detector.label_sampling)
-    counts = _count(
-        session, detector, versions, current, filters, recent | {"standings": standings}
+    chosen = _choose_labels(
+        detector, current, population, includes_targeted=include_targeted
     )
+    recent = {"known_at": as_known_at, "last": span.last}
+    counted = _count(session, detector, versions, chosen, filters, recent)
     target = detector.target if target is None else target
-    because = _refuse_decision(
-        target,
-        is_pooled=version == ALL,
-        is_window=bool(since or until or conditions or span.last),
-        includes_targeted=include_targeted,
-    )
     found = _build_estimate(
         detector,
-        counts,
-        population=POOLED_POPULATION if version == ALL else chosen,
-        standings=standings,
+        counted,
         queries=sum(count_logged(session, versions).values()),
         version=version if version == ALL else next((v.name for v in versions), None),
         computed_at=computed_at,
         method=method,
         level=confidence_level or detector.confidence_level,
-        include_targeted=include_targeted,
-        because=because,
+        because=_refuse_decision(
+            target,
+            is_pooled=version == ALL,
+            is_window=any(filters.values()) or span.last is not None,
+            includes_targeted=include_targeted,
+        ),
         target=target,
         window=window,
         as_known_at=as_known_at,
     )
-    return _add_span(session, detector, versions, found, filters, standings)
+    return _add_span(session, detector, versions, found, filters, counted.standings)
+
+
+def _check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    """Return the ends of a span by name; raises InvalidInputError for an empty one."""
+    if since is not None and until is not None and since >= until:
+        raise invalid("until", until.isoformat(), "it must be later than since")
+    return {"since": since, "until": until}
 
 
 def list_estimates(
@@ -253,53 +250,72 @@ def list_estimates(
     estimates = []
     for detector, version in versions.items():
         counts = pool([] if version is None else [found[version.id]])
-        population, standings = pick_population(detector, counts)
         estimates.append(
             _build_estimate(
                 detector,
-                counts,
-                population=population,
-                standings=standings,
+                _choose_labels(detector, counts),
                 queries=None,
                 version=None if version is None else version.name,
                 computed_at=computed_at,
                 method=detector.method,
                 level=detector.confidence_level,
-                include_targeted=False,
                 because=NO_TARGET if detector.target is None else None,
                 target=detector.target,
-                window=None,
-                as_known_at=None,
             )
         )
     return estimates
+
+
+class _Counted(NamedTuple):
+    """The labels that an estimate counts, and of which population they are."""
+
+    counts: Counts
+    population: str
+    standings: Standings
+    includes_targeted: bool = False
+
+
+def _choose_labels(
+    detector: Detector,
+    counts: Counts,
+    wanted: str | None = None,
+    *,
+    includes_targeted: bool = False,
+) -> _Counted:
+    """Return which of *counts* are of the population that is *wanted*, or there."""
+    population, standings = pick_population(detector, counts, wanted)
+    if includes_targeted:
+        standings |= targeted_standings(detector.label_sampling)
+    return _Counted(counts, population, standings, includes_targeted)
 
 
 def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
-    counts: Counts,
+    counted: _Counted,
     filters: Mapping[str, Any],
     recent: Mapping[str, Any],
-) -> Counts:
-    """Return the running *counts*, or those of the queries that pass the *filters*.
+) -> _Counted:
+    """Return the running counts, or those of the queries that pass the *filters*.
 
     With anything in *recent* they are the counts as they were known then, or those of
     the last labels.
     """
     if recent["known_at"] is not None or recent["last"] is not None:
         ids = [one.id for one in versions]
-        return count_known(session, detector.id, ids, **recent, **filters)
+        some = {**recent, **filters, "standings": counted.standings}
+        return counted._replace(counts=count_known(session, detector.id, ids, **some))
     if not any(filters.values()):
-        return counts
+        return counted
     if filters["where"]:
         found = count_window(session, detector.id, **filters)
         seen = pool(found[one.id] for one in versions if one.id in found)
     else:
         span = {name: filters[name] for name in ("since", "until")}
         seen = count_asked(session, detector, versions, **span)
-    return replace(counts, cells=seen.cells)
+    counts = replace(counted.counts, cells=seen.cells)
+    return counted._replace(counts=counts)
 
 
 def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
@@ -335,27 +351,24 @@ def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
 
 def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     detector: Detector,
-    counts: Counts,
+    counted: _Counted,
     *,
-    population: str,
-    standings: Standings,
     queries: int | None,
     version: str | None,
     computed_at: datetime,
     method: str,
     level: float,
-    include_targeted: bool,
     because: str | None,
     target: float | None,
-    window: str | None,
-    as_known_at: datetime | None,
+    window: str | None = None,
+    as_known_at: datetime | None = None,
 ) -> Estimate:
+    counts, population, standings, includes_targeted = counted
+    if version == ALL:
+        population = POOLED_POPULATION
     found = counts.select(standings)
-    word = detector.label_sampling
+    confusion = _spread(found.confusion, detector.classes)
     because = because or _refuse_population(population, counts.count(standings))
-    confusion: dict[str, dict[str, int]] = {name: {} for name in detector.classes}
-    for (label, predicted), number in found.confusion.items():
-        confusion[label][predicted] = number
     correct, labelled = found.by_class(detector.classes)
     scores_of = score if window is None else score_window
     whole, *scores = scores_of([correct], [labelled], method, level)[0]
@@ -376,12 +389,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         unclear=sum(found.unclear.values()),
         corrections=counts.corrections,
         unstated=counts.scored(standings & standings_of(UNSTATED, None)),
-        unstated_left_out=counts.count(standings_of(UNSTATED, word) - standings),
-        replayed_left_out=counts.count(standings_of(REPLAYED, word) - standings),
-        disputed_left_out=counts.count(frozenset({OPEN, DISPUTED})),
-        targeted_left_out=counts.scored(targeted_standings(word) - standings),
-        repeats_left_out=counts.repeats,
-        includes_targeted=include_targeted,
+        **_count_left_out(counts, standings, detector.label_sampling),
+        includes_targeted=includes_targeted,
         classes=[ClassEstimate(name=name, **dict(one)) for name, one in classes],
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=confusion,
@@ -390,6 +399,29 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         window=window,
         as_known_at=as_known_at,
     )
+
+
+def _spread(
+    cells: Mapping[tuple[str, str], int], classes: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Return *cells* by label and prediction as ``confusion[label][predicted]``."""
+    confusion: dict[str, dict[str, int]] = {name: {} for name in classes}
+    for (label, predicted), number in cells.items():
+        confusion[label][predicted] = number
+    return confusion
+
+
+def _count_left_out(
+    counts: Counts, standings: Standings, word: str | None
+) -> dict[str, Any]:
+    """Return how many labels are not scored, by the reason."""
+    return {
+        "unstated_left_out": counts.count(standings_of(UNSTATED, word) - standings),
+        "replayed_left_out": counts.count(standings_of(REPLAYED, word) - standings),
+        "disputed_left_out": counts.count(frozenset({OPEN, DISPUTED})),
+        "targeted_left_out": counts.scored(targeted_standings(word) - standings),
+        "repeats_left_out": counts.repeats,
+    }
 
 
 def _decide(

@@ -308,7 +308,9 @@ class Checkpoints(Projection):
         super().__init__(fold)
         self.points: list[Point] = []
         self._next = self._next_joint = 0
-        self._population = LIVE
+        # The population of the last snapshot, and the word that it went by; None
+        # before the first one.
+        self._basis: tuple[str, str | None] | None = None
         self._is_recorded = True
         # The last day on which runs ended, and how many did.
         self._runs: tuple[str, int] = ("", 0)
@@ -322,22 +324,21 @@ class Checkpoints(Projection):
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
-            self._population = state["population"]
+            self._basis = state["basis"] and (state["basis"][0], state["basis"][1])
             self._is_recorded = state["is_recorded"]
             self._runs = (state["runs"][0], state["runs"][1])
 
     def add(self, change: Change) -> None:
         """Take a snapshot where the change makes a checkpoint."""
         tally = self.fold.of(Cells).tally
-        if not change.moves(tally.standings):
+        # A label that is not scored may leave the estimate to another population.
+        basis = (tally.population, self.fold.label_sampling)
+        is_other = self._basis is not None and self._basis != basis
+        if not is_other and not change.moves(tally.standings):
             return
-        if tally.population != self._population:
-            # Another population is counted from its own first label on.
-            self._population = tally.population
-            self._next = self._next_joint = 0
         self._is_recorded = False
         scored = tally.scored
-        if DENSE_CHECKPOINTS < scored < self._next:
+        if not is_other and DENSE_CHECKPOINTS < scored < self._next:
             return
         self._record("checkpoint")
         # ceil(1.01 * scored) in whole numbers, the same on every machine.
@@ -357,7 +358,9 @@ class Checkpoints(Projection):
         return due
 
     def end_run(self, at: datetime) -> None:
-        """Take a snapshot of where the labels ended."""
+        """Take a snapshot of where the labels ended, if any was ever scored."""
+        if self._basis is None and not self.fold.of(Cells).tally.scored:
+            return
         today = at.date().isoformat()
         day, number = self._runs
         self._runs = (today, number + 1 if day == today else 1)
@@ -366,6 +369,11 @@ class Checkpoints(Projection):
     def _record(self, kind: str) -> None:
         cells = self.fold.of(Cells)
         tally = cells.tally
+        basis = (tally.population, self.fold.label_sampling)
+        if basis != self._basis:
+            # Other labels are counted from the first of them on.
+            self._basis = basis
+            self._next = self._next_joint = 0
         self.points.append(
             Point(
                 kind,
@@ -394,7 +402,7 @@ class Checkpoints(Projection):
         state = {
             "next": self._next,
             "next_joint": self._next_joint,
-            "population": self._population,
+            "basis": self._basis,
             "is_recorded": self._is_recorded,
             "runs": self._runs,
         }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from tracker.services.evidence.decision import RANDOM_ENOUGH
+from tracker.services.evidence.standing import RANDOM_ENOUGH
 from tracker.words import (
     RANDOM,
     REPLAYED,

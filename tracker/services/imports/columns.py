@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
-from tracker.services.evidence.decision import stand
 from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.standing import stand
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.labelling.truths import Truths
@@ -50,10 +50,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "confidence": rows.get("confidence"),
         "asked_at": rows.get("asked_at", created_at),
         "created_at": [created_at] * len(ids),
-        "metadata": [
-            None if value is None else dump_metadata(value)
-            for value in rows.get("metadata")
-        ],
+        "metadata": list(map(_dump_metadata, rows.get("metadata"))),
         "image": rows.get("image"),
         "image_url": rows.get("image_url"),
         "label_id": [
@@ -62,12 +59,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         ],
         "label": labels,
         "sampling": samplings,
-        "standing": [
-            None if label is None else stand(sampling, is_repeat=is_repeat)
-            for label, sampling, is_repeat in zip(
-                labels, samplings, repeats, strict=True
-            )
-        ],
+        "standing": list(map(_stand, labels, samplings, repeats)),
         "is_replayed": no,
         "is_gold": no,
         "queue_rank": _rank(
@@ -81,6 +73,14 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "erased_at": blank,
         "image_erased_at": blank,
     }
+
+
+def _dump_metadata(value: Any) -> str | None:
+    return None if value is None else dump_metadata(value)
+
+
+def _stand(label: str | None, sampling: str, is_repeat: bool) -> str | None:
+    return None if label is None else stand(sampling, is_repeat=is_repeat)
 
 
 def _rank(

@@ -7,13 +7,13 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
-from tracker.services.evidence.decision import (
+from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.standing import (
     Decision,
     choose_sampling,
     decide,
     dump_decision,
 )
-from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.columns import add_new, query_columns, rows_of

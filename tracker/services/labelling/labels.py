@@ -13,7 +13,7 @@ from tracker.errors import ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence.consensus import SettledError, is_closed
-from tracker.services.evidence.decision import choose_sampling, decide, dump_decision
+from tracker.services.evidence.standing import choose_sampling, decide, dump_decision
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling.golds import (
     add_answer,

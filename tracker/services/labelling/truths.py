@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.evidence.decision import Decision, dump_decision, take_over
+from tracker.services.evidence.standing import Decision, dump_decision, take_over
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector

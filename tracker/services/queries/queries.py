@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.evidence.decision import stand
 from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.standing import stand
 from tracker.services.fields import (
     Address,
     ImageUrl,
@@ -176,12 +176,38 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     truths = Truths(session, detector, by)
     truths.hold([new.input])
     versions = add_versions(session, detector.id, [new.version], created_at=by.at)
+    version_id = versions[new.version]
+    is_repeat = truths.repeats(version_id, new.input)
+    query = _build_query(detector, new, by, number, version_id, is_repeat=is_repeat)
+    query.image = image
+    storage.add_query(session, query)
+    labels = _label_new(session, query, by)
+    if query.input is None:
+        return query
+    names = (
+        *("id", "input", "label_id", "sampling", "standing"),
+        *("is_replayed", "is_repeat"),
+    )
+    truths.arrive([{name: getattr(query, name) for name in names}], labels)
+    # With the label that it took over.
+    return get_query_by_number(session, detector.id, number)
+
+
+def _build_query(  # noqa: PLR0913 - where its row belongs.
+    detector: Detector,
+    new: NewQuery,
+    by: By,
+    number: int,
+    version_id: int,
+    *,
+    is_repeat: bool,
+) -> storage.Query:
+    """Return the row of a new query, without its image."""
     sampling = new.sampling or UNSTATED
-    is_repeat = truths.repeats(versions[new.version], new.input)
-    query = storage.Query(
+    return storage.Query(
         id=number,
         detector_id=detector.id,
-        version_id=versions[new.version],
+        version_id=version_id,
         key=new.key,
         input=new.input,
         predicted=NO_ANSWER if new.predicted is None else new.predicted,
@@ -189,7 +215,7 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         asked_at=new.asked_at or by.at,
         created_at=by.at,
         details=None if new.metadata is None else dump_metadata(new.metadata),
-        image=image,
+        image=None,
         image_url=new.image_url,
         label_id=None if new.label is None else number,
         label=new.label,
@@ -206,17 +232,6 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         is_repeat=is_repeat,
         erased_at=None,
     )
-    storage.add_query(session, query)
-    labels = _label_new(session, query, by)
-    if query.input is None:
-        return query
-    names = (
-        *("id", "input", "label_id", "sampling", "standing"),
-        *("is_replayed", "is_repeat"),
-    )
-    truths.arrive([{name: getattr(query, name) for name in names}], labels)
-    # With the label that it took over.
-    return get_query_by_number(session, detector.id, number)
 
 
 def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str, Any]]:

@@ -110,8 +110,6 @@ def build_audit_estimate(
         decision=decision,
         no_decision_because=None if decision else "the audit has no target",
     )
-    is_narrow = audit.half_width is not None and half_width <= audit.half_width
-    is_decided = decision is not None and decision.verdict != "undecided"
     return AuditEstimate(
         estimate=estimate,
         overall=Score.from_row(overall),
@@ -120,13 +118,20 @@ def build_audit_estimate(
         open_draws=int((record.ledger.labels == OPEN).sum()),
         labels_used=found.settled,
         half_width=half_width,
-        # When all is labelled, no label is left that could tell more.
-        is_reached=is_narrow
-        or is_decided
-        or overall.labelled + unclear == audit.queries,
+        is_reached=_is_reached(audit, estimate, half_width),
         aimed=aimed,
         drawable=record.drawable,
     )
+
+
+def _is_reached(audit: Audit, estimate: Estimate, half_width: float) -> bool:
+    """Return whether the goal is reached, or no label is left to give."""
+    if audit.half_width is not None and half_width <= audit.half_width:
+        return True
+    decision = estimate.decision
+    if decision is not None and decision.verdict != "undecided":
+        return True
+    return estimate.population.queries == estimate.population.of
 
 
 def _name_version(session: Session, audit: Audit) -> str:
