@@ -106,18 +106,24 @@ class Tracker:
         target: float | None = None,
         measure: str | None = None,
         label_sampling: str | None = None,
+        class_shares: Mapping[Any, float] | None = None,
         confidence_level: float | None = None,
     ) -> Detector:
         """Return the detector *name*; with a *question* it is made where it is not.
 
         Nothing waits for the server.  *version* is that of the rows logged with it.
         *label_sampling* says how queries are chosen whose labels do not say it:
-        ``random``, ``all`` or ``targeted``.
+        ``random``, ``all`` or ``targeted``.  *class_shares* say how frequent each class
+        is, which makes the deciding interval narrower.
         """
         if question is not None:
             new: dict[str, Any] = {"name": name, "question": question}
             if classes is not None:
                 new["classes"] = [rows.class_name(one) for one in classes]
+            if class_shares is not None:
+                new["class_shares"] = {
+                    rows.class_name(name): part for name, part in class_shares.items()
+                }
             said = {
                 "target": target,
                 "measure": measure,

@@ -239,6 +239,8 @@ def _create_tables() -> None:
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
         sa.Column("consensus", sa.Text(), server_default="majority", nullable=False),
         sa.Column("label_sampling", sa.Text(), nullable=True),
+        sa.Column("class_shares", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("class_shares_at", INSTANT, nullable=True),
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.services.conftest import PUBLISHED
 from tracker.cli import main
-from tracker.stats import class_intervals
+from tracker.stats import balanced_anytime, class_intervals
 
 
 class Shell:
@@ -383,3 +383,22 @@ def test_a_class_is_added_by_command_and_an_unclear_one_is_not(door: Shell) -> N
     for wrong in ("YES", "unclear", "balanced"):
         refused = door("detectors", "change", "door", "--add-class", wrong, status=1)
         assert "classes" in refused.output
+
+
+def test_how_frequent_the_classes_are_is_said_by_class(shell: Shell) -> None:
+    stated = ("--class-share", "OK=97", "--class-share", "CRACK=3")
+    shell(
+        "detectors", "create", "d", "--question", "?", "--classes", "OK,CRACK", *stated
+    )
+    labels = "OK,OK,random\nCRACK,CRACK,random\n" * 30
+    rows = shell.file("rows.csv", "predicted,label,sampling\n" + labels)
+    shell("import", "d", rows)
+    shell("recompute", "--all")
+    low, _ = balanced_anytime([30, 30], [30, 30], 0.95, shares=[97, 3])
+    said = shell("estimate", "d", "--method", "anytime").stdout
+    assert f"{low:.4f}" in said
+    wrong = shell("detectors", "change", "d", "--class-share", "CRACK=often", status=2)
+    assert "is not CLASS=SHARE" in wrong.stderr
+    shell("detectors", "change", "d", "--class-share", "")
+    one = shell("detectors", "change", "d", "--class-share", "CRACK=3", status=1)
+    assert "'OK' must have a share too" in one.stderr

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import SECRET_KEY, Clock
 from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -166,3 +167,22 @@ def test_the_settings_are_shown_without_secrets(
     password = database.engine.url.password
     if isinstance(password, str) and password:
         assert password not in page.html
+
+
+def test_how_frequent_the_classes_are_is_typed_by_line(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    path = f"/detectors/{shelf.add_detector()}/settings"
+
+    def type_in(shares: str) -> Page:
+        fields = {"name": "door", "question": "?", "confidence_level": "95"}
+        fields |= {"queue_rate": "100", "class_shares": shares}
+        sent = visitor.post(path, fields)
+        return visitor.get(path) if sent.status == 303 else sent
+
+    assert "YES 97 %\nNO 3 %" in type_in("YES 97 %\r\nNO 3%\r\n").html
+    assert (
+        "must have a share too" in type_in("YES 97 %").by_id("class_shares-error").text
+    )
+    assert type_in("often").status == 422
+    assert "97" not in type_in("").by_id("class_shares").text

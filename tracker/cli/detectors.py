@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
@@ -26,7 +27,13 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 
 # An empty word for one of these stands for none.
-_CLEARED = {"production_version", "predictor", "text_field", "label_sampling"}
+_CLEARED = {
+    "production_version",
+    "predictor",
+    "text_field",
+    "label_sampling",
+    "class_shares",
+}
 
 
 @click.group()
@@ -57,6 +64,13 @@ def detectors() -> None:
     type=click.Choice(get_args(LabelSampling)),
     help="How queries are chosen whose labels do not say it: at random, all of them, "
     "or targeted.  Asked for at a terminal.",
+)
+@click.option(
+    "--class-share",
+    "shares",
+    multiple=True,
+    metavar="CLASS=SHARE",
+    help="How frequent a class is, such as DEFECT=0.03; once for each class.",
 )
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
 @click.option(
@@ -98,6 +112,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     measure: str,
     also: tuple[str, ...],
     label_sampling: str | None,
+    shares: tuple[str, ...],
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
@@ -120,6 +135,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "measure": measure,
             "also": [_parse_also(text) for text in also],
             "label_sampling": label_sampling,
+            "class_shares": _parse_shares(shares) or None,
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
@@ -154,14 +170,23 @@ def _ask_label_sampling() -> str | None:
 
 
 def _parse_also(text: str) -> dict[str, Any]:
-    name, _, target = text.rpartition("=")
+    name, target = _parse_pair(
+        text, "--also", "MEASURE=TARGET, such as recall:DEFECT=0.9"
+    )
+    return {"measure": name, "target": target}
+
+
+def _parse_shares(texts: Sequence[str]) -> dict[str, float]:
+    form = "CLASS=SHARE, such as DEFECT=0.03"
+    return dict(_parse_pair(text, "--class-share", form) for text in texts if text)
+
+
+def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
     try:
-        return {"measure": name, "target": float(target)}
+        return name, float(number)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not MEASURE=TARGET, such as recall:DEFECT=0.9",
-            param_hint="--also",
-        ) from None
+        raise click.BadParameter(f"{text!r} is not {form}", param_hint=option) from None
 
 
 @detectors.command()
@@ -181,6 +206,14 @@ def _parse_also(text: str) -> dict[str, Any]:
     "--label-sampling",
     type=click.Choice([*get_args(LabelSampling), ""]),
     help="How queries are chosen whose labels do not say it; '' for not said.",
+)
+@click.option(
+    "--class-share",
+    "shares",
+    multiple=True,
+    metavar="CLASS=SHARE",
+    help="How frequent a class is, for versions without a label; once for each "
+    "class; '' for not said.",
 )
 @click.option(
     "--consensus",
@@ -210,6 +243,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
     measure: str | None,
     also: tuple[str, ...],
     label_sampling: str | None,
+    shares: tuple[str, ...],
     consensus: str | None,
     production_version: str | None,
     predictor: str | None,
@@ -226,6 +260,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
         "measure": measure,
         "also": [_parse_also(text) for text in also if text] if also else None,
         "label_sampling": label_sampling,
+        "class_shares": _parse_shares(shares) if shares else None,
         "consensus": consensus,
         "production_version": production_version,
         "predictor": predictor,

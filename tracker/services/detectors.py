@@ -1,6 +1,6 @@
 """Making and changing detectors, and finding them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.ranks import draw_seed
 from tracker.services.fields import (
     Classes,
+    ClassParts,
     Consensus,
     DetectorName,
     GoldRate,
@@ -37,6 +38,7 @@ from tracker.services.http_client import check_predictor
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
+from tracker.stats import MOST_UNEVEN
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
@@ -55,6 +57,7 @@ _MAY_BE_NULL = (
     "predictor",
     "text_field",
     "label_sampling",
+    "class_shares",
 )
 
 
@@ -121,6 +124,13 @@ class NewDetector(Input):
         "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
         "labels decide nothing.",
     )
+    class_shares: ClassParts | None = Field(
+        default=None,
+        description="How frequent each class is, in any unit. The deciding interval is "
+        "narrower where this is about right, and wider where it is not. It counts for "
+        "versions whose first label comes later; null: the classes of their first 100 "
+        "live labels.",
+    )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
@@ -158,6 +168,9 @@ class DetectorChange(Input):
     consensus: Consensus | None = None
     label_sampling: LabelSampling | None = Field(
         default=None, description="null: nobody has said how labels come."
+    )
+    class_shares: ClassParts | None = Field(
+        default=None, description="For versions that have no label yet."
     )
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
@@ -215,6 +228,9 @@ class Detector(Shape):
     label_sampling: LabelSampling | None = Field(
         description="How queries are chosen whose labels do not say it."
     )
+    class_shares: dict[str, float] | None = Field(
+        description="How frequent each class is, as stated for new versions."
+    )
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
     )
@@ -263,10 +279,12 @@ def describe_detectors(
 def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detector:
     """Add a detector that its maker sees; raises ConflictError for a taken name."""
     _check_measures(new.classes, new.measure, new.also)
+    _check_shares(new.classes, new.class_shares)
     detector = storage.Detector(
         **new.model_dump() | {"also": _dump_also(new.also)},
         # There is nothing yet that would have to be counted.
         counted_slices=list(new.slices),
+        class_shares_at=None if new.class_shares is None else by.at,
         queue_seed=draw_seed(),
         created_at=by.at,
         revision=0,
@@ -309,11 +327,21 @@ def change_detector(
         if new != old:
             changed[field] = {"old": _cut(old), "new": _cut(new)}
             setattr(detector, field, new)
-    also = [Watched(measure=name, target=target) for name, target in detector.also]
-    _check_measures(detector.classes, detector.measure, also)
+    _check_settings(detector, changed, by)
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
+
+
+def _check_settings(
+    detector: storage.Detector, changed: Container[str], by: By
+) -> None:
+    """Check what settings say of each other, all of them being changed."""
+    also = [Watched(measure=name, target=target) for name, target in detector.also]
+    _check_measures(detector.classes, detector.measure, also)
+    if "class_shares" in changed:
+        _check_shares(detector.classes, detector.class_shares)
+        detector.class_shares_at = by.at
 
 
 def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:
@@ -331,6 +359,25 @@ def _check_measures(
         if name in seen:
             raise invalid(field, name, "each measure has one target")
         seen.add(name)
+
+
+def _check_shares(classes: Sequence[str], shares: Mapping[str, float] | None) -> None:
+    """Raise InvalidInputError unless the shares are of the classes, each of them."""
+    if shares is None:
+        return
+    unknown = [name for name in shares if name not in classes]
+    if unknown:
+        known = ", ".join(list(classes)[:20])
+        text = f"{show(unknown[0])} is no class; the classes are {known}"
+        raise InvalidInputError.of("class_shares", text)
+    missing_ones = [name for name in classes if name not in shares]
+    if missing_ones:
+        raise InvalidInputError.of(
+            "class_shares", f"{show(missing_ones[0])} must have a share too"
+        )
+    if max(shares.values()) > MOST_UNEVEN * min(shares.values()):
+        text = "the largest may be a billion times the smallest at most"
+        raise InvalidInputError.of("class_shares", text)
 
 
 def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[str]:

@@ -70,6 +70,11 @@ class Detector(Base):
     consensus: Mapped[str] = mapped_column(Text, server_default="majority")
     # How queries were chosen whose labels do not say it; None: nobody has said.
     label_sampling: Mapped[str | None] = mapped_column(Text)
+    # How frequent the classes are, by the owner's word, and when it was given.
+    class_shares: Mapped[dict[str, float] | None] = mapped_column(
+        JSON(none_as_null=True)
+    )
+    class_shares_at: Mapped[datetime | None]
     # How many of the queries that the random queue gives are gold ones.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
     # By which method pages show its intervals.

@@ -114,14 +114,19 @@ def _parse_evidence(values: Mapping[str, str]) -> dict[str, Any]:
         given["label_sampling"] = values["label_sampling"] or None
     if "also" in values:
         lines = [line.strip() for line in values["also"].splitlines()]
-        given["also"] = [_parse_also(line) for line in lines if line]
+        pairs = [_parse_percent_line(line) for line in lines if line]
+        given["also"] = [{"measure": name, "target": part} for name, part in pairs]
+    if "class_shares" in values:
+        lines = [line.strip() for line in values["class_shares"].splitlines()]
+        parts = dict(_parse_percent_line(line) for line in lines if line)
+        given["class_shares"] = parts or None
     return given
 
 
-def _parse_also(line: str) -> dict[str, Any]:
-    """Return a line such as "recall:DEFECT 90 %" as a measure with its target."""
-    words = line.replace("%", " ").split()
-    return {"measure": " ".join(words[:-1]), "target": _parse_percent(words[-1])}
+def _parse_percent_line(line: str) -> tuple[str, Any]:
+    """Return the name and the part of a line such as "recall:DEFECT 90 %"."""
+    words = line.removesuffix("%").split()
+    return " ".join(words[:-1]), _parse_percent(words[-1]) if words else ""
 
 
 def _parse_guideline(values: Mapping[str, str]) -> dict[str, str]:

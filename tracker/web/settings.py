@@ -54,6 +54,10 @@ def _stored(detector: Detector) -> Form:
                 f"{name} {dump_percent(target)} %" for name, target in detector.also
             ),
             "label_sampling": detector.label_sampling or "",
+            "class_shares": "\n".join(
+                f"{name} {dump_percent(part)} %"
+                for name, part in (detector.class_shares or {}).items()
+            ),
             "consensus": detector.consensus,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),

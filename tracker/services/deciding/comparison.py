@@ -113,7 +113,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     drawn = count_drawn(session, detector.id, old_id=before.id, new_id=after.id)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
-    decision = decide_pairs(detector, counts, level)
+    decision = decide_pairs(detector, counts, level, estimates[0].shares)
     verdict: Outcome = "undecided"
     if decision is not None:
         verdict = decision.verdict
@@ -212,7 +212,10 @@ def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> Outcome:
     other.  Of two intervals, each wrong half as often, that does not matter.
     """
     half = 1 - (1 - level) / 2
-    was, now = (balanced_anytime(one.correct, one.labelled, half) for one in (old, new))
+    was, now = (
+        balanced_anytime(one.correct, one.labelled, half, shares=one.shares)
+        for one in (old, new)
+    )
     if now.low > was.high:
         return "better"
     return "worse" if now.high < was.low else "undecided"

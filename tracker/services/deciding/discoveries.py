@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.evidence.measure import read_measure
 from tracker.stats import discoveries, log_evidence_above
 
 # The part of the verdicts that hold up together which may be expected to be false.
@@ -29,16 +30,21 @@ def _weigh(estimate: Estimate) -> float:
     found = estimate.decision
     if found is None or found.verdict == "undecided":
         return float("-inf")
-    correct, target = estimate.correct, found.target
+    correct, counted = read_measure(found.measure).count_right(estimate.confusion)
+    target = found.target
     if found.verdict == "missed":
         # Below the target is the mirror image: more mistakes than it allows.
-        pairs = zip(estimate.labelled, correct, strict=True)
-        correct, target = tuple(n - k for n, k in pairs), 1 - target
-    return _log_evidence(correct, estimate.labelled, target)
+        correct = tuple(n - k for n, k in zip(counted, correct, strict=True))
+        target = 1 - target
+    shares = estimate.shares if len(counted) > 1 else None
+    return _log_evidence(correct, counted, target, shares)
 
 
 @lru_cache(maxsize=1024)
 def _log_evidence(
-    correct: tuple[int, ...], labelled: tuple[int, ...], target: float
+    correct: tuple[int, ...],
+    labelled: tuple[int, ...],
+    target: float,
+    shares: tuple[float, ...] | None,
 ) -> float:
-    return float(log_evidence_above(correct, labelled, target))
+    return float(log_evidence_above(correct, labelled, target, shares=shares))

@@ -22,7 +22,7 @@ from tracker.stats import (
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.draws import Drawn
-from tracker.words import ANYTIME, OVERALL, PRECISION, RECALL, one_of
+from tracker.words import ANYTIME, BALANCED, OVERALL, PRECISION, RECALL, one_of
 
 Outcome = Literal["better", "worse", "undecided"]
 PairedMethod = Annotated[str, one_of(["exact", "joint", "box"])]
@@ -124,9 +124,14 @@ class Paired(Shape):
 
 
 def decide_pairs(
-    detector: Detector, counts: Sequence[PairCount], level: float
+    detector: Detector,
+    counts: Sequence[PairCount],
+    level: float,
+    shares: tuple[float, ...] | None = None,
 ) -> ComparisonDecision | None:
     """Return which version is better in the detector's measure.
+
+    *shares* are how frequent the classes are taken to be for the old version.
 
     None without a pair that speaks about it, and for precision, whose pairs are not
     the same of both versions.
@@ -146,7 +151,8 @@ def decide_pairs(
         pairs, gained, lost = [sum(pairs)], [sum(gained)], [sum(lost)]
     if not any(pairs):
         return None
-    found = _decide_pairs(tuple(gained), tuple(lost), tuple(pairs), level)
+    bets = shares if measure.kind == BALANCED else None
+    found = _decide_pairs(tuple(gained), tuple(lost), tuple(pairs), level, bets)
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
     return ComparisonDecision(
         verdict=found.verdict if all(pairs) else "undecided",
@@ -161,9 +167,13 @@ def decide_pairs(
 
 @lru_cache(maxsize=1024)
 def _decide_pairs(
-    gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
+    gained: tuple[int, ...],
+    lost: tuple[int, ...],
+    pairs: tuple[int, ...],
+    level: float,
+    shares: tuple[float, ...] | None,
 ) -> PairedDecision:
-    return paired_anytime(gained, lost, pairs, level)
+    return paired_anytime(gained, lost, pairs, level, shares=shares)
 
 
 def build_paired(

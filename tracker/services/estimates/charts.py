@@ -21,6 +21,7 @@ from tracker.services.estimates.intervals import (
     score,
 )
 from tracker.services.estimates.windows import roll
+from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
@@ -288,9 +289,13 @@ def _find_now(
     counts = current_counts(session, [version])[version.id]
     if counts.last_label_at is None:
         return {}
-    _, standings = pick_population(detector, counts)
+    population, standings = pick_population(detector, counts)
     correct, labelled = counts.select(standings).by_class(detector.classes)
-    scores = score([correct], [labelled], method, detector.confidence_level)[0]
+    shares = None
+    if counts.shares is not None and population == LIVE:
+        shares = counts.shares.of(detector.classes)
+    level = detector.confidence_level
+    scores = score([correct], [labelled], method, level, [shares])[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
     return {
         scope: Moment.model_validate(dict(one) | when)

@@ -55,36 +55,38 @@ class Decision(Shape):
     )
 
 
-def decide(
+def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     measure: Measure,
     target: float,
     confusion: Confusion,
     confidence_level: float,
     *,
     promises: int = 1,
+    shares: tuple[float, ...] | None = None,
 ) -> Decision:
     """Compare *measure* with its target.
 
     It goes by the interval that holds after every label at once: one that is valid
     for a single look would in the end meet or miss any target near the truth.  The
     error is split evenly over so many *promises*: the detector's measure, and those
-    that are watched beside it.
+    that are watched beside it.  *shares* are of the classes, for their mean.
     """
     right, counted = measure.count_right(confusion)
     level = share_level(confidence_level, promises)
-    low, high, more = _decide(target, right, counted, level)
+    bets = shares if len(counted) > 1 else None
+    low, high, more = _decide(target, right, counted, level, bets)
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
     if more and len(counted) == 1 and labels:
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
-    shares = [k / n for k, n in zip(right, counted, strict=True) if n]
+    parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     return Decision(
         verdict=compare_with_target(low, high, target),
         measure=str(measure),
         target=target,
         method=DECIDING_METHOD,
-        accuracy=math.fsum(shares) / len(shares) if all(counted) else None,
+        accuracy=math.fsum(parts) / len(parts) if all(counted) else None,
         low=low,
         high=high,
         labels=labels,
@@ -126,24 +128,32 @@ def _decide(
     right: tuple[int, ...],
     counted: tuple[int, ...],
     confidence_level: float,
+    shares: tuple[float, ...] | None,
 ) -> tuple[float, float, int | None]:
-    low, high = bound(right, counted, confidence_level)
+    low, high = bound(right, counted, confidence_level, shares)
     if low > target or high < target:
         return low, high, 0
     if len(counted) == 1:
         return low, high, _foresee(right[0], counted[0], target, confidence_level)
-    more = stats.labels_to_decide(right, counted, target, confidence_level)
+    more = stats.labels_to_decide(
+        right, counted, target, confidence_level, shares=shares
+    )
     return low, high, None if more is None else sum(more)
 
 
 def bound(
-    right: tuple[int, ...], counted: tuple[int, ...], confidence_level: float
+    right: tuple[int, ...],
+    counted: tuple[int, ...],
+    confidence_level: float,
+    shares: tuple[float, ...] | None = None,
 ) -> tuple[float, float]:
     """Return the interval that a measure's verdict goes by."""
     if len(counted) == 1:
         found = stats.class_intervals(DECIDING_METHOD, right, counted, confidence_level)
         return float(found.low[0]), float(found.high[0])
-    found = stats.balanced_interval(DECIDING_METHOD, right, counted, confidence_level)
+    found = stats.balanced_interval(
+        DECIDING_METHOD, right, counted, confidence_level, shares=shares
+    )
     return float(found.low), float(found.high)
 
 

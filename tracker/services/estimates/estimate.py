@@ -31,13 +31,14 @@ from tracker.services.estimates.intervals import (
 )
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure
-from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
+    LIVE,
     PopulationWord,
     Standings,
     standings_of,
     targeted_standings,
 )
+from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
@@ -45,7 +46,14 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.cells import (
+    FIRST_LABELS,
+    LABELS_OF_SHARES,
+    Counts,
+    Shares,
+    SharesSource,
+    pool,
+)
 from tracker.storage.estimates.counts import count_logged, count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
@@ -67,6 +75,24 @@ class Population(Shape):
 
 class ClassEstimate(Score, OfClass):
     """The accuracy of one class: correct / labelled, and its interval."""
+
+
+class ClassShares(Shape):
+    """How frequent the classes are taken to be by `anytime`.
+
+    Were they far off, the interval would only be wider.
+    """
+
+    source: SharesSource = Field(
+        description="Where they come from: `class_shares` of the detector, or the "
+        "classes of the first 100 live labels."
+    )
+    shares: dict[str, float] = Field(description="The part of each class.")
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """The part of each class, in their order."""
+        return (*self.shares.values(),)
 
 
 class Estimate(OfDetector):
@@ -138,12 +164,22 @@ class Estimate(OfDetector):
         default=[], description="The decisions on the measures that are watched too."
     )
     no_decision_because: str | None = Field(description="Why there is no decision.")
+    class_shares: ClassShares | None = Field(
+        default=None,
+        description="How frequent the classes are taken to be; null while the version "
+        "has fewer than 100 live labels and nothing was stated before its first one.",
+    )
     window: str | None = Field(
         default=None, description="The last labels or days that it covers."
     )
     as_known_at: Instant | None = Field(
         default=None, description="What came after this instant is left out."
     )
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The part that each class is taken to have, for `balanced_anytime`."""
+        return None if self.class_shares is None else self.class_shares.parts
 
     @property
     def whole(self) -> Score:
@@ -305,7 +341,9 @@ def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     if recent["known_at"] is not None or recent["last"] is not None:
         ids = [one.id for one in versions]
         some = {**recent, **filters, "standings": counted.standings}
-        return counted._replace(counts=count_known(session, detector.id, ids, **some))
+        known = count_known(session, detector.id, ids, **some)
+        shares = _known_shares(detector, counted.counts.shares, known)
+        return counted._replace(counts=replace(known, shares=shares))
     if not any(filters.values()):
         return counted
     if filters["where"]:
@@ -316,6 +354,17 @@ def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
         seen = count_asked(session, detector, versions, **span)
     counts = replace(counted.counts, cells=seen.cells)
     return counted._replace(counts=counts)
+
+
+def _known_shares(
+    detector: Detector, shares: Shares | None, known: Counts
+) -> Shares | None:
+    """Return the *shares* of the classes, if they could be used then."""
+    live = standings_of(LIVE, detector.label_sampling)
+    is_early = known.scored(live) < LABELS_OF_SHARES
+    if shares is not None and shares.source == FIRST_LABELS and is_early:
+        return None
+    return shares
 
 
 def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
@@ -370,8 +419,12 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     confusion = _spread(found.confusion, detector.classes)
     because = because or _refuse_population(population, counts.count(standings))
     correct, labelled = found.by_class(detector.classes)
-    scores_of = score if window is None else score_window
-    whole, *scores = scores_of([correct], [labelled], method, level)[0]
+    shares = _describe_shares(detector, counts, standings)
+    if window is None:
+        bets = [None if shares is None else shares.parts]
+        whole, *scores = score([correct], [labelled], method, level, bets)[0]
+    else:
+        whole, *scores = score_window([correct], [labelled], method, level)[0]
     classes = zip(detector.classes, scores, strict=True)
     return Estimate(
         detector=dump_id("det", detector.id),
@@ -395,7 +448,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=confusion,
         target=target,
-        **_decide(detector, target, confusion, level, because),
+        **_decide(detector, target, confusion, level, because=because, shares=shares),
+        class_shares=shares,
         window=window,
         as_known_at=as_known_at,
     )
@@ -424,19 +478,42 @@ def _count_left_out(
     }
 
 
-def _decide(
+def _describe_shares(
+    detector: Detector, counts: Counts, standings: Standings
+) -> ClassShares | None:
+    """Return how frequent the classes are taken to be, for the live labels alone."""
+    live = standings_of(LIVE, detector.label_sampling)
+    if counts.shares is None or standings != live:
+        return None
+    parts = counts.shares.of(detector.classes)
+    if parts is None:
+        return None
+    shares = dict(zip(detector.classes, parts, strict=True))
+    return ClassShares(source=counts.shares.source, shares=shares)
+
+
+def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     detector: Detector,
     target: float | None,
     confusion: Confusion,
     level: float,
+    *,
     because: str | None,
+    shares: ClassShares | None,
 ) -> dict[str, Any]:
     """Return the decision on the detector's measure, and on those beside it."""
     if because or target is None:
         return {"decision": None, "no_decision_because": because or NO_TARGET}
     wanted = [(detector.measure, target), *detector.also]
     first, *others = (
-        decide(read_measure(name), target, confusion, level, promises=len(wanted))
+        decide(
+            read_measure(name),
+            target,
+            confusion,
+            level,
+            promises=len(wanted),
+            shares=None if shares is None else shares.parts,
+        )
         for name, target in wanted
     )
     return {"decision": first, "also": others, "no_decision_because": None}

@@ -168,6 +168,8 @@ class Fold:
                 self.kinds,
                 self.cut_by,
                 label_sampling=self.detector.label_sampling,
+                class_shares=self.detector.class_shares,
+                stated_at=self.detector.class_shares_at,
                 is_new=self.is_new,
             )
             self.versions[version_id] = found

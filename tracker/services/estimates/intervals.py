@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,12 @@ ScoreRows = Callable[
     [Sequence[Sequence[int]], Sequence[Sequence[int]], str, float], list[list[Score]]
 ]
 Counts = NDArray[np.int64]
+# The part of each class, of one moment.
+SharesRow = tuple[float, ...] | None
 # From how they are made, counts and level to the intervals of the classes, and of all
 # of them together, for each row of counts.
 IntervalRows = Callable[
-    [tuple[str, ...], Counts, Counts, float], tuple[Interval, Interval]
+    [tuple[Any, ...], Counts, Counts, float], tuple[Interval, Interval]
 ]
 
 
@@ -81,13 +83,16 @@ def score(
     labelled: Sequence[Sequence[int]],
     method: str,
     confidence_level: float,
+    shares: Sequence[SharesRow] = (),
 ) -> list[list[Score]]:
     """Return, for each row of class counts, the balanced score and each class's.
 
-    Many rows at once cost little more than one, and give the same bits.
+    Many rows at once cost little more than one, and give the same bits.  *shares*, of
+    each row or of none, are those of `balanced_anytime`.
     """
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
-    by_class, balanced = _intervals((method,), k, n, confidence_level)
+    known = tuple(one for one in shares if one is not None) or None
+    by_class, balanced = _intervals((method, known), k, n, confidence_level)
     with np.errstate(invalid="ignore"):
         return join_scores(k, n, k / n, by_class, balanced)
 
@@ -100,13 +105,13 @@ def keeps_rows(compute: IntervalRows) -> IntervalRows:
 
     @lru_cache(maxsize=1024)
     def keep(
-        how: tuple[str, ...], correct: bytes, trials: bytes, level: float
+        how: tuple[Any, ...], correct: bytes, trials: bytes, level: float
     ) -> tuple[Interval, Interval]:
         k, n = (np.frombuffer(row, np.int64)[None] for row in (correct, trials))
         return compute(how, k, n, level)
 
     def compute_or_remember(
-        how: tuple[str, ...], k: Counts, n: Counts, level: float
+        how: tuple[Any, ...], k: Counts, n: Counts, level: float
     ) -> tuple[Interval, Interval]:
         if len(k) == 1:
             return keep(how, k.tobytes(), n.tobytes(), level)
@@ -117,11 +122,11 @@ def keeps_rows(compute: IntervalRows) -> IntervalRows:
 
 @keeps_rows
 def _intervals(
-    how: tuple[str, ...], k: Counts, n: Counts, level: float
+    how: tuple[Any, ...], k: Counts, n: Counts, level: float
 ) -> tuple[Interval, Interval]:
-    (method,) = how
+    method, shares = how
     by_class = stats.class_intervals(method, k, n, level)
-    return by_class, stats.balanced_interval(method, k, n, level)
+    return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
 
 
 def join_scores(

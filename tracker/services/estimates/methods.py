@@ -84,7 +84,11 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
     readings = []
     for name in stats.METHODS:
         scores = score(
-            [estimate.correct], [estimate.labelled], name, estimate.confidence_level
+            [estimate.correct],
+            [estimate.labelled],
+            name,
+            estimate.confidence_level,
+            [estimate.shares],
         )
         readings.append(
             MethodReading(

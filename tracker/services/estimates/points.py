@@ -44,6 +44,8 @@ class Point:
     targeted: int
     methods: tuple[str, ...]
     stretch: Stretch | None
+    # How frequent the classes are taken to be; see `balanced_anytime`.
+    shares: tuple[float, ...] | None = None
 
 
 Found = dict[int, list[tuple[int, str, list[Score]]]]
@@ -62,7 +64,8 @@ def estimate_points(points: Mapping[int, Sequence[Point]], level: float) -> Foun
                 continue
             correct = [point.correct for _, _, point in chosen]
             labelled = [point.labelled for _, _, point in chosen]
-            rows = score(correct, labelled, method, level)
+            shares = [point.shares for _, _, point in chosen]
+            rows = score(correct, labelled, method, level, shares)
             for (version_id, number, _), scores in zip(chosen, rows, strict=True):
                 found[version_id].append((number, method, scores))
     return found
@@ -85,11 +88,15 @@ def measure_points(points: Mapping[int, Sequence[Point]], level: float) -> Found
 
 
 def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
-    """Yield the points of all versions, those with as many classes together."""
-    groups = defaultdict[int, list[_Placed]](list)
+    """Yield the points of all versions, those with as many classes together.
+
+    They have shares of the classes, or all have none.
+    """
+    groups = defaultdict[tuple[int, bool], list[_Placed]](list)
     for version_id, some in points.items():
         for number, point in enumerate(some):
-            groups[len(point.correct)].append((version_id, number, point))
+            kind = len(point.correct), point.shares is None
+            groups[kind].append((version_id, number, point))
     yield from groups.values()
 
 

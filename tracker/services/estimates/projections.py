@@ -12,7 +12,14 @@ from tracker.services.evidence.populations import (
     standings_of,
     targeted_standings,
 )
-from tracker.storage.estimates.cells import Cell, Change, Counts
+from tracker.storage.estimates.cells import (
+    FIRST_LABELS,
+    STATED,
+    Cell,
+    Change,
+    Counts,
+    Shares,
+)
 from tracker.storage.estimates.projections import CELLS, DAYS, Kept
 from tracker.words import STANDINGS, STORED_METHODS, UNCLEAR
 
@@ -45,6 +52,8 @@ class VersionFold:
         cut_by: Sequence[str] = (),
         *,
         label_sampling: str | None = None,
+        class_shares: Mapping[str, float] | None = None,
+        stated_at: datetime | None = None,
         is_new: bool = False,
     ) -> None:
         """Begin with one projection of each of *kinds*, which may build on others."""
@@ -52,6 +61,7 @@ class VersionFold:
         self.positions = {name: place for place, name in enumerate(self.classes)}
         self.level = level
         self.label_sampling = label_sampling
+        self.class_shares, self.stated_at = class_shares, stated_at
         self.live = standings_of(LIVE, label_sampling)
         self.cut_by = cut_by
         self.is_new = is_new
@@ -223,10 +233,43 @@ class Cells(Projection):
     def add(self, change: Change) -> None:
         """Count a label, and no longer the one that it replaces."""
         self.counts.take(change)
+        self._take_share(change)
         if change.added is not None:
             self._count(change.added, 1)
         if change.removed is not None:
             self._count(change.removed, -1)
+
+    def _take_share(self, change: Change) -> None:
+        """Freeze the stated shares at the first label, or count the first classes."""
+        label = change.added
+        if label is None:
+            return
+        shares = self.counts.shares
+        if shares is None:
+            shares = self.counts.shares = self._begin_shares(change)
+        if shares.is_frozen or not label.is_scored(self.fold.live):
+            return
+        before = change.removed
+        # A correction counts no query a second time.
+        if before is None or not before.is_scored(self.fold.live):
+            number = shares.by_class.get(label.label, 0)
+            shares.by_class[label.label] = number + 1
+
+    def _begin_shares(self, first: Change) -> Shares:
+        stated, at = self.fold.class_shares, self.fold.stated_at
+        if stated is None or at is None or first.created_at is None:
+            return Shares(FIRST_LABELS, {})
+        # What is stated after a label was seen may have been chosen by it.
+        if at < first.created_at:
+            return Shares(STATED, dict(stated))
+        return Shares(FIRST_LABELS, {})
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """What `anytime` bets on for the labels that count now."""
+        if self.counts.shares is None or self.tally.population != LIVE:
+            return None
+        return self.counts.shares.of(self.fold.classes)
 
     def _count(self, cell: Cell, step: int) -> None:
         for one in self._takers[cell.standing]:
@@ -385,6 +428,7 @@ class Checkpoints(Projection):
                 cells.targeted,
                 self._choose_methods(kind, tally),
                 self.fold.find_stretch(),
+                cells.shares,
             )
         )
         self._is_recorded = True

@@ -124,6 +124,8 @@ class Look:
     low: float
     high: float
     stretch: Stretch | None = None
+    # How frequent the classes are taken to be.
+    shares: tuple[float, ...] | None = None
 
     @property
     def alarms(self) -> int:
@@ -184,7 +186,9 @@ def _enter(look: Look, target: float, level: float) -> Verdict:
     if not any(look.stretch.labelled):
         return "undecided"
     return judge_evidence(
-        _evidence_above(look.stretch.correct, look.stretch.labelled, target),
+        _evidence_above(
+            look.stretch.correct, look.stretch.labelled, target, look.shares
+        ),
         # An accuracy that is too low now is said by the whole, once it is below.
         -math.inf,
         epoch_level(level, look.stretch.alarms + 1),
@@ -197,16 +201,20 @@ def _stays(verdict: Verdict, look: Look, target: float, alarms: int) -> bool:
         return False
     if verdict == "met":
         no_alarm = look.alarms == alarms
-        return no_alarm and _evidence_above(look.correct, look.labelled, target) >= 0
+        evidence = _evidence_above(look.correct, look.labelled, target, look.shares)
+        return no_alarm and evidence >= 0
     # Being below is being above, seen from the other side.
     wrong = [n - k for k, n in zip(look.correct, look.labelled, strict=True)]
-    return _evidence_above(wrong, look.labelled, 1.0 - target) >= 0
+    return _evidence_above(wrong, look.labelled, 1.0 - target, look.shares) >= 0
 
 
 def _evidence_above(
-    correct: Sequence[int], labelled: Sequence[int], target: float
+    correct: Sequence[int],
+    labelled: Sequence[int],
+    target: float,
+    shares: Sequence[float] | None,
 ) -> float:
-    return float(log_evidence_above(correct, labelled, target))
+    return float(log_evidence_above(correct, labelled, target, shares=shares))
 
 
 def find_last_verdicts(

@@ -100,9 +100,10 @@ def _look(fold: Fold, point: Point, balanced: Score) -> Look:
         fold.classes, point.correct, point.labelled, point.predicted
     )
     low, high = balanced.low, balanced.high
+    shares = point.shares if fold.measure.kind == BALANCED else None
     if fold.promises > 1 or fold.measure.kind != BALANCED:
         level = share_level(fold.level, fold.promises)
-        low, high = bound(right, counted, level)
+        low, high = bound(right, counted, level, shares)
     # The labels since a drift alarm are known by class alone.
     stretch = point.stretch if fold.measure.kind == BALANCED else None
-    return Look(right, counted, low, high, stretch)
+    return Look(right, counted, low, high, stretch, shares)

@@ -1,11 +1,19 @@
 """Cells and changes of them: queries counted by standing, label and prediction."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tracker.words import REPEAT, UNCLEAR
+
+# Where the class shares that `anytime` bets on come from.
+SharesSource = Literal["stated", "first_labels"]
+STATED: SharesSource = "stated"
+FIRST_LABELS: SharesSource = "first_labels"
+# So many first labels are counted, and used from the last of them on.
+LABELS_OF_SHARES = 100
 
 Standings = frozenset[str]
 """The standings whose labels count together: those of a population."""
@@ -75,12 +83,49 @@ class Selection:
 
 
 @dataclass(slots=True)
+class Shares:
+    """How frequent the classes of a version are taken to be.
+
+    They are stated by the owner before its first label, or the classes of its first
+    labels.  Once used they stay, so that the intervals hold after every label.
+    """
+
+    source: SharesSource
+    by_class: dict[str, float]
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether they may be used."""
+        if self.source == STATED:
+            return True
+        return sum(self.by_class.values()) >= LABELS_OF_SHARES
+
+    def of(self, classes: Sequence[str]) -> tuple[float, ...] | None:
+        """Return the part of each of *classes*; None while they may not be used.
+
+        A class that was added later has the least.
+        """
+        if not self.is_frozen:
+            return None
+        if self.source == STATED:
+            least = min(self.by_class.values())
+            shares = [self.by_class.get(name, least) for name in classes]
+        else:
+            # Each class may have had one more, so none is taken to be impossible.
+            shares = [self.by_class.get(name, 0.0) + 1.0 for name in classes]
+        whole = math.fsum(shares)
+        return tuple(share / whole for share in shares)
+
+
+@dataclass(slots=True)
 class Counts:
     """The counts of a version, of a day of it, or a change of them."""
 
     cells: dict[Cell, int] = field(default_factory=dict)
     corrections: int = 0
     last_label_at: datetime | None = None
+    # Of a version as a whole, once it has a label.
+    shares: Shares | None = None
 
     @property
     def repeats(self) -> int:
@@ -128,10 +173,10 @@ class Counts:
             if number:
                 of_standing = cells.setdefault(cell.standing, {})
                 of_standing.setdefault(cell.label, {})[cell.predicted] = number
-        return {
-            "cells": cells,
-            "corrections": self.corrections,
-        }
+        state: dict[str, Any] = {"cells": cells, "corrections": self.corrections}
+        if self.shares is not None:
+            state["shares"] = [self.shares.source, self.shares.by_class]
+        return state
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> "Counts":
@@ -142,17 +187,24 @@ class Counts:
             for label, of_label in of_standing.items()
             for predicted, number in of_label.items()
         }
-        return cls(cells, state["corrections"])
+        shares = Shares(*state["shares"]) if "shares" in state else None
+        return cls(cells, state["corrections"], shares=shares)
 
 
 def pool(parts: Iterable[Counts]) -> Counts:
-    """Return the sum of *parts*, without the cells that come to nothing."""
-    total = Counts()
+    """Return the sum of *parts*, without the cells that come to nothing.
+
+    The shares of classes are kept if only one part has some.
+    """
+    total, shares = Counts(), list[Shares]()
     for part in parts:
+        if part.shares is not None:
+            shares.append(part.shares)
         for cell, number in part.cells.items():
             total.add(cell, number)
         total.corrections += part.corrections
         instants = (total.last_label_at, part.last_label_at)
         total.last_label_at = max((one for one in instants if one), default=None)
     total.cells = {cell: number for cell, number in total.cells.items() if number}
+    total.shares = shares[0] if len(shares) == 1 else None
     return total
