@@ -48,7 +48,7 @@ def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) ->
     said = shell("doctor", status=1)
 
     assert (
-        "label ÑO, predicted YES, sampling unstated: 59 queries are counted, a "
+        "unstated label ÑO, predicted YES: 59 queries are counted, a "
         "recount finds 60" in said.stdout
     )
     assert "snapshot says 0 of 60 correct for ÑO, the counts 0 of 59" in said.stdout

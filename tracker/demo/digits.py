@@ -70,7 +70,7 @@ DETECTORS = (
         question="Is this digit an 8?",
         classes=("YES", "NO"),
         versions=("v1", "v2"),
-        target=0.9,
+        target=0.85,
         labels=tuple("YES" if digit == 8 else "NO" for digit in range(10)),
     ),
     DemoDetector(
