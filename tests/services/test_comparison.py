@@ -226,19 +226,36 @@ def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_the_verdict_goes_by_disagreements_where_every_class_has_a_pair(
-    bench: Bench,
-) -> None:
+def test_the_verdict_goes_by_pairs_once_every_class_has_one(bench: Bench) -> None:
     rows = [("YES", "NO", "YES")] * 12 + [("NO", "NO", "NO")] * 12
     log_by_hand(bench, rows[:12])
     found = compare(bench)
-    assert (found.verdict_from, found.verdict) == ("unpaired", "undecided")
+    assert (found.verdict_from, found.verdict) == ("paired", "undecided")
+    assert found.decision is not None
+    assert (found.decision.difference, found.decision.measure) == (None, "balanced")
+    # It wins every disagreement, which says nothing of the other class.
+    assert found.paired is not None
+    assert found.paired.decision.low > 0.5
+    assert found.paired.decision.verdict is None
     for number, (truth, was, now) in enumerate(rows[12:]):
         log_pair(bench, f"more-{number}", (was, now), (truth, truth))
     found = compare(bench)
     assert (found.verdict_from, found.verdict) == ("paired", "better")
     assert compare(bench, old="v2", new="v1").verdict == "worse"
     assert compare(bench, confidence_level=0.999).verdict == "undecided"
+
+
+@pytest.mark.thorough
+def test_disagreements_decide_where_every_input_counts_the_same(bench: Bench) -> None:
+    log_by_hand(bench, [("YES", "NO", "YES")] * 12)
+    with bench.database.write() as session:
+        bench.attached(session).measure = "overall"
+    found = compare(bench)
+    assert found.paired is not None
+    assert found.paired.decision.verdict == "better"
+    assert (found.verdict_from, found.verdict) == ("paired", "better")
+    assert found.decision is not None
+    assert (found.decision.difference, found.decision.measure) == (1, "overall")
 
 
 def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
@@ -287,7 +304,7 @@ def test_overall_counts_every_input_alike(bench: Bench) -> None:
     assert (overall.pairs, overall.gained, overall.lost, overall.both) == (7, 3, 1, 2)
     assert overall.difference == 2 / 7
     assert (overall.low, overall.high) == paired_difference(3, 1, 7, 0.95)
-    assert (decision.verdict, decision.method) == ("undecided", "anytime")
+    assert (decision.verdict, decision.method) == (None, "anytime")
     assert (decision.won, decision.lost) == (3, 1)
     assert (decision.low, decision.high) == anytime(3, 4, 0.95)
     balanced = joint_paired_difference([2, 1], [1, 0], [4, 3], 0.95)
