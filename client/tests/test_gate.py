@@ -31,6 +31,7 @@ def detector(service: Service, tmp_path_factory) -> str:
     """196 of 200 right by v1 in each class, 120 of 200 by v2, on the same inputs."""
     name = service.new_name()
     body = {"name": name, "question": "?", "classes": ["YES", "NO"], "target": 0.9}
+    body |= {"label_sampling": "random"}
     service.server.ask(
         "POST",
         "/detectors",
@@ -78,7 +79,7 @@ def test_the_server_and_its_key_stand_on_either_side_of_the_command(
         (["--target", "0.99"], "undecided", 3),
         (["--target", "0.9999"], "missed", 1),
         (["--version", "v2"], "missed", 1),
-        (["--version", "v2", "--target", "0.5"], "met", 0),
+        (["--version", "v2", "--target", "0.45"], "met", 0),
         (["--max-width", "0.5"], "met", 0),
         (["--max-width", "0.001"], "undecided", 3),
         (["--target", "0.9999", "--max-width", "0.001"], "missed", 1),
@@ -89,10 +90,9 @@ def test_the_status_says_the_verdict(run, detector, words, verdict, status) -> N
     result = json.loads(said)
 
     assert (result["verdict"], found) == (verdict, status)
-    assert {"detector", "version", "target", "method", "low", "high", "labels"} <= set(
-        result
-    )
+    assert {"detector", "version", "target", "low", "high"} <= set(result)
     assert result["detector"] == detector
+    assert (result["measure"], result["population"]) == ("balanced", "live")
     assert result["method"] == "anytime"
     assert result["labels"] == 400
 
@@ -132,6 +132,31 @@ def test_what_cannot_be_measured_has_a_status_of_its_own(run, detector, words) -
     assert error.startswith("tracker-client: ")
 
 
+@pytest.mark.parametrize("words", [["--target", "0.5"], ["--max-width", "0.9"]])
+def test_labels_that_do_not_say_how_they_came_have_no_verdict(
+    run, service, tmp_path, words
+) -> None:
+    name = service.new_name()
+    body = {"name": name, "question": "?"}
+    service.server.ask(
+        "POST",
+        "/detectors",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    file = tmp_path / "rows.csv"
+    rows = [
+        f"{truth}{n},{truth},{truth}\n" for truth in ("YES", "NO") for n in range(9)
+    ]
+    file.write_text("key,predicted,label\n" + "".join(rows))
+    assert run("import", name, str(file))[0] == 0
+
+    status, said, error = run("gate", name, *words)
+
+    assert (status, said) == (2, "")
+    assert "no verdict: 18 labels do not say how the queries were chosen" in error
+
+
 def test_no_server_cannot_be_measured(run, monkeypatch) -> None:
     monkeypatch.setenv("TRACKER_URL", "http://127.0.0.1:9")
     assert run("gate", "door")[0] == 2
@@ -148,6 +173,8 @@ HOSTILE = gate.Result(
     version="v|1",
     verdict="missed",
     target=0.9,
+    measure="balanced",
+    population="live",
     method="anytime",
     low=0.1,
     high=0.2,
@@ -203,8 +230,8 @@ def test_a_version_is_compared_by_what_holds_at_every_look() -> None:
     server = Answers("http://127.0.0.1:9", "k")
     verdicts = {}
     for said in ("better", "worse", "undecided"):
-        decision = {"verdict": said, "method": "anytime", "won": 3, "lost": 1}
-        server.found = {"paired": {"decision": {**decision, "low": 0.1, "high": 0.9}}}
+        decision = {"verdict": said, "method": "anytime", "measure": "balanced"}
+        server.found = {"decision": {**decision, "low": -0.1, "high": 0.3}}
         verdicts[said] = gate._check_change(server, "/x", "v2", "v1").verdict
 
     assert verdicts == {"better": "met", "worse": "missed", "undecided": "undecided"}

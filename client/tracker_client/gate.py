@@ -82,6 +82,12 @@ def measure(  # noqa: PLR0913 - one for each option.
     estimate = Estimate(answer, detector, server)
     if answer["decision"] is None and answer["target"] is not None:
         raise GateError(f"no verdict: {answer['no_decision_because']}")
+    if answer["population"]["kind"] == "unstated":
+        raise GateError(
+            f"no verdict: {estimate.labels:,} label"
+            f"{'s do' if estimate.labels != 1 else ' does'} not say how the queries "
+            "were chosen; state the label sampling of the detector"
+        )
     checks = [
         _check_target(one) for one in (answer["decision"], *answer["also"]) if one
     ]

@@ -130,7 +130,6 @@ BODIES = {
                 " YES",
                 "UNCLEAR",
                 "MAYBE",
-                None,
                 1,
                 True,
                 "\u0000",

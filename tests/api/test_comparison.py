@@ -58,8 +58,28 @@ def test_the_published_intervals_come_out(api, versions):
     assert overall["difference"] == pytest.approx(17 / 211)
     assert 0 < overall["low"] < overall["difference"] < overall["high"]
     assert (decision["won"], decision["lost"]) == (24, 7)
-    assert (decision["verdict"], decision["method"]) == ("better", "anytime")
-    assert 0.5 < decision["low"] < 24 / 31 < decision["high"] < 1
+    assert (decision["verdict"], decision["method"]) == (None, "anytime")
+    assert 0.4 < decision["low"] < 24 / 31 < decision["high"] < 1
+    # More disagreements are won than lost, and the mean of both classes may be lower.
+    decision = found["decision"]
+    assert (decision["measure"], decision["method"]) == ("balanced", "anytime")
+    assert decision["difference"] == balanced["difference"]
+    assert decision["low"] < 0 < balanced["low"] < balanced["high"] < decision["high"]
+    assert (found["verdict"], found["verdict_from"]) == ("undecided", "paired")
+
+
+def test_the_share_won_is_a_verdict_where_every_input_counts_the_same(api, versions):
+    path = f"{PATH}?confidence_level=0.9"
+    found = api.get(path).json
+    assert found["paired"]["decision"]["low"] > 0.5
+    assert found["paired"]["decision"]["verdict"] is None
+    assert found["decision"]["verdict"] == found["verdict"] == "undecided"
+    api.patch("/detectors/door", {"measure": "overall"})
+    found = api.get(path).json
+    assert found["paired"]["decision"]["verdict"] == "better"
+    decision = found["decision"]
+    assert (decision["verdict"], decision["measure"]) == ("better", "overall")
+    assert decision["difference"] == 17 / 211
     assert (found["verdict"], found["verdict_from"]) == ("better", "paired")
 
 
@@ -80,6 +100,10 @@ def test_disagreements_wait_in_a_queue_of_their_own(api, door):
     decision = api.get(PATH).json["paired"]["decision"]
     assert (decision["won"], decision["lost"]) == (2, 0)
     assert api.get("/detectors/door/estimate").json["classes"][0]["labelled"] == 0
+    api.patch("/detectors/door", {"measure": "overall"})
+    drawn = api.get(PATH).json["decision"]
+    assert (drawn["verdict"], drawn["difference"]) == ("undecided", None)
+    assert (drawn["low"], drawn["high"]) == (-1, 1)
     problem = api.get("/detectors/door/next?queue=random&old=v1")
     assert problem.status_code == 400
 
@@ -166,7 +190,7 @@ def test_the_version_before_is_compared_unless_another_is_named(api, versions):
     found = api.get(PATH).json
     assert (found["old"], found["new"]) == ("v2", "v3")
     assert found["paired"]["pairs"] == 1
-    assert found["verdict_from"] == "unpaired"
+    assert (found["verdict_from"], found["verdict"]) == ("paired", "undecided")
     found = api.get(f"{PATH}?old=v1").json
     assert (found["old"], found["new"]) == ("v1", "v3")
     assert found["paired"]["classes"][0]["gained"] == 1

@@ -74,9 +74,12 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
     assert decision == {
         "verdict": verdict,
         "target": target,
+        "measure": "balanced",
         "method": "anytime",
+        "accuracy": wider["accuracy"],
         "low": wider["low"],
         "high": wider["high"],
+        "labels": 72,
     }
     assert wider["low"] < exact["low"] < exact["high"] < wider["high"]
     window = api.get(f"{PATH}?since=2020-01-01T00:00:00Z").json
@@ -106,9 +109,12 @@ def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, 
     assert api.get(PATH).json["decision"] == {
         "verdict": "undecided",
         "target": 0.9,
+        "measure": "balanced",
         "method": "anytime",
+        "accuracy": None,
         "low": 0.0,
         "high": 1.0,
+        "labels": 0,
         "labels_to_decide": None,
     }
 
@@ -137,7 +143,7 @@ def test_corrections_and_unstated_labels_count_before_the_job_and_after(
 
 
 def test_a_label_of_the_same_class_is_no_correction(api, door, recompute):
-    api.patch("/detectors/door", {"labels_wanted": 2})
+    api.patch("/detectors/door", {"labels_wanted": 2, "consensus": "newest"})
     row = {"predicted": "YES", "sampling": "random"}
     keys = ("first", "second", "third")
     for key in keys:

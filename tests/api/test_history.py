@@ -26,7 +26,9 @@ def test_the_last_snapshot_is_the_published_check(history):
     assert len(history) == 72 * 3
     assert [row["labels"] for row in history[::3]] == list(range(1, 73))
     for row in history[-3:]:
-        assert list(row) == [*HISTORY_COLUMNS, "formula", "measure"]
+        *columns, population = HISTORY_COLUMNS
+        assert list(row) == [*columns, "formula", "measure", population]
+        assert row[population] == "live"
         assert row["measure"] == "recall"
         assert row["formula"] == 1
         correct, labelled, *bounds = INTERVALS[row["scope"]]

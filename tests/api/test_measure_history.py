@@ -98,7 +98,7 @@ def test_counts_are_of_what_the_measure_is_a_share_of(api, history):
 
 def test_files_say_of_which_measure_they_are(api, history):
     rows = api.walk(f"{PATH}?measure=f1")
-    columns = [*HISTORY_COLUMNS, "measure"]
+    columns = [*HISTORY_COLUMNS[:-1], "measure", "population"]
     expected = [{name: row[name] for name in columns} for row in rows]
     path = f"{PATH}?measure=f1&format="
     table = csv.DictReader(io.StringIO(api.get(f"{path}csv").text))

@@ -27,7 +27,7 @@ def test_the_newest_version_with_a_scored_label_is_shown(api, door, recompute):
     assert shown(api) == "v1"
     recompute()
     assert shown(api) == "v1"
-    for label, sampling in (("UNCLEAR", "random"), ("NO", "targeted")):
+    for label, sampling in (("NO", "targeted"), ("UNCLEAR", "random")):
         said = {"label": label, "sampling": sampling}
         assert api.post(f"/queries/{newer}/labels", said).status_code == 201
         assert shown(api) == "v1"

@@ -47,6 +47,17 @@ def test_only_the_prediction_is_required(api, door):
         assert made[name] is None
 
 
+def test_a_prediction_that_is_null_is_no_answer_and_wrong_for_its_label(api, door):
+    body = {"predicted": None, "label": "YES"}
+    made = api.post("/detectors/door/queries", body)
+    assert made.status_code == 201
+    assert (made.json["predicted"], made.json["waiting"]) == (None, False)
+    found = api.get("/detectors/door/estimate").json
+    assert (found["labels"], found["unanswered"]) == (1, 1)
+    assert found["confusion"]["YES"]["NO_ANSWER"] == 1
+    assert found["classes"][0]["accuracy"] == 0
+
+
 def test_a_label_with_a_query_is_given_by_the_key_that_sent_it(api, door):
     query = api.post("/detectors/door/queries", WHOLE, role="editor").json
     labels = api.get(f"/queries/{query['id']}/labels").json["items"]

@@ -72,7 +72,7 @@ def test_the_history_of_another_measure_is_exported(door: Shell) -> None:
     overall = door("export", "door", "--measure", "overall").stdout
     last = list(csv.DictReader(io.StringIO(overall)))[-1]
 
-    assert overall.splitlines()[0].endswith(",method,measure")
+    assert overall.splitlines()[0].endswith(",method,measure,population")
     assert (last["scope"], last["measure"]) == ("overall", "overall")
     assert (last["correct"], last["labelled"]) == ("64", "72")
     low, high = class_intervals("exact", 64, 72, 0.95)
@@ -90,7 +90,7 @@ def test_the_published_example_comes_back_from_the_exported_csv(door: Shell) -> 
 
     assert output.splitlines()[0] == (
         "computed_at,detector,version,labels,scope,correct,labelled,accuracy,low,high,"
-        "confidence_level,method"
+        "confidence_level,method,population"
     )
     assert {row["scope"]: (row["correct"], row["labelled"]) for row in last} == {
         "balanced": ("64", "72"),

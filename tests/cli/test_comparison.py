@@ -41,7 +41,7 @@ def test_two_versions_are_compared_in_a_table(door: Shell) -> None:
     assert ["", "NO", "2", "0", "0", "+0.0000"] in [line[:6] for line in lines]
     assert "left out" not in said
     assert "where they disagree: won 1, lost 0; share won" in said
-    assert said.endswith("v2 against v1: undecided, by what they disagree on\n")
+    assert said.endswith("v2 against v1: undecided, by the inputs of both\n")
 
 
 def test_two_labels_of_one_input_are_refused(door: Shell) -> None:
@@ -56,10 +56,17 @@ def test_two_labels_of_one_input_are_refused(door: Shell) -> None:
 
 def test_a_check_fails_unless_the_new_version_is_better(door: Shell) -> None:
     assert "undecided" in door("compare", "door", "--check", status=1).stdout
-    rows = [f"{n},v1,NO,YES\n{n},v2,YES,\n" for n in range(12)]
-    more = "input,version,predicted,label\n" + "".join(rows)
-    door("import", "door", door.file("more.csv", more))
-    assert "better" in door("compare", "door", "--check").stdout
+    head = "input,version,predicted,label\n"
+    gained = [f"{n},v1,NO,YES\n{n},v2,YES,\n" for n in range(12)]
+    door("import", "door", door.file("gained.csv", head + "".join(gained)))
+    # All disagreements are won, and two inputs of NO tell too little about that class.
+    said = door("compare", "door", "--check", status=1).stdout
+    assert "where they disagree: won 13, lost 0; share won 0.6" in said
+    assert "better" not in said
+    alike = [f"no{n},v1,NO,NO\nno{n},v2,NO,\n" for n in range(12)]
+    door("import", "door", door.file("alike.csv", head + "".join(alike)))
+    said = door("compare", "door", "--check").stdout
+    assert said.endswith("v2 against v1: better, by the inputs of both\n")
 
 
 @pytest.mark.thorough

@@ -17,7 +17,8 @@ def shell(database_url: str, tmp_path, monkeypatch) -> Shell:
 @pytest.fixture
 def door(shell: Shell) -> Shell:
     """The published example: 23 of 28 and 41 of 44 are right."""
-    shell("detectors", "create", "door", "--question", "Is the door closed?")
+    words = ("--question", "Is the door closed?", "--label-sampling", "random")
+    shell("detectors", "create", "door", *words)
     shell("import", "door", shell.file("labels.csv", published_csv()))
     return shell
 

@@ -48,7 +48,9 @@ def key(database: Database, recompute: Callable[[], None], fill_once: FillOnce) 
     def build() -> str:
         with database.write() as session:
             for name in ("door", "vault"):
-                new = NewDetector(name=name, question="Closed?", target=0.7)
+                new = NewDetector(
+                    name=name, question="Closed?", target=0.7, label_sampling="random"
+                )
                 create_detector(session, new, by(at=START))
             door = get_detector(session, "door")
             for version in ("v1", "v2"):

@@ -116,18 +116,18 @@ def test_the_labels_of_each_version_are_compared_as_of_different_queries(
 
     unpaired = compare(bench).unpaired
 
-    # A label that one version was given is that of the other too.
+    # A label counts for the version that was given it, and is replayed for the other.
     assert [(one.old.correct, one.old.labelled) for one in unpaired.classes] == [
-        (1, 4),
-        (2, 3),
+        (0, 2),
+        (1, 1),
     ]
     assert [(one.new.correct, one.new.labelled) for one in unpaired.classes] == [
-        (2, 4),
-        (3, 3),
+        (1, 2),
+        (2, 2),
     ]
-    assert [one.difference for one in unpaired.classes] == [1 / 4, 1 - 2 / 3]
-    low, high = unpaired_difference(([2, 3], [4, 3]), ([1, 2], [4, 3]), 0.95)
-    assert unpaired.balanced.difference == pytest.approx(7 / 24)
+    assert [one.difference for one in unpaired.classes] == [1 / 2, 0]
+    low, high = unpaired_difference(([1, 2], [2, 2]), ([0, 1], [2, 1]), 0.95)
+    assert unpaired.balanced.difference == 1 / 4
     assert (unpaired.balanced.low, unpaired.balanced.high) == (low, high)
 
 
@@ -226,19 +226,36 @@ def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_the_verdict_goes_by_disagreements_where_every_class_has_a_pair(
-    bench: Bench,
-) -> None:
+def test_the_verdict_goes_by_pairs_once_every_class_has_one(bench: Bench) -> None:
     rows = [("YES", "NO", "YES")] * 12 + [("NO", "NO", "NO")] * 12
     log_by_hand(bench, rows[:12])
     found = compare(bench)
-    assert (found.verdict_from, found.verdict) == ("unpaired", "undecided")
+    assert (found.verdict_from, found.verdict) == ("paired", "undecided")
+    assert found.decision is not None
+    assert (found.decision.difference, found.decision.measure) == (None, "balanced")
+    # It wins every disagreement, which says nothing of the other class.
+    assert found.paired is not None
+    assert found.paired.decision.low > 0.5
+    assert found.paired.decision.verdict is None
     for number, (truth, was, now) in enumerate(rows[12:]):
         log_pair(bench, f"more-{number}", (was, now), (truth, truth))
     found = compare(bench)
     assert (found.verdict_from, found.verdict) == ("paired", "better")
     assert compare(bench, old="v2", new="v1").verdict == "worse"
     assert compare(bench, confidence_level=0.999).verdict == "undecided"
+
+
+@pytest.mark.thorough
+def test_disagreements_decide_where_every_input_counts_the_same(bench: Bench) -> None:
+    log_by_hand(bench, [("YES", "NO", "YES")] * 12)
+    with bench.database.write() as session:
+        bench.attached(session).measure = "overall"
+    found = compare(bench)
+    assert found.paired is not None
+    assert found.paired.decision.verdict == "better"
+    assert (found.verdict_from, found.verdict) == ("paired", "better")
+    assert found.decision is not None
+    assert (found.decision.difference, found.decision.measure) == (1, "overall")
 
 
 def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
@@ -287,7 +304,7 @@ def test_overall_counts_every_input_alike(bench: Bench) -> None:
     assert (overall.pairs, overall.gained, overall.lost, overall.both) == (7, 3, 1, 2)
     assert overall.difference == 2 / 7
     assert (overall.low, overall.high) == paired_difference(3, 1, 7, 0.95)
-    assert (decision.verdict, decision.method) == ("undecided", "anytime")
+    assert (decision.verdict, decision.method) == (None, "anytime")
     assert (decision.won, decision.lost) == (3, 1)
     assert (decision.low, decision.high) == anytime(3, 4, 0.95)
     balanced = joint_paired_difference([2, 1], [1, 0], [4, 3], 0.95)

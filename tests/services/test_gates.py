@@ -146,6 +146,8 @@ def test_both_report_it_in_the_same_text(
         "version": None,
         "verdict": "missed",
         "target": target,
+        "measure": "balanced",
+        "population": "live",
         "method": "anytime",
         "low": low,
         "high": high,

@@ -47,7 +47,8 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     assert page.by_id("decision-title").text == (
         "Where the two disagree, v2 is right 40 times and v1 4 times."
     )
-    assert "more than half, even at the lower end" in page.text
+    said = "By the balanced accuracy, v2 is between 6.3 and 31.7 points better than v1."
+    assert said in page.text
     assert page.by_id("comparison-title").text == (
         "With 95 % confidence v2 is between 11.1 and 25.1 points better than v1 on the "
         "same 200 queries."
@@ -58,6 +59,29 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     assert balanced == "Balanced 200 40 4 +18.0 +11.1 to +25.1"
     assert row.startswith("YES 100 20 2 +18.0 +")
     assert row.endswith("below 0.001")
+
+
+@pytest.mark.parametrize(
+    ("measure", "verdict"), [("balanced", "undecided"), ("overall", "better")]
+)
+def test_winning_more_often_is_a_verdict_only_where_inputs_count_the_same(
+    visitor: Visitor, shelf: Shelf, measure: str, verdict: str
+) -> None:
+    # Thirty times right where it was wrong about NO, and wrong about 6 of 20 YES.
+    said = [("NO", "YES", "NO")] * 30 + [("NO", "NO", "NO")] * 70
+    said += [("YES", "YES", "NO")] * 6 + [("YES", "YES", "YES")] * 14
+    rows = [
+        {"input": f"{place}", "version": version, "predicted": one} | truth
+        for place, (label, was, now) in enumerate(said)
+        for version, one, truth in (("v1", was, {"label": label}), ("v2", now, {}))
+    ]
+    shelf.add_queries(shelf.add_detector(measure=measure), rows)
+    page = visitor.get(PATH)
+    assert "v2 is right 30 times and v1 6 times." in page.text
+    assert page.find("span", class_=f"verdict verdict-{verdict}")
+    is_better = verdict == "better"
+    assert ("more than half, even at the lower end" in page.text) == is_better
+    assert ("By the balanced accuracy, v2 is somewhere" in page.text) != is_better
 
 
 def test_the_other_way_round_it_is_worse(visitor: Visitor, shelf: Shelf) -> None:

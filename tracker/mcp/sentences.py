@@ -83,7 +83,7 @@ def say_comparison(found: Comparison) -> str:
     if found.paired is None:
         return f"{names['new']} and {names['old']} have no labelled input in common."
     overall, decision = found.paired.overall, found.paired.decision
-    outcome = _OUTCOMES[decision.verdict].format_map(names)
+    outcome = _OUTCOMES[found.verdict].format_map(names)
     return (
         f"On {plural(overall.pairs, 'input')} that both answered, {outcome}: where "
         f"they differ {names['new']} wins {decision.won:,} and loses "

@@ -80,7 +80,7 @@ def _print_comparison(found: Comparison) -> None:
     click.echo(
         f"{found.new} against {found.old}: {found.verdict}, by "
         + (
-            "what they disagree on"
+            "the inputs of both"
             if found.verdict_from == "paired"
             else "the labels of each"
         )
@@ -92,7 +92,7 @@ def _print_paired(paired: Paired) -> None:
     low, high = outward(decision.low, decision.high, _PLACES)
     click.echo(
         f"where they disagree: won {decision.won:,}, lost {decision.lost:,}; "
-        f"share won {low:f} to {high:f}, {decision.verdict}, method {decision.method}"
+        f"share won {low:f} to {high:f}, method {decision.method}"
     )
     click.echo(f"on the same inputs, method {paired.method}, balanced joint")
     table = Table("scope", "pairs", "gained", "lost", "change", "low", "high", "p")

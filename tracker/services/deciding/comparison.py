@@ -113,7 +113,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     drawn = count_drawn(session, detector.id, old_id=before.id, new_id=after.id)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
-    decision = decide_pairs(detector, counts, level, estimates[0].shares)
+    decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
     verdict: Outcome = "undecided"
     if decision is not None:
         verdict = decision.verdict

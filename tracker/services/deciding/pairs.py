@@ -68,9 +68,12 @@ class Overall(Change):
 
 
 class SequentialDecision(Shape):
-    """Which version is better where they disagree, looked at after every label."""
+    """The share of disagreements won, with bounds that hold at every look."""
 
-    verdict: Outcome = Field(description="better, worse or undecided.")
+    verdict: Outcome | None = Field(
+        description="better, worse or undecided; null unless the detector's measure "
+        "is overall, for no other one goes by disagreements alone."
+    )
     method: Annotated[str, one_of([ANYTIME])] = Field(description="anytime.")
     won: int = Field(
         description="Disagreements that only the new version was right about, those "
@@ -118,23 +121,24 @@ class Paired(Shape):
     )
     overall: Overall
     decision: SequentialDecision = Field(
-        description="Which version wins where they disagree: every input counts the "
-        "same, whatever the detector's measure."
+        description="The share of disagreements that the new version wins: every "
+        "input counts the same, whatever the detector's measure."
     )
 
 
 def decide_pairs(
     detector: Detector,
     counts: Sequence[PairCount],
+    drawn: Drawn,
     level: float,
     shares: tuple[float, ...] | None = None,
 ) -> ComparisonDecision | None:
     """Return which version is better in the detector's measure.
 
+    Overall accuracy goes by disagreements alone, those *drawn* included: agreements
+    say nothing of which version is better.  None without a pair that speaks about the
+    measure, and for precision, whose pairs are not the same of both versions.
     *shares* are how frequent the classes are taken to be for the old version.
-
-    None without a pair that speaks about it, and for precision, whose pairs are not
-    the same of both versions.
     """
     measure = read_measure(detector.measure)
     by_class = {count.label: count for count in counts}
@@ -149,19 +153,23 @@ def decide_pairs(
     gained, lost = [one.gained for one in tallies], [one.lost for one in tallies]
     if measure.kind == OVERALL:
         pairs, gained, lost = [sum(pairs)], [sum(gained)], [sum(lost)]
-    if not any(pairs):
+    is_overall = measure.kind == OVERALL
+    if not any(pairs) and not (is_overall and any(drawn)):
         return None
     bets = shares if measure.kind == BALANCED else None
     found = _decide_pairs(tuple(gained), tuple(lost), tuple(pairs), level, bets)
+    verdict: Outcome = found.verdict if all(pairs) else "undecided"
+    if is_overall:
+        verdict = decide(gained[0] + drawn.won, lost[0] + drawn.lost, level)[0]
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
     return ComparisonDecision(
-        verdict=found.verdict if all(pairs) else "undecided",
+        verdict=verdict,
         measure=str(measure),
         method=ANYTIME,
         difference=math.fsum(changes) / len(changes) if all(pairs) else None,
         low=found.low,
         high=found.high,
-        labels_to_decide=0 if all(pairs) and found.verdict != "undecided" else None,
+        labels_to_decide=None if verdict == "undecided" else 0,
     )
 
 
@@ -220,7 +228,7 @@ def build_paired(
         balanced=balance_changes([one.difference for one in classes], whole),
         overall=_build_overall(tallies, level),
         decision=_build_decision(
-            sum(gained) + drawn.won, sum(lost) + drawn.lost, level
+            detector, sum(gained) + drawn.won, sum(lost) + drawn.lost, level
         ),
     )
 
@@ -245,10 +253,17 @@ def _build_overall(tallies: Sequence[PairCount], level: float) -> Overall:
     )
 
 
-def _build_decision(won: int, lost: int, level: float) -> SequentialDecision:
+def _build_decision(
+    detector: Detector, won: int, lost: int, level: float
+) -> SequentialDecision:
     verdict, low, high = decide(won, lost, level)
     return SequentialDecision(
-        verdict=verdict, method=ANYTIME, won=won, lost=lost, low=low, high=high
+        verdict=verdict if detector.measure == OVERALL else None,
+        method=ANYTIME,
+        won=won,
+        lost=lost,
+        low=low,
+        high=high,
     )
 
 

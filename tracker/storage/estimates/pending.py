@@ -90,8 +90,15 @@ def make_pending(
     session: Session, batch: int, detector_id: int, *, created_at: datetime
 ) -> None:
     """Let the job fold in a batch that was drawn; once, with what is to be folded."""
-    values = {"id": batch, "detector_id": detector_id, "created_at": created_at}
-    _ADD_DRAWN.run(session, values)
+    _ADD_DRAWN.run(
+        session,
+        {
+            "id": batch,
+            "detector_id": detector_id,
+            "created_at": created_at,
+            "next_id": None,
+        },
+    )
 
 
 def first_id(batch: int) -> int:

@@ -1,7 +1,7 @@
 """Two versions of a detector, side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -14,7 +14,9 @@ from tracker.services.deciding.comparison import (
     Unpaired,
     get_comparison,
 )
+from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.queues import DISAGREEMENTS, QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
 from tracker.storage.detectors import Detector, list_versions
@@ -50,6 +52,8 @@ class Report:
     paired: Sequence[Bar]
     unpaired: Sequence[Line]
     won: Won | None
+    # What decides, unless that is the share won.
+    decides: Bar | None
 
 
 pages.add_app_template_global(dump_p_value)
@@ -117,7 +121,12 @@ def build_report(comparison: Comparison, *, limit: int | None) -> Report:
         pairs if comparison.verdict_from == "paired" else [line.bar for line in lines]
     )
     won = describe_won(paired.decision) if paired else None
-    return Report(comparison, build_axis(bars), bars, pairs, lines, won)
+    decision, decides = comparison.decision, None
+    if decision is not None and paired is not None and paired.decision.verdict is None:
+        name = read_measure(decision.measure).name
+        change = Change.model_validate(decision, from_attributes=True)
+        decides = draw_change(change, replace(lines[0].old, name=name))
+    return Report(comparison, build_axis(bars), bars, pairs, lines, won, decides)
 
 
 def _choose_rows(comparison: Comparison, limit: int | None) -> list[int]:
