@@ -14,7 +14,9 @@ from tracker.services.deciding.comparison import (
     Unpaired,
     get_comparison,
 )
+from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.queues import DISAGREEMENTS, QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
 from tracker.storage.detectors import Detector, list_versions
@@ -50,6 +52,16 @@ class Report:
     paired: Sequence[Bar]
     unpaired: Sequence[Line]
     won: Won | None
+    decided: "Decided | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The change of the measure that the verdict is about."""
+
+    bar: Bar
+    axis: Axis
+    pairs: int
 
 
 pages.add_app_template_global(dump_p_value)
@@ -107,17 +119,31 @@ def build_report(comparison: Comparison, *, limit: int | None) -> Report:
     lines = []
     for place in places:
         old, new = _read(unpaired, place)
-        lines.append(Line(draw_change(own[place], old), old, new))
+        lines.append(Line(draw_change(own[place], old.name, old.tone), old, new))
     same = [paired.balanced, *paired.classes] if paired else []
     pairs = [
-        draw_change(same[place], line.old)
+        draw_change(same[place], line.old.name, line.old.tone)
         for place, line in zip(places if paired else [], lines, strict=False)
     ]
     bars = (
         pairs if comparison.verdict_from == "paired" else [line.bar for line in lines]
     )
     won = describe_won(paired.decision) if paired else None
-    return Report(comparison, build_axis(bars), bars, pairs, lines, won)
+    decided = _draw_decision(comparison)
+    return Report(comparison, build_axis(bars), bars, pairs, lines, won, decided)
+
+
+def _draw_decision(comparison: Comparison) -> Decided | None:
+    found, paired = comparison.decision, comparison.paired
+    if found is None or paired is None:
+        return None
+    measure = read_measure(found.measure)
+    name, tone, pairs = measure.kind.capitalize(), 0, paired.pairs
+    if measure.of is not None:
+        place = [one.name for one in paired.classes].index(measure.of)
+        name, tone, pairs = measure.of, tone_of(place), paired.classes[place].pairs
+    bar = draw_change(Change.from_row(found), name, tone)
+    return Decided(bar, build_axis([bar]), pairs)
 
 
 def _choose_rows(comparison: Comparison, limit: int | None) -> list[int]:
