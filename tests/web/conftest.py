@@ -52,10 +52,15 @@ class Shelf:
         self._clock = clock
 
     def add_detector(self, **described: Any) -> str:
+        """Add a detector whose labels are of queries drawn at random.
+
+        Where nobody has said how they were drawn, ``label_sampling`` is None.
+        """
         new = {
             "name": "door",
             "question": "Is the door closed?",
             "classes": ["YES", "NO"],
+            "label_sampling": "random",
         }
         with self._database.write() as session:
             described = new | described

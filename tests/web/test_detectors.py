@@ -8,12 +8,12 @@ from flask import Flask
 
 from tests.conftest import Clock
 from tests.databases import noted_statements
-from tests.web.conftest import Shelf, Visitor
+from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import facts
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
 from tracker.rounding import outward
-from tracker.stats import balanced_interval, labels_to_decide
+from tracker.stats import balanced_interval, class_intervals, labels_to_decide
 from tracker.storage.database import Database
 from tracker.web.drawing.words import roughly
 
@@ -94,6 +94,63 @@ def test_the_list_puts_first_what_needs_somebody(
     assert f"About {roughly(sum(more))} more labels" in page.text
     assert "Set a target for aimless to get a verdict." in page.text
     assert "See mistakes of missed" in page.text
+
+
+def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(target=0.6, label_sampling=None)
+    rows = [{"predicted": said, "label": label} for said, label in PUBLISHED]
+    shelf.add_queries(detector_id, rows)
+    because = "72 labels do not say how the queries were chosen"
+    listed = visitor.get("/")
+    (badge,) = listed.find("span", class_="verdict verdict-no-verdict")
+    assert badge.text == "No verdict"
+    assert because in listed.text
+    assert "Set a target" not in listed.text
+    chosen = visitor.get("/?state=no-verdict")
+    assert [heading.text for heading in chosen.find("h2")] == ["door"]
+    path = f"/detectors/{detector_id}"
+    page = visitor.get(path)
+    assert f"No verdict: {because}" in page.text
+    for claimed in ("Target met", "decides the verdict", "At every look"):
+        assert claimed not in page.text + listed.text
+    said = [
+        one.attributes["value"] for one in page.find("button", name="label_sampling")
+    ]
+    assert said == ["random", "all", "targeted"]
+    answer = visitor.send(f"{path}/label-sampling", {"label_sampling": "random"})
+    assert (answer.status_code, answer.location) == (303, path)
+    page = visitor.get(path)
+    assert "Target met" in page.text
+    assert page.find("button", name="label_sampling") == []
+    assert "Target met" in visitor.get("/").text
+    assert "label_sampling" in visitor.get("/settings/audit").text
+
+
+@pytest.mark.parametrize("measure", ["overall", "recall:NO", "precision:YES"])
+def test_the_list_says_which_measure_is_decided_about(
+    visitor: Visitor, shelf: Shelf, measure: str
+) -> None:
+    detector_id = shelf.add_detector(target=0.5, measure=measure)
+    rows = [{"predicted": said, "label": label} for said, label in PUBLISHED]
+    shelf.add_queries(detector_id, rows)
+    name = measure.replace("recall:", "accuracy of ").replace(":", " of ")
+    name = "overall accuracy" if measure == "overall" else name
+    right, counted = {
+        "overall": (64, 72),
+        "recall:NO": (41, 44),
+        "precision:YES": (23, 26),
+    }[measure]
+    ends = class_intervals("anytime", [right], [counted], 0.95)
+    low, high = outward(float(ends.low[0]), float(ends.high[0]), 3)
+    span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
+    page = visitor.get("/")
+    assert f"The {name}, {span}, lies above 50 %." in page.text
+    for one in (page, visitor.get(f"/detectors/{detector_id}")):
+        # The bar is that of the balanced accuracy, and has no whisker of another one.
+        assert "plot-whisker" not in one.html
+        assert "the whisker decides" not in one.text
 
 
 def test_the_page_shows_the_published_check(visitor: Visitor, published: str) -> None:
@@ -181,7 +238,7 @@ def test_without_queries_the_next_step_is_to_send_some(
 
 @pytest.mark.parametrize(
     ("target", "said"),
-    [(0.6, "Target met"), (0.98, "Target missed"), (0.8, "Undecided")],
+    [(0.6, "Target met"), (0.99, "Target missed"), (0.8, "Undecided")],
 )
 def test_the_verdict_follows_from_the_interval(
     visitor: Visitor, shelf: Shelf, published: str, target: float, said: str
@@ -200,11 +257,12 @@ def test_the_verdict_follows_from_the_interval(
     bounds = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
     ends = float(bounds.low), float(bounds.high)
     low, high = outward(*ends, 3)
-    whisker = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
+    measured = f"{low.scaleb(2):f} and {high.scaleb(2):f} %"
+    assert f"At every look, the balanced accuracy lies between {measured}" in page.text
     assert {
-        "Target met": f"The whole whisker, {whisker}, lies above the target of 60 %.",
-        "Target missed": f"The whole whisker, {whisker}, lies below the target of 98 %",
-        "Undecided": f"The target of 80 % lies within the whisker, {whisker}: it may",
+        "Target met": f"{measured}, above the target of 60 %.",
+        "Target missed": f"{measured}, below the target of 99 %.",
+        "Undecided": f"{measured}: the target of 80 % may be met or missed.",
     }[said] in page.text
     more = labels_to_decide([23, 41], [28, 44], target, 0.95)
     assert more is not None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
+from tests.conftest import Clock
 from tests.web.census import (
     Count,
     Stored,
@@ -32,6 +33,7 @@ from tests.web.census import (
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, facts
 from tracker import stats
+from tracker.services.estimates.projections import QUIET
 from tracker.stats import (
     balanced_coverage,
     calibration_error,
@@ -81,11 +83,14 @@ def given_rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def path(shelf: Shelf, recompute: Callable[[], None]) -> str:
+def path(shelf: Shelf, recompute: Callable[[], None], clock: Clock) -> str:
     """The page of a detector with labels of every kind, one of them corrected."""
     detector_id = shelf.add_detector(target=TARGET, slices=["camera"])
     shelf.add_queries(detector_id, given_rows())
     shelf.add_queries(detector_id, [{"key": "k0", "label": "NO"}])
+    recompute()
+    # A snapshot of where labels ended waits until no more come.
+    clock.at += QUIET
     recompute()
     return f"/detectors/{detector_id}"
 
@@ -191,7 +196,8 @@ def test_the_page_of_a_detector(
     (strip,) = page.find("div", class_="strip")
     assert strip.text.startswith("Undecided")
     assert whisker[0] <= TARGET <= whisker[1]
-    assert f"80 % lies within the whisker, {span(*whisker)} %: it may" in strip.text
+    ends = span(*whisker).replace("\N{EN DASH}", " and ")
+    assert f"the balanced accuracy lies between {ends} % : the target" in strip.text
     more = more_to_decide(counts)
     mix = ", ".join(mix_of(counts, more))
     asked = f"About {two_figures(more):,} more labels, some {mix}, of queries drawn"
@@ -219,7 +225,7 @@ def test_a_whisker_beside_its_target_is_not_written_as_if_it_reached_it(
         rows += [{"predicted": other, "label": name}] * wrong
     shelf.add_queries(detector_id, rows)
     (strip,) = visitor.get(f"/detectors/{detector_id}").find("div", class_="strip")
-    found = re.search(r"whisker, ([\d.]+)\S([\d.]+) %, lies", strip.text)
+    found = re.search(r"between ([\d.]+) and ([\d.]+) % , ", strip.text)
     assert strip.text.startswith(f"Target {word}")
     assert found is not None
     shown = float(found[side + 1]) / 100

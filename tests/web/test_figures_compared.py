@@ -36,6 +36,7 @@ from tracker.stats import (
     fleiss_kappa,
     fleiss_kappa_interval,
     joint_paired_difference,
+    paired_anytime,
     paired_difference,
     unpaired_difference,
 )
@@ -104,21 +105,28 @@ def test_the_comparison_of_two_versions(compared: Page, database: Database) -> N
         name: (b, c, sum(PAIRS[name])) for name, (_, b, c, _) in PAIRS.items()
     }
     won, against = sum(gained.values()), sum(lost.values())
-    assert compared.by_id("decision-title").text == (
+    b, c, n = ([one[name] for name in ("YES", "NO")] for one in (gained, lost, pairs))
+    decision = paired_anytime(b, c, n, 0.95)
+    (badge,) = (
+        one
+        for one in compared.find("span")
+        if one.attributes.get("class", "").startswith("verdict ")
+    )
+    assert badge.text == decision.verdict.capitalize()
+    shift = sum((b - c) / n for b, c, n in zip(b, c, n, strict=True)) / 2
+    ends = change(decision.low, decision.high)
+    assert figures(compared)[0] == f"{points(shift)} {ends} {sum(n)} pairs"
+    assert compared.by_id("won-title").text == (
         f"Where the two disagree, v2 is right {won} times and v1 {against} times."
     )
     found = decide(won, against, 0.95)
     low, high = span(found.low, found.high).split("\N{EN DASH}")
-    (badge, *_) = compared.find("span", class_=f"verdict verdict-{found.verdict}")
-    assert badge.text == found.verdict.capitalize()
     assert f"v2 wins between {low} % and {high} % of disagreements" in compared.text
-    assert figures(compared)[0] == (
+    assert figures(compared)[4] == (
         f"{percent(won / (won + against))} % {low}\N{EN DASH}{high} % "
         f"{won} of {won + against} disagreements"
     )
-    b, c, n = ([one[name] for name in ("YES", "NO")] for one in (gained, lost, pairs))
     joint = joint_paired_difference(b, c, n, 0.95)
-    shift = sum((b - c) / n for b, c, n in zip(b, c, n, strict=True)) / 2
     ends = change(float(joint.low), float(joint.high))
     lines = [["Balanced", sum(n), won, against, points(shift), ends, ""]]
     for place, name in enumerate(("YES", "NO")):

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import openpyxl
 import pytest
@@ -15,7 +16,10 @@ from tests.conftest import Clock
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.charts import list_states
+from tracker.services.estimates.projections import QUIET
 from tracker.storage.database import Database
+from tracker.storage.detectors import list_versions
 
 
 def test_the_table_begins_with_the_newest_snapshot(
@@ -151,12 +155,15 @@ def test_a_chart_that_is_still_the_same_is_not_sent_again(
     assert (again.status_code, again.data) == (304, b"")
     for other in ("theme=dark", "layout=narrow", "x=time", "method=exact"):
         assert visitor.client.get(f"{path}?{other}", headers=same).status_code == 200
-    shelf.add_queries(published, [{"predicted": "NO", "label": "NO", "version": "v1"}])
+    shelf.add_queries(published, [{"predicted": "NO", "version": "v1"}])
     assert visitor.client.get(path, headers=same).status_code == 304
-    recompute()
-    after = visitor.client.get(path, headers=same)
-    assert after.status_code == 200
-    assert after.headers["ETag"] != first.headers["ETag"]
+    # Its newest point is the live estimate, before the job has run and after it.
+    shelf.add_queries(published, [{"predicted": "NO", "label": "NO", "version": "v1"}])
+    for _ in range(2):
+        after = visitor.client.get(path, headers=same)
+        assert after.status_code == 200
+        assert after.headers["ETag"] != first.headers["ETag"]
+        recompute()
 
 
 def test_a_chart_follows_the_settings_of_its_detector(
@@ -197,12 +204,15 @@ def test_the_last_labels_stand_beside_the_whole(
 
 
 @pytest.fixture
-def fallen(shelf: Shelf, recompute: Callable[[], None]) -> str:
+def fallen(shelf: Shelf, recompute: Callable[[], None], clock: Clock) -> str:
     """A detector that met its target and then got every NO wrong."""
     detector_id = shelf.add_detector(target=0.9)
     rows = [{"predicted": said, "label": said} for said in ("YES", "NO") * 250]
     rows += [{"predicted": "YES", "label": said} for said in ("YES", "NO") * 100]
     shelf.add_queries(detector_id, rows)
+    recompute()
+    # A snapshot of where labels ended waits until no more come.
+    clock.at += QUIET
     recompute()
     return detector_id
 
@@ -263,7 +273,10 @@ def test_a_verdict_may_begin_with_a_correction(
     clock.at += timedelta(hours=1)
     shelf.add_queries(detector_id, [{"key": f"NO{n}", "label": "NO"} for n in range(9)])
     recompute()
-    clock.at += timedelta(hours=1)
+    # A snapshot of where labels ended waits until no more come.
+    clock.at += QUIET
+    recompute()
+    clock.at += timedelta(hours=1) - QUIET
     more = [{"predicted": said, "label": said} for said in ("YES", "NO") * 10]
     shelf.add_queries(detector_id, more)
     recompute()
@@ -274,8 +287,42 @@ def test_a_verdict_may_begin_with_a_correction(
     with database.write() as session:
         get_detector(session, detector_id).target = (first + second) / 2
     strip = visitor.get(path).find("div", class_="strip")[-1].text
-    assert strip.startswith("Target met Since label 300, 2026-01-31 13:00:00 UTC.")
+    assert strip.startswith("Target met Since label 300, 2026-01-31 13:00:10 UTC.")
     assert "Before: undecided since label " in strip
+
+
+@pytest.mark.parametrize(
+    ("said", "is_decided"),
+    [
+        ({"label_sampling": "random"}, True),
+        ({"label_sampling": None}, False),
+        ({"measure": "overall"}, False),
+    ],
+)
+def test_a_chart_has_verdicts_where_its_interval_decided(
+    visitor: Visitor,
+    shelf: Shelf,
+    recompute: Callable[[], None],
+    database: Database,
+    said: dict[str, Any],
+    is_decided: bool,
+) -> None:
+    detector_id = shelf.add_detector(target=0.5, **said)
+    rows = [{"predicted": one, "label": one} for one in ("YES", "NO") * 30]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    with database.read() as session:
+        detector = get_detector(session, detector_id)
+        (version,) = list_versions(session, detector.id)
+        states = list_states(session, detector, version)
+    verdicts = ["undecided", "met"] if is_decided else []
+    assert [state.verdict for state in states] == verdicts
+    page = visitor.get(f"/detectors/{detector_id}/history")
+    assert ("ends of the whisker" in page.text) == is_decided
+    # The ends of the whisker are two thin lines.
+    spec = json.dumps(chart_of(visitor, page))
+    thin = re.findall(r'"step-after", "color": "#\w+", "strokeWidth": 1\}', spec)
+    assert len(thin) == 2 * is_decided
 
 
 @pytest.mark.slow

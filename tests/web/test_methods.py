@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.web.conftest import Shelf, Visitor
+from tests.web.test_figures import cells
 from tracker import stats
 from tracker.stats import balanced_coverage, balanced_normal
 
@@ -136,17 +137,25 @@ def test_the_share_of_a_tail_is_said_to_the_digit(
     assert f"the tail has less than {said} of the probability" in text
 
 
+def percent_of(chance: str) -> float:
+    """Return "2.86 %" or "1 in 4,000" in percent."""
+    if chance.startswith("1 in "):
+        return 100 / int(chance.removeprefix("1 in ").replace(",", ""))
+    return float(chance.removesuffix(" %"))
+
+
 @pytest.mark.thorough
 def test_looking_often_misleads_and_anytime_does_not(
     visitor: Visitor, published: str
 ) -> None:
-    text = visitor.get(f"/detectors/{published}/why/peeking").text
+    page = visitor.get(f"/detectors/{published}/why/peeking")
     shown = {
-        name: [float(number) for number in re.findall(r"([\d.]+)\s%", figures)]
-        for name, figures in re.findall(r"(exact|anytime)((?:\s*[\d.]+\s%){3})", text)
+        name: [percent_of(said) for said in chances]
+        for name, *chances in cells(page, "Chance of ever having been misled")
     }
     assert shown["exact"] == pytest.approx([2.86, 15.8, 34.1], abs=0.05)
-    assert max(shown["anytime"]) < 5
+    first, second, last = shown["anytime"]
+    assert 0 < first < second < last < 5
 
 
 def test_without_labels_both_pages_say_so(visitor: Visitor, shelf: Shelf) -> None:

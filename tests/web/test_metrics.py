@@ -19,7 +19,12 @@ DETECTORS = 1_000 if IS_LONG else 100
 def add_detectors(database: Database, first: int, last: int) -> None:
     with database.write() as session:
         for number in range(first, last):
-            new = NewDetector(name=f"door {number}", question="?", target=0.5)
+            new = NewDetector(
+                name=f"door {number}",
+                question="?",
+                target=0.5,
+                label_sampling="random",
+            )
             detector = create_detector(session, new, by(at=START))
             query = NewQuery(predicted="YES", label="YES")
             log_query(session, detector, query, by(at=START))

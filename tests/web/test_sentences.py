@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+import pytest
+
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, facts
 
@@ -22,29 +24,40 @@ def _cells(page: Page) -> list[tuple[list[str], list[str]]]:
     return found
 
 
-def test_an_unstated_label_is_said_to_count(visitor: Visitor, shelf: Shelf) -> None:
+def test_it_is_said_what_an_unstated_label_counts_for(
+    visitor: Visitor, shelf: Shelf
+) -> None:
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, [{"key": "a", "predicted": "YES"}])
     form = visitor.get(f"/detectors/{detector_id}/import").text
-    assert "Without sampling a label is unstated, and counts for the accuracy" in form
+    assert "Without sampling a label is unstated, and counts as the settings of" in form
     listed = visitor.get(f"/detectors/{detector_id}/queries").html
     query = re.findall(r"/queries/(iq_\d+)", listed)[0]
     page = visitor.get(f"/queries/{query}")
-    assert "unstated: nobody said how it was chosen, so it counts" in page.text
-    assert "What is not stated counts" in page.by_id("sampling-hint").text
+    assert "unstated: nobody said how it was chosen, so it counts as the" in page.text
+    assert "What is not stated decides nothing" in page.by_id("sampling-hint").text
 
 
-def test_an_unstated_label_does_count(
-    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+@pytest.mark.parametrize(
+    ("said", "labels"), [("random", 5), ("all", 5), ("targeted", 2), (None, 2)]
+)
+def test_an_unstated_label_counts_as_the_detector_says(
+    visitor: Visitor,
+    shelf: Shelf,
+    recompute: Callable[[], None],
+    said: str | None,
+    labels: int,
 ) -> None:
-    detector_id = shelf.add_detector()
+    detector_id = shelf.add_detector(label_sampling=said)
     rows = [
         {"predicted": "YES", "label": "YES", "sampling": sampling}
-        for sampling in ("unstated", "random", "targeted")
+        for sampling in ["unstated"] * 3 + ["random"] * 2 + ["targeted"]
     ]
     shelf.add_queries(detector_id, rows)
-    recompute()
-    assert facts(visitor.get(f"/detectors/{detector_id}"))["Labels"] == "2"
+    for _ in range(2):
+        page = visitor.get(f"/detectors/{detector_id}")
+        assert facts(page)["Labels"] == str(labels)
+        recompute()
 
 
 def test_a_key_is_said_to_see(visitor: Visitor) -> None:

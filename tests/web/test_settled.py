@@ -121,14 +121,18 @@ def test_nobody_is_asked_and_it_counts_though_somebody_picked_it_out(
     database: Database,
     get: Callable[[], Query],
 ) -> None:
-    people["cleo"].send(PATH, {"label": "NO", "sampling": "targeted"})
-    assert (get().sampling, get().agreement) == ("targeted", "disputed")
+    # Who picks it out adds a word, and cannot take it out of the random sample.
+    people["cleo"].send(PATH, {"label": "UNCLEAR", "sampling": "targeted"})
+    assert (get().sampling, get().agreement) == ("random", "disputed")
+    assert get().standing == "disputed"
     settle(people)
-    assert (get().sampling, get().queue_rank) == ("random", None)
+    assert (get().sampling, get().standing) == ("random", "random")
+    assert get().queue_rank is None
     with database.read() as session:
         assert list_labels(session, get())[0].sampling == "random"
-    page = read(people["cleo"].client.get(f"/detectors/{disputed}/label"))
-    assert page.find("input", name="query") == []
+    for name in ("cleo", "ada"):
+        page = read(people[name].client.get(f"/detectors/{disputed}/label"))
+        assert page.find("input", name="query") == []
 
 
 def test_a_file_of_an_editor_may_correct_it(

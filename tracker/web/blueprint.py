@@ -28,6 +28,7 @@ from tracker.storage.labelling.studies import Study
 from tracker.storage.queries.queries import Query
 from tracker.storage.telling.webhooks import Webhook
 from tracker.web.drawing import words
+from tracker.web.drawing.readings import span_decided
 
 pages = Blueprint("pages", __name__)
 
@@ -75,6 +76,7 @@ for _word in (
     words.share_of,
     words.span,
     shorten,
+    span_decided,
 ):
     pages.add_app_template_global(_word)
 

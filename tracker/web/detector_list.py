@@ -32,7 +32,7 @@ from tracker.web.drawing.words import describe_mix
 _PAGE = 30
 # With fewer labels a bar is so long that the axis for it would squeeze all others.
 _SETTLED = 20
-STATES = ("stale", "missed", "undecided", "met", "none")
+STATES = ("stale", "missed", "no-verdict", "undecided", "met", "none")
 DRIFTING = "drift"
 _ALARM_STANDS = timedelta(days=30)
 
@@ -60,8 +60,9 @@ class Row:
         """What there is to say of it first, one of the states."""
         if self.failure:
             return "stale"
-        found = self.estimate.decision
-        return found.verdict if found else "none"
+        if self.estimate.decision:
+            return self.estimate.decision.verdict
+        return "none" if self.estimate.target is None else "no-verdict"
 
     @property
     def mix(self) -> str:

@@ -19,7 +19,6 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import count_waiting
 from tracker.services.versions import choose_versions
-from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import (
     Detector,
@@ -42,7 +41,6 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
     read_published,
-    span,
 )
 from tracker.web.drawing.words import roughly
 from tracker.web.forms import Form, failed_form, parse_new_detector
@@ -89,13 +87,6 @@ class Report:
     def measure(self) -> str:
         """What the target is on, in words."""
         return read_measure(self.detector.measure).name
-
-    @property
-    def decided(self) -> str:
-        """The interval that the verdict goes by, in percent."""
-        found = self.estimate.decision
-        assert found is not None
-        return span(Accuracy.from_row(found), found.target)
 
     @property
     def lowest(self) -> Sequence[Reading]:

@@ -1,7 +1,8 @@
 """The history of a detector as series for its chart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -12,7 +13,7 @@ from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.decision import compare_with_target, is_decided_by
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import list_rows
 from tracker.services.estimates.intervals import (
@@ -83,9 +84,7 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
             session, detector, newest, method, most_classes=most, by=by
         )
         if detector.target is not None and method != DECIDING_METHOD:
-            only = DECIDING_METHOD
-            found = _load_series(session, detector, newest, only, most_classes=0, by=by)
-            deciding = found[0].points if found else ()
+            deciding = _load_deciding(session, detector, newest, by=by)
     overlay = None
     if newest is not None and series and window is not None and computed_at is not None:
         over = (series[0].points, window, then, computed_at)
@@ -216,10 +215,13 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
         session, version, chosen, method=DECIDING_METHOD, positions=[0]
     )
     for row in rows:
+        if not is_decided_by(detector, row):
+            before = row.sequence
+            continue
         verdict = compare_with_target(row.low, row.high, detector.target)
         if row.labels and (not found or found[-1].verdict != verdict):
             skipped = range(before + 1, row.sequence)
-            first = _first_with(session, version, verdict, detector.target, skipped)
+            first = _first_with(session, detector, version, verdict, skipped)
             since = first or row
             found.append(State(verdict, since.labels, since.computed_at))
         before = row.sequence
@@ -227,14 +229,19 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
 
 
 def _first_with(
-    session: Session, version: Version, verdict: str, target: float, skipped: range
+    session: Session,
+    detector: Detector,
+    version: Version,
+    verdict: str,
+    skipped: range,
 ) -> Any:
     """Return the first row among the *skipped* snapshots that gives this verdict.
 
     Of those that ended a run between two checkpoints, the first thousand; None if
     there is none.
     """
-    if not skipped:
+    target = detector.target
+    if not skipped or target is None:
         return None
     snapshots = list_snapshots(
         session,
@@ -247,7 +254,12 @@ def _first_with(
     rows = list_intervals_of(
         session, version, chosen, method=DECIDING_METHOD, positions=[0]
     )
-    found = (r for r in rows if compare_with_target(r.low, r.high, target) == verdict)
+    found = (
+        row
+        for row in rows
+        if is_decided_by(detector, row)
+        and compare_with_target(row.low, row.high, target) == verdict
+    )
     return next(found, None)
 
 
@@ -259,6 +271,7 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     *,
     most_classes: int,
     by: datetime | None,
+    is_decided: Callable[[Any], bool] = lambda _: True,
 ) -> list[Series]:
     most = max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
     chosen = _choose_snapshots(session, version, most=most, by=by)
@@ -273,13 +286,30 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
         session, detector, version, chosen, method=method, scopes=list(points)
     )
     for _, row in rows:
-        points[row.scope].append(row)
+        if is_decided(row):
+            points[row.scope].append(row)
     if by is None:
         for scope, moment in _find_now(session, detector, version, method).items():
             known = points.get(scope)
             if known is not None and _is_newer(moment, known):
                 known.append(moment)
     return [Series(scope, moments) for scope, moments in points.items()]
+
+
+def _load_deciding(
+    session: Session, detector: Detector, version: Version, *, by: datetime | None
+) -> Sequence[Moment]:
+    """Return the interval that the verdict went by at each moment that had one."""
+    found = _load_series(
+        session,
+        detector,
+        version,
+        DECIDING_METHOD,
+        most_classes=0,
+        by=by,
+        is_decided=partial(is_decided_by, detector),
+    )
+    return found[0].points if found else ()
 
 
 def _find_now(

@@ -1,7 +1,7 @@
 """Two versions of a detector, side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -52,8 +52,16 @@ class Report:
     paired: Sequence[Bar]
     unpaired: Sequence[Line]
     won: Won | None
-    # What decides, unless that is the share won.
-    decides: Bar | None
+    decided: "Decided | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The change of the measure that the verdict is about."""
+
+    bar: Bar
+    axis: Axis
+    pairs: int
 
 
 pages.add_app_template_global(dump_p_value)
@@ -111,22 +119,31 @@ def build_report(comparison: Comparison, *, limit: int | None) -> Report:
     lines = []
     for place in places:
         old, new = _read(unpaired, place)
-        lines.append(Line(draw_change(own[place], old), old, new))
+        lines.append(Line(draw_change(own[place], old.name, old.tone), old, new))
     same = [paired.balanced, *paired.classes] if paired else []
     pairs = [
-        draw_change(same[place], line.old)
+        draw_change(same[place], line.old.name, line.old.tone)
         for place, line in zip(places if paired else [], lines, strict=False)
     ]
     bars = (
         pairs if comparison.verdict_from == "paired" else [line.bar for line in lines]
     )
     won = describe_won(paired.decision) if paired else None
-    decision, decides = comparison.decision, None
-    if decision is not None and paired is not None and paired.decision.verdict is None:
-        name = read_measure(decision.measure).name
-        change = Change.model_validate(decision, from_attributes=True)
-        decides = draw_change(change, replace(lines[0].old, name=name))
-    return Report(comparison, build_axis(bars), bars, pairs, lines, won, decides)
+    decided = _draw_decision(comparison)
+    return Report(comparison, build_axis(bars), bars, pairs, lines, won, decided)
+
+
+def _draw_decision(comparison: Comparison) -> Decided | None:
+    found, paired = comparison.decision, comparison.paired
+    if found is None or paired is None:
+        return None
+    measure = read_measure(found.measure)
+    name, tone, pairs = measure.kind.capitalize(), 0, paired.pairs
+    if measure.of is not None:
+        place = [one.name for one in paired.classes].index(measure.of)
+        name, tone, pairs = measure.of, tone_of(place), paired.classes[place].pairs
+    bar = draw_change(Change.from_row(found), name, tone)
+    return Decided(bar, build_axis([bar]), pairs)
 
 
 def _choose_rows(comparison: Comparison, limit: int | None) -> list[int]:

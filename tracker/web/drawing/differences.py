@@ -9,7 +9,7 @@ from tracker.charts import words as chart_words
 from tracker.rounding import outward, rounded
 from tracker.services.deciding.pairs import Change, SequentialDecision
 from tracker.shapes import Accuracy
-from tracker.web.drawing.readings import Reading, Tick
+from tracker.web.drawing.readings import Tick
 from tracker.web.drawing.words import narrow
 
 _MINUS = "\N{MINUS SIGN}"
@@ -102,14 +102,14 @@ def describe_won(decision: SequentialDecision) -> Won:
     )
 
 
-def draw_change(change: Change, reading: Reading) -> Bar:
-    """Return *change* in points, named and coloured as the accuracy *reading* is."""
+def draw_change(change: Change, name: str, tone: int) -> Bar:
+    """Return *change* in points, with the name and the tone of what changed."""
     low, high, places = _round_bounds(change.low, change.high)
     estimate = None
     if change.difference is not None:
         shown = rounded(change.difference, places, ROUND_HALF_EVEN)
         estimate = signed(shown.scaleb(2))
-    return Bar(reading.name, reading.tone, estimate, low, high, change)
+    return Bar(name, tone, estimate, low, high, change)
 
 
 def _round_bounds(low: float, high: float) -> tuple[Decimal, Decimal, int]:

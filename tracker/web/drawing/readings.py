@@ -9,10 +9,12 @@ from decimal import Decimal
 from tracker.charts import words as chart_words
 from tracker.charts.themes import COLOURS
 from tracker.rounding import outward
+from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
+from tracker.words import BALANCED
 
 MOST_ROWS = 20
 _TONES = len(COLOURS["light"].classes)
@@ -76,8 +78,6 @@ class Reading:
     mean_of: int = 0
     # The interval that the verdict goes by: the whisker.
     deciding: Accuracy | None = None
-    # What it decides about.
-    target: float | None = None
     # The interval by the published method, where the bar has another one.
     published: Accuracy | None = None
 
@@ -123,11 +123,6 @@ class Reading:
         )
 
     @property
-    def whisker(self) -> str | None:
-        """The interval that the verdict goes by, such as "88.9–98.7 %"."""
-        return None if self.deciding is None else span(self.deciding, self.target)
-
-    @property
     def published_span(self) -> str | None:
         """The interval by the published method, such as "90.4–98.3 %"."""
         return None if self.published is None else span(self.published)
@@ -148,6 +143,11 @@ def span(interval: Accuracy, target: float | None = None) -> str:
     """Return *interval* in percent, and so that it shows its side of the *target*."""
     low, high = chart_words.bounds(interval, beside=target)
     return narrow(f"{low}–{high} %")
+
+
+def span_decided(found: Decision) -> str:
+    """Return the interval that a verdict goes by, in percent."""
+    return span(Accuracy.from_row(found), found.target)
 
 
 def read(score: Score, *, name: str, tone: int) -> Reading:
@@ -181,6 +181,9 @@ def _missing(labelled: Mapping[str, int]) -> str:
 def read_balanced(estimate: Estimate) -> Reading:
     """Return the balanced accuracy as pages draw and say it, with its whisker."""
     found = estimate.decision
+    if found is not None and found.measure != BALANCED:
+        # It decides on another number than this one.
+        found = None
     reading = read_mean(estimate.whole, count_classes(estimate))
     if estimate.last_label_at and not estimate.labels:
         # Those there are do not count: unclear, or picked.
@@ -190,7 +193,6 @@ def read_balanced(estimate: Estimate) -> Reading:
         deciding=None
         if found is None
         else Accuracy(accuracy=None, low=found.low, high=found.high),
-        target=None if found is None else found.target,
     )
 
 
