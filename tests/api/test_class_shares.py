@@ -6,10 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from tests.api.conftest import Api
 from tests.api.problems import assert_problem
+from tests.conftest import START
 from tracker.stats import balanced_anytime
+from tracker.storage.detectors import Detector
+from tracker.storage.imports.files import RUNNING, FileImport
 
 
 @pytest.fixture
@@ -61,24 +66,24 @@ def bounds(found: Any) -> Any:
 
 
 @pytest.mark.usefixtures("rare")
-def test_the_first_hundred_labels_say_how_frequent_the_classes_are(api, recompute):
+def test_the_first_labels_say_how_frequent_the_classes_are(api, recompute):
     label(api, 80, 10)
     recompute()
     found = estimate(api)
     assert found["class_shares"] is None
     assert bounds(found) == expect([80, 9], [80, 10], None)
 
-    # These are more than are missing, and all the same: the first ten are taken.
+    # More than are missing: all are taken that came by then.
     label(api, 60, 0)
     found = estimate(api)
     assert found["class_shares"] is None
     recompute()
     found = estimate(api)
-    parts = [91 / 102, 11 / 102]
+    parts = [141 / 152, 11 / 152]
     assert found["class_shares"]["source"] == "first_labels"
     assert [*found["class_shares"]["shares"].values()] == pytest.approx(parts)
     frozen = found["class_shares"]
-    assert bounds(found) == expect([140, 9], [140, 10], [91, 11])
+    assert bounds(found) == expect([140, 9], [140, 10], [141, 11])
     wide = expect([140, 9], [140, 10], None)
     assert found["balanced"]["high"] - found["balanced"]["low"] < wide[1] - wide[0]
 
@@ -87,7 +92,7 @@ def test_the_first_hundred_labels_say_how_frequent_the_classes_are(api, recomput
     recompute()
     found = estimate(api)
     assert found["class_shares"] == frozen
-    assert bounds(found) == expect([140, 58], [140, 60], [91, 11])
+    assert bounds(found) == expect([140, 58], [140, 60], [141, 11])
 
 
 @pytest.mark.usefixtures("rare")
@@ -100,10 +105,42 @@ def test_the_history_has_the_intervals_that_decided(api, recompute):
         if row["scope"] == "balanced"
     ]
     found = {row["labels"]: (row["low"], row["high"]) for row in rows}
-    assert found[99] == expect([99, 0], [99, 0], None)
-    assert found[100] == expect([100, 0], [100, 0], [101, 1])
+    # One file, and one time to take the shares.
+    assert found[99] == expect([99, 0], [99, 0], [121, 31])
     last = max(found)
-    assert found[last] == expect([120, last - 121], [120, last - 120], [101, 1])
+    assert found[last] == expect([120, last - 121], [120, last - 120], [121, 31])
+
+
+@pytest.mark.usefixtures("rare")
+def test_nothing_is_taken_from_half_a_file(api, recompute, database):
+    label(api, 120, 0)
+    with database.write() as session:
+        session.add(running(session))
+    recompute()
+    assert estimate(api)["class_shares"] is None
+    label(api, 0, 30)
+    with database.write() as session:
+        session.delete(session.scalars(select(FileImport)).one())
+    recompute()
+    shares = estimate(api)["class_shares"]["shares"]
+    assert [*shares.values()] == pytest.approx([121 / 152, 31 / 152])
+
+
+def running(session: Session) -> FileImport:
+    """An import that a worker is at."""
+    detector = session.scalars(select(Detector)).one()
+    return FileImport(
+        detector_id=detector.id,
+        format="csv",
+        on_error="reject",
+        sha256="0" * 64,
+        bytes=1,
+        actor="alice",
+        actor_kind="account",
+        address="::1",
+        created_at=START,
+        state=RUNNING,
+    )
 
 
 @pytest.mark.usefixtures("rare")

@@ -8,6 +8,7 @@ and Pearson; how a figure is written is stated here once more.
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
@@ -96,13 +97,17 @@ def clopper_pearson(found: Count, error: float = 0.05) -> tuple[float, float]:
 
 
 def balanced(
-    method: str, counts: dict[str, Count], level: float = 0.95
+    method: str,
+    counts: dict[str, Count],
+    level: float = 0.95,
+    shares: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     found: Interval = balanced_interval(
         method,
         [one.correct for one in counts.values()],
         [one.labelled for one in counts.values()],
         level,
+        shares=shares,
     )
     return float(found.low), float(found.high)
 

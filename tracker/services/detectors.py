@@ -128,8 +128,8 @@ class NewDetector(Input):
         default=None,
         description="How frequent each class is, in any unit. The deciding interval is "
         "narrower where this is about right, and wider where it is not. It counts for "
-        "versions whose first label comes later; null: the classes of their first 100 "
-        "live labels.",
+        "versions whose first label comes later; null: the classes of their first live "
+        "labels, 100 or more.",
     )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."

@@ -47,8 +47,6 @@ from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import (
-    FIRST_LABELS,
-    LABELS_OF_SHARES,
     Counts,
     Shares,
     SharesSource,
@@ -85,7 +83,7 @@ class ClassShares(Shape):
 
     source: SharesSource = Field(
         description="Where they come from: `class_shares` of the detector, or the "
-        "classes of the first 100 live labels."
+        "classes of the first live labels, 100 or more."
     )
     shares: dict[str, float] = Field(description="The part of each class.")
 
@@ -361,8 +359,7 @@ def _known_shares(
 ) -> Shares | None:
     """Return the *shares* of the classes, if they could be used then."""
     live = standings_of(LIVE, detector.label_sampling)
-    is_early = known.scored(live) < LABELS_OF_SHARES
-    if shares is not None and shares.source == FIRST_LABELS and is_early:
+    if shares is not None and known.scored(live) < shares.labels:
         return None
     return shares
 

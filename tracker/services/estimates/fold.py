@@ -75,6 +75,7 @@ from tracker.storage.estimates.snapshots import (
     add_measures,
     add_snapshots,
 )
+from tracker.storage.imports.files import is_importing
 from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.words import EXACT
 
@@ -265,11 +266,27 @@ def _read(
     with closing(changes):
         _replay(session, folds, in_order_of_replacement(changes, starts))
     _close(session, folds.values())
+    if until is None:
+        _freeze_shares(session, folds.values())
     for fold in folds.values():
         fold.listeners, fold.until = listeners, until
     for listener in listeners:
         listener.load(session, [*folds.values()])
     return [*folds.values()]
+
+
+def _freeze_shares(session: Session, folds: Iterable[Fold]) -> None:
+    """Freeze the class shares of versions that have enough labels, all taken in.
+
+    Not while a file is being imported: it may be in the order of its classes.  The
+    snapshots of this fold have them too, for none of them was looked at yet.
+    """
+    for fold in folds:
+        ready = [one for one in fold.versions.values() if one.of(Cells).could_freeze]
+        if ready and not is_importing(session, fold.detector_id):
+            for version in ready:
+                version.of(Cells).freeze()
+                version.of(Checkpoints).take_shares()
 
 
 def _begin(detector: Detector, batches: Sequence[int]) -> Fold:

@@ -1,6 +1,7 @@
 """Projections: what is kept of the changes of a version, and how a change moves it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from tracker.services.evidence.populations import (
 )
 from tracker.storage.estimates.cells import (
     FIRST_LABELS,
+    LABELS_OF_SHARES,
     STATED,
     Cell,
     Change,
@@ -261,15 +263,29 @@ class Cells(Projection):
             return Shares(FIRST_LABELS, {})
         # What is stated after a label was seen may have been chosen by it.
         if at < first.created_at:
-            return Shares(STATED, dict(stated))
+            return Shares(STATED, dict(stated), is_frozen=True)
         return Shares(FIRST_LABELS, {})
 
     @property
     def shares(self) -> tuple[float, ...] | None:
-        """What `anytime` bets on for the labels that count now."""
-        if self.counts.shares is None or self.tally.population != LIVE:
-            return None
-        return self.counts.shares.of(self.fold.classes)
+        """What `anytime` bets on for live labels; None before that is frozen."""
+        shares = self.counts.shares
+        return None if shares is None else shares.of(self.fold.classes)
+
+    @property
+    def could_freeze(self) -> bool:
+        """Whether there are enough labels, and their shares are not frozen yet."""
+        shares = self.counts.shares
+        return (
+            shares is not None
+            and not shares.is_frozen
+            and shares.labels >= LABELS_OF_SHARES
+        )
+
+    def freeze(self) -> None:
+        """Use the classes of the labels so far from now on."""
+        assert self.counts.shares is not None
+        self.counts.shares.is_frozen = True
 
     def _count(self, cell: Cell, step: int) -> None:
         for one in self._takers[cell.standing]:
@@ -387,6 +403,14 @@ class Checkpoints(Projection):
         # ceil(1.01 * scored) in whole numbers, the same on every machine.
         self._next = max(DENSE_CHECKPOINTS + 1, -(-101 * scored // 100))
 
+    def take_shares(self) -> None:
+        """Let the new points have the shares that were frozen since."""
+        shares = self.fold.of(Cells).shares
+        self.points = [
+            replace(one, shares=shares) if one.population == LIVE else one
+            for one in self.points
+        ]
+
     def find_due(self, last_label_at: datetime) -> datetime | None:
         """Return when a snapshot of where the labels ended is due; None: never.
 
@@ -428,7 +452,7 @@ class Checkpoints(Projection):
                 cells.targeted,
                 self._choose_methods(kind, tally),
                 self.fold.find_stretch(),
-                cells.shares,
+                cells.shares if tally.population == LIVE else None,
             )
         )
         self._is_recorded = True

@@ -12,7 +12,7 @@ from tracker.words import REPEAT, UNCLEAR
 SharesSource = Literal["stated", "first_labels"]
 STATED: SharesSource = "stated"
 FIRST_LABELS: SharesSource = "first_labels"
-# So many first labels are counted, and used from the last of them on.
+# Shares come from no fewer labels.
 LABELS_OF_SHARES = 100
 
 Standings = frozenset[str]
@@ -87,18 +87,18 @@ class Shares:
     """How frequent the classes of a version are taken to be.
 
     They are stated by the owner before its first label, or the classes of its first
-    labels.  Once used they stay, so that the intervals hold after every label.
+    labels.  They are used once they are frozen, and never change from then on, so that
+    the intervals hold after every label.
     """
 
     source: SharesSource
     by_class: dict[str, float]
+    is_frozen: bool = False
 
     @property
-    def is_frozen(self) -> bool:
-        """Whether they may be used."""
-        if self.source == STATED:
-            return True
-        return sum(self.by_class.values()) >= LABELS_OF_SHARES
+    def labels(self) -> int:
+        """How many labels they were counted of."""
+        return 0 if self.source == STATED else int(sum(self.by_class.values()))
 
     def of(self, classes: Sequence[str]) -> tuple[float, ...] | None:
         """Return the part of each of *classes*; None while they may not be used.
@@ -175,7 +175,8 @@ class Counts:
                 of_standing.setdefault(cell.label, {})[cell.predicted] = number
         state: dict[str, Any] = {"cells": cells, "corrections": self.corrections}
         if self.shares is not None:
-            state["shares"] = [self.shares.source, self.shares.by_class]
+            shares = self.shares
+            state["shares"] = [shares.source, shares.by_class, shares.is_frozen]
         return state
 
     @classmethod

@@ -128,6 +128,14 @@ def list_imports(
     return session.scalars(statement).all()
 
 
+def is_importing(session: Session, detector_id: int) -> bool:
+    """Return whether a worker is at an import of a detector."""
+    statement = select(FileImport.id).where(
+        FileImport.detector_id == detector_id, FileImport.state == RUNNING
+    )
+    return session.scalar(statement.limit(1)) is not None
+
+
 def count_waiting(session: Session) -> int:
     """Count the imports that no worker has ended yet."""
     statement = select(func.count()).where(
