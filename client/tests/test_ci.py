@@ -63,7 +63,8 @@ def run(service: Service, tmp_path: Path):
 def door(service: Service) -> str:
     """A detector without queries."""
     name = service.new_name()
-    service.run("detectors", "create", name, "--question", "?")
+    sampling = ("--label-sampling", "random")
+    service.run("detectors", "create", name, "--question", "?", *sampling)
     return name
 
 

@@ -52,7 +52,8 @@ def test_it_logs_where_nothing_else_is_installed(bare, service, tmp_path) -> Non
     code = (
         "from tracker_client import Tracker\n"
         "tracker = Tracker()\n"
-        f"door = tracker.detector({name!r}, question='?', classes=['YES', 'NO'])\n"
+        f"door = tracker.detector({name!r}, question='?', classes=['YES', 'NO'],"
+        " label_sampling='random')\n"
         "door.log('YES', key='k', label='YES')\n"
         "assert tracker.flush(timeout=30)\n"
         "print(door.estimate())\n"

@@ -22,7 +22,7 @@ def without_instants(rows):
 def twins(api):
     """Two detectors of the same classes."""
     for name in ("one by one", "in one file"):
-        body = {"name": name, "question": "?"}
+        body = {"name": name, "question": "?", "label_sampling": "random"}
         assert api.post("/detectors", body).status_code == 201
     return "/detectors/one by one", "/detectors/in one file"
 

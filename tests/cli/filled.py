@@ -130,7 +130,9 @@ def fill(shell: Shell) -> None:
             archive_detector(session, old.attached(session), by(at=clock()))
             create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
             create_badge(session, old.attached(session), by(at=START))
-            leave_import(session, old.attached(session), b"predicted\nYES\n")
+            # The one is rejected, for its detector is archived; the other adds a query.
+            for one in (old, bench):
+                leave_import(session, one.attached(session), b"predicted\nYES\n")
             add_answer(
                 session,
                 "a word",

@@ -107,17 +107,17 @@ def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None
     with opened(shell) as database, database.write() as session:
         leave_import(session, session.get_one(Detector, 1), b"predicted\nYES\n")
     said = shell("doctor", status=1)
-    assert "the import imp_2 has waited for" in said.stdout
+    assert "the import imp_3 has waited for" in said.stdout
     assert "see that a worker runs" in said.stdout
 
     change(
         shell,
         "UPDATE imports SET state = 'failed', error = 'it broke',"
-        f" finished_at = '{utc_now():%Y-%m-%d %H:%M:%S.%f}' WHERE id = 2",
+        f" finished_at = '{utc_now():%Y-%m-%d %H:%M:%S.%f}' WHERE id = 3",
     )
     said = shell("doctor", status=1)
-    assert "the import imp_2 failed: it broke" in said.stdout
+    assert "the import imp_3 failed: it broke" in said.stdout
     assert "then send the file again" in said.stdout
 
-    change(shell, "UPDATE imports SET finished_at = created_at WHERE id = 2")
+    change(shell, "UPDATE imports SET finished_at = created_at WHERE id = 3")
     assert "Nothing is wrong" in shell("doctor").stdout
