@@ -194,3 +194,35 @@ def test_the_version_before_is_compared_unless_another_is_named(api, versions):
     found = api.get(f"{PATH}?old=v1").json
     assert (found["old"], found["new"]) == ("v1", "v3")
     assert found["paired"]["classes"][0]["gained"] == 1
+
+
+def test_labels_that_nobody_vouches_for_compare_nothing(api):
+    api.post("/detectors", {"name": "gate", "question": "?"})
+    for version, wrong in (("v1", 20), ("v2", 0)):
+        rows = [
+            {
+                "input": f"i{number}",
+                "version": version,
+                "predicted": "NO" if number < wrong else "YES",
+            }
+            for number in range(60)
+        ]
+        rows += [
+            {"input": f"n{number}", "version": version, "predicted": "NO"}
+            for number in range(60)
+        ]
+        api.post("/detectors/gate/import", {"items": rows})
+    for query in api.walk("/detectors/gate/queries?version=v1"):
+        truth = "YES" if query["input"].startswith("i") else "NO"
+        api.post(f"/queries/{query['id']}/labels", {"label": truth})
+
+    found = api.get("/detectors/gate/comparison").json
+    assert (found["decision"], found["verdict"]) == (None, "undecided")
+    assert "120 labels do not say" in found["no_decision_because"]
+
+    api.patch("/detectors/gate", {"label_sampling": "random"})
+    found = api.get("/detectors/gate/comparison").json
+    assert (found["decision"]["verdict"], found["no_decision_because"]) == (
+        "better",
+        None,
+    )

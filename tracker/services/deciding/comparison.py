@@ -17,8 +17,13 @@ from tracker.services.deciding.pairs import (
     build_paired,
     decide_pairs,
 )
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import (
+    Estimate,
+    get_estimate,
+    refuse_unstated,
+)
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.evidence.populations import LIVE, compared_standings
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid, show
 from tracker.shapes import OfClass, Score, Shape
@@ -75,6 +80,10 @@ class Comparison(Shape):
         description="paired where an input was put to both versions, otherwise "
         "unpaired."
     )
+    no_decision_because: str | None = Field(
+        description="Why labels that there are decide nothing: nobody has said how "
+        "their queries were chosen."
+    )
 
 
 def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
@@ -98,7 +107,9 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     """
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
-    counts = count_pairs(session, detector.id, old_id=before.id, new_id=after.id)
+    ids = {"old_id": before.id, "new_id": after.id}
+    standings = compared_standings(detector.label_sampling)
+    counts = count_pairs(session, detector.id, **ids, standings=standings)
     estimates = [
         get_estimate(
             session,
@@ -110,7 +121,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         )
         for version in (before, after)
     ]
-    drawn = count_drawn(session, detector.id, old_id=before.id, new_id=after.id)
+    drawn = count_drawn(session, detector.id, **ids)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
     decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
@@ -131,7 +142,19 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         decision=decision,
         verdict=verdict,
         verdict_from="unpaired" if decision is None else "paired",
+        no_decision_because=None if decision else _refuse_unstated(estimates),
     )
+
+
+def _refuse_unstated(estimates: Sequence[Estimate]) -> str | None:
+    """Return why there is no decision, if unstated labels would have made one."""
+    # Labels of inputs that both have are counted of both.
+    unstated = max(one.unstated + one.unstated_left_out for one in estimates)
+    return refuse_unstated(unstated) if unstated and not _are_live(estimates) else None
+
+
+def _are_live(estimates: Sequence[Estimate]) -> bool:
+    return all(one.population.kind == LIVE for one in estimates)
 
 
 def choose_two_versions(
@@ -211,6 +234,8 @@ def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> Outcome:
     An input that both were put to has one label, so their results depend on each
     other.  Of two intervals, each wrong half as often, that does not matter.
     """
+    if not _are_live([old, new]):
+        return "undecided"
     half = 1 - (1 - level) / 2
     was, now = (
         balanced_anytime(one.correct, one.labelled, half, shares=one.shares)

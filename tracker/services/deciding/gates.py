@@ -161,13 +161,23 @@ def _check_width(estimate: Estimate, most: float) -> Check:
     )
 
 
+def _say_why_undecided(comparison: Comparison) -> str:
+    if comparison.no_decision_because:
+        return comparison.no_decision_because
+    new, old = comparison.new, comparison.old
+    if comparison.paired is None:
+        return f"{new} and {old} have no labelled input in common"
+    # Precision, or a class without a pair.
+    return f"the inputs that {new} and {old} share say nothing of the measure"
+
+
 def _check_change(comparison: Comparison) -> Check:
     new, old, decision = comparison.new, comparison.old, comparison.decision
     if decision is None:
         return Check(
             name="not-worse-than",
             verdict="undecided",
-            message=f"{new} and {old} have no labelled input in common",
+            message=_say_why_undecided(comparison),
         )
     low, high = percents(decision.low, decision.high)
     return Check(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -410,18 +411,15 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     as_known_at: datetime | None = None,
 ) -> Estimate:
     counts, population, standings, includes_targeted = counted
-    if version == ALL:
-        population = POOLED_POPULATION
-    found = counts.select(standings)
+    population = POOLED_POPULATION if version == ALL else population
+    found, queries_counted = counts.select(standings), counts.count(standings)
     confusion = _spread(found.confusion, detector.classes)
-    because = because or _refuse_population(population, counts.count(standings))
+    because = because or _refuse_population(population, queries_counted)
     correct, labelled = found.by_class(detector.classes)
     shares = _describe_shares(detector, counts, standings)
-    if window is None:
-        bets = [None if shares is None else shares.parts]
-        whole, *scores = score([correct], [labelled], method, level, bets)[0]
-    else:
-        whole, *scores = score_window([correct], [labelled], method, level)[0]
+    bets = [None if shares is None else shares.parts]
+    scores_of = partial(score, shares=bets) if window is None else score_window
+    whole, *scores = scores_of([correct], [labelled], method, level)[0]
     classes = zip(detector.classes, scores, strict=True)
     return Estimate(
         detector=dump_id("det", detector.id),
@@ -430,9 +428,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
-        population=Population(
-            kind=population, queries=counts.count(standings), of=queries
-        ),
+        population=Population(kind=population, queries=queries_counted, of=queries),
         labels=sum(labelled),
         **_count_answered(confusion, level),
         last_label_at=counts.last_label_at,

@@ -47,6 +47,14 @@ def targeted_standings(label_sampling: str | None) -> Standings:
     return frozenset({TARGETED})
 
 
+def compared_standings(label_sampling: str | None) -> Standings:
+    """Return the standings of labels by which two versions may be compared.
+
+    Such an input was labelled at random, whatever either version said.
+    """
+    return standings_of(LIVE, label_sampling) | standings_of(REPLAYED, label_sampling)
+
+
 def choose_population(
     label_sampling: str | None, has_labels: Callable[[Standings], bool]
 ) -> str:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.estimates.counts import current_counts, find_standings
-from tracker.services.evidence.populations import Standings
+from tracker.services.evidence.populations import Standings, compared_standings
 from tracker.services.fields import is_storable
 from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_versions
@@ -123,7 +123,10 @@ def build_filter(
     )
     if wanted.versus is not None:
         other_id = _find_other(session, detector, wanted.versus)
-        found += differs_from(detector.id, other_id, is_counted=wanted.is_counted)
+        standings = compared_standings(detector.label_sampling)
+        found += differs_from(
+            detector.id, other_id, standings, is_counted=wanted.is_counted
+        )
     if wanted.tag is not None:
         found += has_tag(session, wanted.tag)
     if wanted.key is not None and wanted.key.endswith("*"):

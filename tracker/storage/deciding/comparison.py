@@ -1,7 +1,7 @@
 """Two versions of a detector on the same inputs."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import (
     CTE,
@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import COMPARED, UNCLEAR
+from tracker.words import UNCLEAR
 
 
 class PairCount(NamedTuple):
@@ -33,16 +33,21 @@ class PairCount(NamedTuple):
 
 
 def count_pairs(
-    session: Session, detector_id: int, *, old_id: int, new_id: int
+    session: Session,
+    detector_id: int,
+    *,
+    old_id: int,
+    new_id: int,
+    standings: Collection[str],
 ) -> Sequence[PairCount]:
     """Count the inputs that both versions were given, by label.
 
     Of these the new version *gained* those that only it was right about, and *lost*
     those that only the old one was.  An input counts once either of its queries has
-    a label that is scored.  Of the queries that one version has of an input, the
-    first counts.
+    a label with one of *standings*.  Of the queries that one version has of an input,
+    the first counts.
     """
-    pairs = _pair_up(detector_id, old_id, new_id)
+    pairs = _pair_up(detector_id, old_id, new_id, standings)
     # The truth belongs to the input, so that two labels say the same.
     either = func.coalesce(pairs.c.old_label, pairs.c.new_label)
     labelled = (
@@ -60,7 +65,9 @@ def count_pairs(
     return [PairCount(*row) for row in session.execute(statement)]
 
 
-def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
+def _pair_up(
+    detector_id: int, old_id: int, new_id: int, standings: Collection[str]
+) -> CTE:
     """Return both labels and predictions of each input that has a label at all."""
     of_either = (
         Query.detector_id == detector_id,
@@ -69,7 +76,7 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
         ~Query.is_repeat,
     )
     # Most inputs may have no label, and need not be looked at twice.
-    inputs = select(Query.input).where(*of_either, _scored_label(Query).is_not(None))
+    inputs = select(Query.input).where(*of_either, has_standing(Query, standings))
     # Of what was stored before repeats were told apart, the newest.
     newest = (
         select(
@@ -83,8 +90,8 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
     old, new = aliased(Query), aliased(Query)
     return (
         select(
-            _scored_label(old).label("old_label"),
-            _scored_label(new).label("new_label"),
+            case((has_standing(old, standings), old.label)).label("old_label"),
+            case((has_standing(new, standings), new.label)).label("new_label"),
             old.predicted.label("old_predicted"),
             new.predicted.label("new_predicted"),
         )
@@ -97,18 +104,18 @@ def _pair_up(detector_id: int, old_id: int, new_id: int) -> CTE:
     )
 
 
-def _scored_label(query: Any) -> ColumnElement[str | None]:
-    return case((has_standing(query, COMPARED), query.label))
-
-
 def differs_from(
-    detector_id: int, version_id: int, *, is_counted: bool | None = None
+    detector_id: int,
+    version_id: int,
+    standings: Collection[str],
+    *,
+    is_counted: bool | None = None,
 ) -> list[ColumnElement[bool]]:
     """Return the conditions that another version did better or worse at a query.
 
     Its input was put to that version too, and exactly one of the two is right.  With
-    *is_counted* they are just those that a comparison of the two has gained or lost,
-    or all others.
+    *is_counted* they are just those that a comparison of the two has gained or lost by
+    labels with one of *standings*, or all others.
     """
     other = aliased(Query)
     tests = [
@@ -121,8 +128,8 @@ def differs_from(
     if is_counted is not None:
         # A label counts for both once it is scored of one.
         scored = or_(
-            has_standing(Query, COMPARED),
-            and_(other.label.is_not(None), has_standing(other, COMPARED)),
+            has_standing(Query, standings),
+            and_(other.label.is_not(None), has_standing(other, standings)),
         )
         tests.append(scored if is_counted else ~scored)
     found = select(literal(1)).select_from(other).where(*tests).correlate(Query)
