@@ -69,6 +69,10 @@ class Detector(Base):
     consensus: Mapped[str] = mapped_column(Text, server_default="majority")
     # How queries were chosen whose labels do not say it; None: nobody has said.
     label_sampling: Mapped[str | None] = mapped_column(Text)
+    # The metadata that says which queries are one group: "metadata.session".
+    group_by: Mapped[str | None] = mapped_column(Text)
+    # None while no query has a group; whether they are to be counted again.
+    groups: Mapped[str | None] = mapped_column(Text)
     # How many of the queries that the random queue gives are gold ones.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
     # By which method pages show its intervals.
@@ -103,6 +107,8 @@ class LabelledDetector(NamedTuple):
     labels_wanted: int
     consensus: str
     label_sampling: str | None
+    queue_seed: str
+    groups: str | None
     archived_at: datetime | None
 
 

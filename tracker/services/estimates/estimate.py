@@ -123,6 +123,9 @@ class Estimate(OfDetector):
         description="Labelled queries that repeat an input of their version; an input "
         "is scored once, by its first query."
     )
+    grouped_left_out: int = Field(
+        description="Labelled queries of groups that count by another query."
+    )
     includes_targeted: bool
     classes: list[ClassEstimate]
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
@@ -381,6 +384,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         disputed_left_out=counts.count(frozenset({OPEN, DISPUTED})),
         targeted_left_out=counts.scored(targeted_standings(word) - standings),
         repeats_left_out=counts.repeats,
+        grouped_left_out=counts.grouped,
         includes_targeted=include_targeted,
         classes=[ClassEstimate(name=name, **dict(one)) for name, one in classes],
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),

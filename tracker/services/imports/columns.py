@@ -1,6 +1,6 @@
 """The new queries of an import and their labels, column by column."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import compress
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
-from tracker.services.evidence.decision import stand
+from tracker.services.evidence.decision import stand, stand_in_group
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
@@ -36,16 +36,33 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
     no = [False] * len(ids)
     labels, inputs = rows.get("label"), rows.get("input")
     samplings = rows.get("sampling", UNSTATED)
-    waits = None in labels
     repeats = no
     if "input" in rows.values:
         repeats = list(map(truths.repeats, version_ids, inputs))
+    standings = [
+        None if label is None else stand(sampling, is_repeat=is_repeat)
+        for label, sampling, is_repeat in zip(labels, samplings, repeats, strict=True)
+    ]
+    ranks = blank
+    if None in labels or "group" in rows.values:
+        named = {
+            "id": ids,
+            "version_id": version_ids,
+            "key": keys,
+            "input": inputs,
+            "group": rows.get("group"),
+            "sampling": samplings,
+            "is_repeat": repeats,
+        }
+        ranks = _place(detector, rows_of(named), labels, standings, truths)
     return {
         "id": ids,
         "detector_id": [detector.id] * len(ids),
         "version_id": version_ids,
         "key": keys,
         "input": inputs,
+        "group": rows.get("group"),
+        "is_group_given": rows.get("is_group_given"),
         "predicted": rows.get("predicted"),
         "confidence": rows.get("confidence"),
         "asked_at": rows.get("asked_at", created_at),
@@ -62,19 +79,10 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         ],
         "label": labels,
         "sampling": samplings,
-        "standing": [
-            None if label is None else stand(sampling, is_repeat=is_repeat)
-            for label, sampling, is_repeat in zip(
-                labels, samplings, repeats, strict=True
-            )
-        ],
+        "standing": standings,
         "is_replayed": no,
         "is_gold": no,
-        "queue_rank": _rank(
-            detector, zip(ids, labels, samplings, inputs, repeats, strict=True)
-        )
-        if waits
-        else blank,
+        "queue_rank": ranks,
         "agreement": blank,
         "is_repeat": repeats,
         "tags": blank,
@@ -83,15 +91,27 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
     }
 
 
-def _rank(
-    detector: Detector, columns: Iterable[tuple[int, Any, str, Any, bool]]
-) -> list[float | None]:
-    return [
-        None
-        if is_repeat
-        else rank_new_query(detector, number, label=label, sampling=sampling, name=name)
-        for number, label, sampling, name, is_repeat in columns
-    ]
+def _place(
+    detector: Detector,
+    queries: Sequence[Mapping[str, Any]],
+    labels: Sequence[str | None],
+    standings: list[str | None],
+    truths: Truths,
+) -> list[Any]:
+    """Return the ranks of new *queries*, and set the *standings* of those in groups."""
+    ranks: list[Any] = []
+    for place, (query, label) in enumerate(zip(queries, labels, strict=True)):
+        is_spent = False
+        if label is not None:
+            if query["group"] is not None:
+                standings[place], _ = stand_in_group(
+                    query, query["sampling"], units=truths.units
+                )
+        elif query["group"] is not None:
+            is_spent = truths.units.is_spent(query)
+        rank = None if is_spent else rank_new_query(detector, query, label=label)
+        ranks.append(rank)
+    return ranks
 
 
 def add_new(

@@ -128,7 +128,8 @@ class SecondPass:
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
         forget_plans(session)
-        writer = RowWriter(session, self._detector, self._digest, self._by)
+        elected = self._found.elected
+        writer = RowWriter(session, self._detector, self._digest, self._by, elected)
         with without_collector():
             writer.write(piece.good, are_new=are_new)
         return Written(

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.evidence.decision import stand
+from tracker.services.evidence.decision import stand, stand_in_group
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.fields import (
     Address,
@@ -33,9 +33,16 @@ from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
+from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.tags import load_tags
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.words import NO_ANSWER, UNSTATED, AgreementWord, SamplingWord
+from tracker.words import (
+    GROUPED,
+    NO_ANSWER,
+    UNSTATED,
+    AgreementWord,
+    SamplingWord,
+)
 
 DEFAULT_VERSION = "default"
 
@@ -50,6 +57,11 @@ class NewQuery(Input):
         default=None,
         description="What was put in; queries with the same input share their label, "
         "and those of two versions are compared as a pair.",
+    )
+    group: Key | None = Field(
+        default=None,
+        description="What the query belongs to, such as an event, a session or a "
+        "document. Of the queries of a group one counts in each version.",
     )
     predicted: LabelText | None = Field(
         description="The class that the detector said; null if it gave no answer."
@@ -87,6 +99,7 @@ class Query(Shape):
     detector: str = Field(description="The id of the detector.")
     key: str | None = Field(description="The caller's own id.")
     input: str | None = Field(description="The input.")
+    group: str | None = Field(description="The group that it belongs to.")
     predicted: str | None = Field(
         description="The class that the detector said; null if it gave no answer, and "
         "while the query waits for one."
@@ -110,6 +123,9 @@ class Query(Shape):
         description="Whether its version was put to the same input before; its label "
         "is shown and counted nowhere."
     )
+    is_grouped: bool = Field(
+        description="Whether another query of its group counts in its place."
+    )
     tags: list[str] = Field(description="What people marked it with, in order.")
 
 
@@ -131,6 +147,7 @@ def describe_query(
         metadata=load_metadata(query),
         image=image,
         waiting=False,
+        is_grouped=query.standing == GROUPED,
         tags=load_tags(query.tags),
     )
 
@@ -174,16 +191,30 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     """Add a query that has been checked, under the first id of a pending batch."""
     # Before a row of another query with the same input is held.
     truths = Truths(session, detector, by)
-    truths.hold([new.input])
+    truths.hold([new.input], [new.group])
+    if new.group is not None and detector.groups is None:
+        note_groups(session, detector.id)
     versions = add_versions(session, detector.id, [new.version], created_at=by.at)
+    version_id = versions[new.version]
     sampling = new.sampling or UNSTATED
-    is_repeat = truths.repeats(versions[new.version], new.input)
+    known: dict[str, Any] = {
+        "id": number,
+        "version_id": version_id,
+        "key": new.key,
+        "input": new.input,
+        "group": new.group,
+        "sampling": sampling,
+        "is_repeat": truths.repeats(version_id, new.input),
+    }
+    standing, is_spent = None, False
+    if new.label is not None:
+        standing, is_spent = stand_in_group(known, sampling, units=truths.units)
+    elif new.group is not None:
+        is_spent = truths.units.is_spent(known)
     query = storage.Query(
-        id=number,
+        **known,
         detector_id=detector.id,
-        version_id=versions[new.version],
-        key=new.key,
-        input=new.input,
+        is_group_given=None if new.group is None else True,
         predicted=NO_ANSWER if new.predicted is None else new.predicted,
         confidence=new.confidence,
         asked_at=new.asked_at or by.at,
@@ -193,28 +224,23 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         image_url=new.image_url,
         label_id=None if new.label is None else number,
         label=new.label,
-        sampling=sampling,
-        standing=None if new.label is None else stand(sampling, is_repeat=is_repeat),
+        standing=standing,
         is_replayed=False,
         is_gold=False,
         queue_rank=None
-        if is_repeat
-        else rank_new_query(
-            detector, number, label=new.label, sampling=sampling, name=new.input
-        ),
+        if is_spent
+        else rank_new_query(detector, known, label=new.label),
         agreement=None,
-        is_repeat=is_repeat,
         erased_at=None,
     )
     storage.add_query(session, query)
     labels = _label_new(session, query, by)
+    truths.units.write()
     if query.input is None:
         return query
-    names = (
-        *("id", "input", "label_id", "sampling", "standing"),
-        *("is_replayed", "is_repeat"),
-    )
-    truths.arrive([{name: getattr(query, name) for name in names}], labels)
+    names = ("label_id", "standing", "is_replayed")
+    known |= {name: getattr(query, name) for name in names}
+    truths.arrive([known], labels)
     # With the label that it took over.
     return get_query_by_number(session, detector.id, number)
 
@@ -232,6 +258,7 @@ def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str,
         by,
         is_repeat=query.is_repeat,
     )
+    row["standing"] = query.standing
     add_labels(session, [row])
     return [row]
 
@@ -274,6 +301,7 @@ def _check_same(
     version = name_version(session, query.version_id)
     stored = {
         "input": query.input,
+        "group": query.group if query.is_group_given else None,
         "predicted": said(query.predicted),
         "confidence": query.confidence,
         "version": version,

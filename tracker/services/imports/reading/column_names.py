@@ -23,6 +23,7 @@ _ALIASES = {
     "label": "y_true y_test target targets truth true_label true_class ground_truth "
     "actual choice expected gold",
     "confidence": "proba prob probability score",
+    "group": "group_id event_id burst_id session_id conversation_id",
     "version": "model_version",
     "asked_at": "timestamp time created_at",
     "labelled_at": "labeled_at",
