@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import select
 
 from tests.conftest import Clock, by
@@ -16,6 +17,7 @@ from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.ranks import rank_member
+from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import importing
 from tracker.services.labelling.queues import QueueChoice, build_queue
@@ -370,3 +372,144 @@ def test_a_group_of_one_query_is_as_no_group(bench: Bench) -> None:
     for number in range(5):
         alone.log("YES", "YES" if number else "NO")
     assert bench.estimate().confusion == alone.estimate().confusion
+
+
+def log_sessions(bench: Bench) -> None:
+    for number in range(12):
+        label = ("YES", "NO", "UNCLEAR", None)[number % 4]
+        metadata = {"session": f"s{number % 3}", "camera": number % 2}
+        bench.log("YES", label, metadata=metadata)
+    bench.log_all(
+        {
+            "key": f"k{number}",
+            "predicted": "YES",
+            "label": "YES" if number % 2 else "NO",
+            "metadata": {"session": f"s{number % 5}", "camera": number % 2},
+        }
+        for number in range(20)
+    )
+
+
+def recompute(bench: Bench) -> None:
+    recompute_all(bench.database, worker="test", clock=bench.clock)
+
+
+def test_a_metadata_key_can_name_the_groups(bench: Bench) -> None:
+    change(bench, group_by="metadata.session")
+    recompute(bench)
+    log_sessions(bench)
+    found = rows(bench)
+    assert {one.group for one in found} == {f"s{number}" for number in range(5)}
+    bench.log("YES", group="mine", metadata={"session": "s1"})
+    assert rows(bench)[-1].group == "mine"
+    check_counts(bench)
+
+
+def test_groups_that_are_named_later_count_as_if_they_had_always_been(
+    bench: Bench,
+) -> None:
+    later = Bench(bench.database, bench.clock, ["YES", "NO"], name="later")
+    with bench.database.write() as session:
+        # So that both rank alike.
+        later.attached(session).queue_seed = bench.detector.queue_seed
+    change(bench, group_by="metadata.session")
+    recompute(bench)
+    for one in (bench, later):
+        log_sessions(one)
+    recompute(bench)
+    by_frames = later.estimate()
+    change(later, group_by="metadata.session")
+    recompute(bench)
+    by_units = later.estimate()
+    assert by_units.labels < by_frames.labels
+    # Queries without a key are ranked by their ids, and each was answered alone.
+    assert by_units.confusion == bench.estimate().confusion
+    assert by_units.grouped_left_out == bench.estimate().grouped_left_out
+    check_counts(later)
+    change(later, group_by=None)
+    recompute(bench)
+    assert later.estimate().confusion == by_frames.confusion
+    assert later.estimate().grouped_left_out == 0
+    check_counts(later)
+    change(later, group_by="metadata.session")
+    recompute(bench)
+    assert later.estimate().confusion == by_units.confusion
+    check_counts(later)
+
+
+def test_the_queue_follows_what_names_the_groups(bench: Bench) -> None:
+    for number in range(9):
+        bench.log("YES", metadata={"session": f"s{number % 3}"})
+    change(bench, group_by="metadata.session")
+    recompute(bench)
+    first = draw(bench)
+    assert first is not None
+    bench.label(first, "YES")
+    waiting = [one for one in rows(bench) if one.queue_rank is not None]
+    assert {one.group for one in waiting} == {"s0", "s1", "s2"} - {first.group}
+    assert len(waiting) == 6
+    change(bench, group_by=None)
+    recompute(bench)
+    waiting = [one for one in rows(bench) if one.queue_rank is not None]
+    assert len(waiting) == 8
+
+
+def test_another_word_on_how_labels_come_chooses_units_again(bench: Bench) -> None:
+    change(bench, label_sampling=None)
+    bench.log("YES", "NO", group="g")
+    bench.log("YES", "YES", group="g", sampling="random")
+    change(bench, label_sampling="random")
+    recompute(bench)
+    assert standings(bench) == ["unstated", "grouped"]
+    assert bench.estimate().labels == 1
+    check_counts(bench)
+    change(bench, label_sampling=None)
+    recompute(bench)
+    assert standings(bench) == ["unstated", "random"]
+    check_counts(bench)
+
+
+def test_a_disputed_query_that_is_left_by_its_group_stays_disputed(
+    bench: Bench,
+) -> None:
+    change(bench, labels_wanted=2)
+    frames = [bench.log("YES", metadata={"session": "s"}) for _ in range(2)]
+    change(bench, group_by="metadata.session")
+    recompute(bench)
+    bench.label(frames[0], "YES")
+    bench.label(frames[1], "YES")
+    assert standings(bench) == ["open", "grouped"]
+    change(bench, group_by=None)
+    recompute(bench)
+    assert standings(bench) == ["open", "open"]
+    check_counts(bench)
+
+
+def test_an_import_that_began_before_is_counted_by_the_groups_of_now(
+    bench: Bench,
+) -> None:
+    lines = ["key,session,predicted,label"]
+    lines += [f"k{number},s{number % 2},YES,YES" for number in range(10)]
+    content = "\n".join(lines).encode()
+    file = RowFile(
+        "csv",
+        sha256(content).hexdigest(),
+        io.BytesIO(content),
+        choices=Choices(extra="metadata"),
+    )
+    with importing(bench.database, "door", file, by("alice")) as carry_out:
+        change(bench, group_by="metadata.session")
+        recompute(bench)
+        with bench.database.write() as session:
+            carry_out(session)
+    recompute(bench)
+    assert bench.estimate().labels == 2
+    check_counts(bench)
+
+
+@pytest.mark.parametrize("wrong", ["session", "metadata.", ""])
+def test_what_names_the_groups_is_a_key_of_the_metadata(
+    bench: Bench, wrong: str
+) -> None:
+    with pytest.raises(ValidationError):
+        change(bench, group_by=wrong)

@@ -16,6 +16,7 @@ from tracker.services.fields import (
     Consensus,
     DetectorName,
     GoldRate,
+    GroupBy,
     Guideline,
     Hours,
     Input,
@@ -42,6 +43,7 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.people import accounts, api_keys
+from tracker.storage.queries.groups import count_groups_again
 from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
@@ -55,6 +57,7 @@ _MAY_BE_NULL = (
     "predictor",
     "text_field",
     "label_sampling",
+    "group_by",
 )
 
 
@@ -121,6 +124,11 @@ class NewDetector(Input):
         "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
         "labels decide nothing.",
     )
+    group_by: GroupBy | None = Field(
+        default=None,
+        description="The metadata key that says which queries belong together, such as "
+        "`metadata.session`. A query that is sent with a `group` is in that one.",
+    )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
@@ -158,6 +166,10 @@ class DetectorChange(Input):
     consensus: Consensus | None = None
     label_sampling: LabelSampling | None = Field(
         default=None, description="null: nobody has said how labels come."
+    )
+    group_by: GroupBy | None = Field(
+        default=None,
+        description="Counts are made again in the background; null for none.",
     )
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
@@ -214,6 +226,9 @@ class Detector(Shape):
     consensus: Consensus = Field(description="Which label of several people is scored.")
     label_sampling: LabelSampling | None = Field(
         description="How queries are chosen whose labels do not say it."
+    )
+    group_by: str | None = Field(
+        description="The metadata key that says which queries belong together."
     )
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
@@ -374,6 +389,9 @@ def _prepare(
         # Other labels are live from now on.
         detector.counted_slices = []
         add_batch(session, detector.id, created_at=by.at)
+    is_other_unit = field == "label_sampling" and detector.groups is not None
+    if field == "group_by" or is_other_unit:
+        count_groups_again(session, detector.id, created_at=by.at)
 
 
 def _check_version(session: Session, detector: storage.Detector, name: str) -> None:

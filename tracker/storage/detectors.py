@@ -313,14 +313,22 @@ def add_versions(
     return ids
 
 
-def hold_open(session: Session, detector_id: int) -> None:
+def hold_open(session: Session, detector_id: int) -> Any:
     """Keep a detector from being archived until the transaction ends.
+
+    Return its ``group_by`` and its ``label_sampling`` of now.
 
     Raises ConflictError if it is archived already, whatever this transaction saw
     before: what it does may have taken minutes.
     """
-    statement = select(Detector.name, Detector.archived_at)
+    statement = select(
+        Detector.name,
+        Detector.archived_at,
+        Detector.group_by,
+        Detector.label_sampling,
+    )
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:
         raise ConflictError(f"the detector {found.name!r} was archived meanwhile")
+    return found

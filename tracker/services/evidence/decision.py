@@ -13,7 +13,7 @@ targeted             the query was picked because of what it is
 replayed             taken over by ``input`` from a random label of another version
 replayed_unstated    the same, from an unstated label
 repeat               the version was put to the same input before
-grouped              another query of its group counts, see ``groups``
+grouped              another query of its group counts, see ``units``
 open                 fewer people have answered than the detector wants
 disputed             as many have answered, without a majority
 ===================  ===============================================================
@@ -28,8 +28,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracker.services.evidence.consensus import Consensus, find_consensus
-from tracker.services.evidence.groups import Units
 from tracker.services.evidence.populations import RANDOM_ENOUGH
+from tracker.services.evidence.units import Units
 from tracker.words import (
     DISPUTED,
     GROUPED,

@@ -34,84 +34,71 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
     """Return *rows* as the columns of queries that are new."""
     blank: list[None] = [None] * len(ids)
     no = [False] * len(ids)
-    labels, inputs = rows.get("label"), rows.get("input")
-    samplings = rows.get("sampling", UNSTATED)
-    repeats = no
-    if "input" in rows.values:
-        repeats = list(map(truths.repeats, version_ids, inputs))
-    standings = [
-        None if label is None else stand(sampling, is_repeat=is_repeat)
-        for label, sampling, is_repeat in zip(labels, samplings, repeats, strict=True)
-    ]
-    ranks = blank
-    if None in labels or "group" in rows.values:
-        named = {
-            "id": ids,
-            "version_id": version_ids,
-            "key": keys,
-            "input": inputs,
-            "group": rows.get("group"),
-            "sampling": samplings,
-            "is_repeat": repeats,
-        }
-        ranks = _place(detector, rows_of(named), labels, standings, truths)
-    return {
+    named = {
         "id": ids,
-        "detector_id": [detector.id] * len(ids),
         "version_id": version_ids,
         "key": keys,
-        "input": inputs,
+        "input": rows.get("input"),
         "group": rows.get("group"),
-        "is_group_given": rows.get("is_group_given"),
-        "predicted": rows.get("predicted"),
-        "confidence": rows.get("confidence"),
-        "asked_at": rows.get("asked_at", created_at),
-        "created_at": [created_at] * len(ids),
-        "metadata": [
-            None if value is None else dump_metadata(value)
-            for value in rows.get("metadata")
-        ],
-        "image": rows.get("image"),
-        "image_url": rows.get("image_url"),
-        "label_id": [
-            None if label is None else number
-            for number, label in zip(ids, labels, strict=True)
-        ],
-        "label": labels,
-        "sampling": samplings,
-        "standing": standings,
-        "is_replayed": no,
-        "is_gold": no,
-        "queue_rank": ranks,
-        "agreement": blank,
-        "is_repeat": repeats,
-        "tags": blank,
-        "erased_at": blank,
-        "image_erased_at": blank,
+        "label": rows.get("label"),
+        "sampling": rows.get("sampling", UNSTATED),
+        "is_repeat": no,
     }
+    if "input" in rows.values:
+        named["is_repeat"] = list(map(truths.repeats, version_ids, named["input"]))
+    return (
+        named
+        | {
+            "detector_id": [detector.id] * len(ids),
+            "is_group_given": rows.get("is_group_given"),
+            "predicted": rows.get("predicted"),
+            "confidence": rows.get("confidence"),
+            "asked_at": rows.get("asked_at", created_at),
+            "created_at": [created_at] * len(ids),
+            "metadata": [
+                None if value is None else dump_metadata(value)
+                for value in rows.get("metadata")
+            ],
+            "image": rows.get("image"),
+            "image_url": rows.get("image_url"),
+            "label_id": [
+                None if label is None else number
+                for number, label in zip(ids, named["label"], strict=True)
+            ],
+            "is_replayed": no,
+            "is_gold": no,
+        }
+        | _place(detector, named, truths, has_groups="group" in rows.values)
+        | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
+    )
 
 
 def _place(
     detector: Detector,
-    queries: Sequence[Mapping[str, Any]],
-    labels: Sequence[str | None],
-    standings: list[str | None],
+    named: Mapping[str, Sequence[Any]],
     truths: Truths,
-) -> list[Any]:
-    """Return the ranks of new *queries*, and set the *standings* of those in groups."""
-    ranks: list[Any] = []
-    for place, (query, label) in enumerate(zip(queries, labels, strict=True)):
-        is_spent = False
-        if label is not None:
-            if query["group"] is not None:
+    *,
+    has_groups: bool,
+) -> dict[str, list[Any]]:
+    """Return what new queries count for and the ranks of those that wait."""
+    labels = named["label"]
+    kinds = zip(labels, named["sampling"], named["is_repeat"], strict=True)
+    standings = [
+        None if label is None else stand(sampling, is_repeat=is_repeat)
+        for label, sampling, is_repeat in kinds
+    ]
+    ranks: list[Any] = [None] * len(labels)
+    if has_groups or None in labels:
+        for place, query in enumerate(rows_of(named)):
+            is_alone = query["group"] is None
+            if query["label"] is None:
+                if is_alone or not truths.units.is_spent(query):
+                    ranks[place] = rank_new_query(detector, query, label=None)
+            elif not is_alone:
                 standings[place], _ = stand_in_group(
                     query, query["sampling"], units=truths.units
                 )
-        elif query["group"] is not None:
-            is_spent = truths.units.is_spent(query)
-        rank = None if is_spent else rank_new_query(detector, query, label=label)
-        ranks.append(rank)
-    return ranks
+    return {"standing": standings, "queue_rank": ranks}
 
 
 def add_new(

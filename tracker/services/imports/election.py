@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.evidence.decision import choose_sampling, stand, taken_sampling
-from tracker.services.evidence.groups import Elected, name_group
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.ranks import rank_member
+from tracker.services.evidence.units import Elected, name_group
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.row_keys import keys_of

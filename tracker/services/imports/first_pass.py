@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
-from tracker.services.evidence.groups import Elected
+from tracker.services.evidence.units import Elected
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.contradictions import Contradictions, Names, brings_input
 from tracker.services.imports.election import Election, have_groups, with_groups

@@ -13,8 +13,8 @@ from tracker.services.evidence.decision import (
     decide,
     dump_decision,
 )
-from tracker.services.evidence.groups import Elected
 from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.columns import add_new, query_columns, rows_of

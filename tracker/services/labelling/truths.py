@@ -15,7 +15,7 @@ from tracker.services.evidence.decision import (
     take_over,
     taken_sampling,
 )
-from tracker.services.evidence.groups import Elected, Units
+from tracker.services.evidence.units import Elected, Units
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector

@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, NotFoundError
 from tracker.services.by import By
-from tracker.services.evidence.groups import erased_name
+from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again

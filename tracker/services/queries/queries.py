@@ -12,6 +12,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.decision import stand, stand_in_group
 from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.units import name_group
 from tracker.services.fields import (
     Address,
     ImageUrl,
@@ -189,28 +190,8 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     image: str | None,
 ) -> storage.Query:
     """Add a query that has been checked, under the first id of a pending batch."""
-    # Before a row of another query with the same input is held.
     truths = Truths(session, detector, by)
-    truths.hold([new.input], [new.group])
-    if new.group is not None and detector.groups is None:
-        note_groups(session, detector.id)
-    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
-    version_id = versions[new.version]
-    sampling = new.sampling or UNSTATED
-    known: dict[str, Any] = {
-        "id": number,
-        "version_id": version_id,
-        "key": new.key,
-        "input": new.input,
-        "group": new.group,
-        "sampling": sampling,
-        "is_repeat": truths.repeats(version_id, new.input),
-    }
-    standing, is_spent = None, False
-    if new.label is not None:
-        standing, is_spent = stand_in_group(known, sampling, units=truths.units)
-    elif new.group is not None:
-        is_spent = truths.units.is_spent(known)
+    known = _place_new(session, detector, new, by, truths, number)
     query = storage.Query(
         **known,
         detector_id=detector.id,
@@ -224,12 +205,7 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         image_url=new.image_url,
         label_id=None if new.label is None else number,
         label=new.label,
-        standing=standing,
-        is_replayed=False,
         is_gold=False,
-        queue_rank=None
-        if is_spent
-        else rank_new_query(detector, known, label=new.label),
         agreement=None,
         erased_at=None,
     )
@@ -238,11 +214,44 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     truths.units.write()
     if query.input is None:
         return query
-    names = ("label_id", "standing", "is_replayed")
-    known |= {name: getattr(query, name) for name in names}
-    truths.arrive([known], labels)
+    truths.arrive([known | {"label_id": query.label_id}], labels)
     # With the label that it took over.
     return get_query_by_number(session, detector.id, number)
+
+
+def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
+    session: Session,
+    detector: Detector,
+    new: NewQuery,
+    by: By,
+    truths: Truths,
+    number: int,
+) -> dict[str, Any]:
+    """Return what a new query is put to and belongs to, and what it counts for."""
+    group = new.group or name_group(detector.group_by, new.metadata)
+    # Before a row of another query with the same input is held.
+    truths.hold([new.input], [group])
+    if group is not None and detector.groups is None:
+        note_groups(session, detector.id)
+    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
+    version_id, sampling = versions[new.version], new.sampling or UNSTATED
+    query: dict[str, Any] = {
+        "id": number,
+        "version_id": version_id,
+        "key": new.key,
+        "input": new.input,
+        "group": group,
+        "sampling": sampling,
+        "standing": None,
+        "is_replayed": False,
+        "is_repeat": truths.repeats(version_id, new.input),
+        "queue_rank": None,
+    }
+    if new.label is not None:
+        query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
+    elif group is None or not truths.units.is_spent(query):
+        query["queue_rank"] = rank_new_query(detector, query, label=None)
+    return query
 
 
 def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str, Any]]:

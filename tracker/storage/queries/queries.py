@@ -139,7 +139,7 @@ class Query(Base):
     key: Mapped[str | None] = mapped_column(Name)
     # What was put in; the same for the queries of several versions about one thing.
     input: Mapped[str | None] = mapped_column(Name)
-    # What it belongs to, such as an event; see services/evidence/groups.py.
+    # What it belongs to, such as an event; see services/evidence/units.py.
     group: Mapped[str | None] = mapped_column(Name)
     # True where the sender said it; else it is from the metadata.
     is_group_given: Mapped[bool | None]
