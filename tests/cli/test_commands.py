@@ -383,3 +383,17 @@ def test_a_class_is_added_by_command_and_an_unclear_one_is_not(door: Shell) -> N
     for wrong in ("YES", "unclear", "balanced"):
         refused = door("detectors", "change", "door", "--add-class", wrong, status=1)
         assert "classes" in refused.output
+
+
+def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
+    make = ("detectors", "create", "door", "--question", "Is it?")
+    shell(*make, "--group-by", "metadata.session")
+    lines = ["key,predicted,label,metadata"]
+    lines += [f'k{n},YES,YES,"{{""session"": ""s{n % 2}""}}"' for n in range(6)]
+    shell("import", "door", shell.file("rows.csv", "\n".join(lines)))
+    found = json.loads(shell("estimate", "door", "--format", "json").stdout)
+    assert found["grouped_left_out"] == 4
+    shell("detectors", "change", "door", "--group-by", "")
+    shell("recompute", "--all")
+    found = json.loads(shell("estimate", "door", "--format", "json").stdout)
+    assert found["grouped_left_out"] == 0

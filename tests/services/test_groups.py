@@ -15,6 +15,7 @@ from tests.conftest import Clock, by
 from tests.services.conftest import Bench
 from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.estimates.history import iter_labels
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.ranks import rank_member
 from tracker.services.imports.reading.choices import Choices
@@ -23,8 +24,11 @@ from tracker.services.imports.writing import importing
 from tracker.services.labelling.queues import QueueChoice, build_queue
 from tracker.services.labelling.reservations import reserve
 from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.where import parse_where
 from tracker.stats import clopper_pearson
 from tracker.storage.base import dump_id
+from tracker.storage.deciding.comparison import count_pairs
+from tracker.storage.detectors import list_versions
 from tracker.storage.labelling.labels import Label
 from tracker.storage.queries.queries import Query
 
@@ -513,3 +517,60 @@ def test_what_names_the_groups_is_a_key_of_the_metadata(
 ) -> None:
     with pytest.raises(ValidationError):
         change(bench, group_by=wrong)
+
+
+def pairs_of(bench: Bench) -> list[tuple[str, int, int, int]]:
+    with bench.database.read() as session:
+        ids = {one.name: one.id for one in list_versions(session, bench.detector.id)}
+        found = count_pairs(
+            session, bench.detector.id, old_id=ids["v1"], new_id=ids["v2"]
+        )
+        return [(one.label, one.pairs, one.gained, one.lost) for one in found]
+
+
+def test_a_pair_is_that_of_the_unit_of_the_old_version(bench: Bench) -> None:
+    for name in "xyz":
+        for version, said in (("v1", "NO"), ("v2", "YES")):
+            bench.log(said, group="g", input=name, version=version)
+    for one in rows(bench):
+        if one.version_id == rows(bench)[0].version_id and one.input != "x":
+            bench.label(one, "YES")
+    # The first label made units of both versions, and the second one none.
+    assert pairs_of(bench) == [("YES", 1, 1, 0)]
+    # A label of the new version is live for that alone.
+    bench.label(next(one for one in rows(bench)[1:] if one.input == "x"), "YES")
+    assert pairs_of(bench) == [("YES", 1, 1, 0)]
+
+
+def test_of_an_own_label_and_a_replayed_one_of_a_group_the_own_makes_the_pair(
+    bench: Bench,
+) -> None:
+    for name in "xy":
+        for version in ("v1", "v2"):
+            bench.log("NO", group="g", input=name, version=version)
+    first, second = rows(bench)[1], rows(bench)[2]
+    bench.label(first, "NO")
+    bench.label(second, "YES")
+    assert [one.standing for one in rows(bench)] == [
+        "replayed_unstated",
+        "unstated",
+        "unstated",
+        "replayed_unstated",
+    ]
+    assert pairs_of(bench) == [("YES", 1, 0, 0)]
+
+
+def test_a_query_is_found_by_its_group_and_exported_with_it(bench: Bench) -> None:
+    for number in range(6):
+        bench.log("YES", "YES", key=f"k{number}", group=f"g{number % 2}")
+    with bench.database.read() as session:
+        where = parse_where(session, bench.detector, ["group:g1"], at=bench.clock())
+        found = list(iter_labels(session, bench.detector, where))
+        everything = list(iter_labels(session, bench.detector))
+    assert [one["key"] for one in found] == ["k1", "k3", "k5"]
+    assert [one["is_grouped"] for one in found] == [False, True, True]
+    other = Bench(bench.database, bench.clock, ["YES", "NO"], name="other")
+    fields = ("key", "group", "predicted", "label", "version")
+    other.log_all({name: one[name] for name in fields} for one in everything)
+    assert other.estimate().confusion == bench.estimate().confusion
+    assert other.estimate().grouped_left_out == 4

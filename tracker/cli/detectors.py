@@ -26,7 +26,10 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 
 # An empty word for one of these stands for none.
-_CLEARED = {"production_version", "predictor", "text_field", "label_sampling"}
+_CLEARED = {
+    *("production_version", "predictor", "text_field"),
+    *("label_sampling", "group_by"),
+}
 
 
 @click.group()
@@ -57,6 +60,11 @@ def detectors() -> None:
     type=click.Choice(get_args(LabelSampling)),
     help="How queries are chosen whose labels do not say it: at random, all of them, "
     "or targeted.  Asked for at a terminal.",
+)
+@click.option(
+    "--group-by",
+    metavar="metadata.KEY",
+    help="The metadata key that says which queries belong together.",
 )
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
 @click.option(
@@ -98,6 +106,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     measure: str,
     also: tuple[str, ...],
     label_sampling: str | None,
+    group_by: str | None,
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
@@ -120,6 +129,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "measure": measure,
             "also": [_parse_also(text) for text in also],
             "label_sampling": label_sampling,
+            "group_by": group_by,
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
@@ -183,6 +193,11 @@ def _parse_also(text: str) -> dict[str, Any]:
     help="How queries are chosen whose labels do not say it; '' for not said.",
 )
 @click.option(
+    "--group-by",
+    metavar="metadata.KEY",
+    help="The metadata key that says which queries belong together; '' for none.",
+)
+@click.option(
     "--consensus",
     type=click.Choice(get_args(Consensus)),
     help="Which label is scored where several people are wanted.",
@@ -210,6 +225,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
     measure: str | None,
     also: tuple[str, ...],
     label_sampling: str | None,
+    group_by: str | None,
     consensus: str | None,
     production_version: str | None,
     predictor: str | None,
@@ -226,6 +242,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
         "measure": measure,
         "also": [_parse_also(text) for text in also if text] if also else None,
         "label_sampling": label_sampling,
+        "group_by": group_by,
         "consensus": consensus,
         "production_version": production_version,
         "predictor": predictor,

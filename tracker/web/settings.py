@@ -54,6 +54,7 @@ def _stored(detector: Detector) -> Form:
                 f"{name} {dump_percent(target)} %" for name, target in detector.also
             ),
             "label_sampling": detector.label_sampling or "",
+            "group_by": detector.group_by or "",
             "consensus": detector.consensus,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),

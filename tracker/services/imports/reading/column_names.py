@@ -40,7 +40,7 @@ _BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
 # What Tracker's own export of labels says beside the fields.
 _IS_CURRENT = "is_current"
 _EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
-_TAGS = "tags"
+_MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def plan_columns(
 def _exported(names: Sequence[str]) -> dict[str, str]:
     """Return that an export's own columns are bookkeeping, where all are there."""
     found = set(map(normal, names)) >= _EXPORTED
-    return dict.fromkeys(_EXPORTED | {_TAGS}, "") if found else {}
+    return dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "") if found else {}
 
 
 def _is_unnamed(name: str) -> bool:
