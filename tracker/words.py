@@ -22,7 +22,7 @@ SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
 # samplings of a query's own labels.  A replayed label was taken over from another
 # version by its input.  The rest are shown and counted nowhere.
 REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")
-REPEAT, OPEN = ("repeat", "open")
+REPEAT, GROUPED, OPEN = ("repeat", "grouped", "open")
 # Those that a comparison of two versions, or of a judge with people, may go by.
 COMPARED = frozenset({RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED})
 # What came of a query that several people labelled.
@@ -32,7 +32,9 @@ AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
     "disputed",
     "settled",
 )
-STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, OPEN, DISPUTED)
+STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, GROUPED, OPEN, DISPUTED)
+# Whether the groups of a detector's queries are counted, or are to be counted again.
+COUNTED, STALE = ("counted", "stale")
 # Which of several people's labels is scored: what most of them say, or the newest.
 NEWEST = "newest"
 CONSENSUS = (MAJORITY, NEWEST)

@@ -194,3 +194,18 @@ def test_a_flush_without_a_server_says_so_and_loses_nothing(service, tmp_path) -
         assert back.flush(timeout=10)
 
     assert set(service.queries(name)) == {key}
+
+
+def test_queries_are_logged_with_their_group(tracker, service) -> None:
+    one = door(tracker, service, group_by="metadata.session")
+    one.log("YES", key="a", group="event-1")
+    one.log("YES", key="b", metadata={"session": "s"})
+    one.log_frame([{"key": "c", "predicted": "NO", "event": 7}], group="event")
+    assert tracker.flush(timeout=10)
+    assert refused(tracker) == []
+    found = service.queries(one.name)
+    assert {key: found[key]["group"] for key in "abc"} == {
+        "a": "event-1",
+        "b": "s",
+        "c": "7",
+    }

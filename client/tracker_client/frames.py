@@ -17,6 +17,7 @@ FIELDS = (
     "sampling",
     "note",
     "input",
+    "group",
     "version",
     "asked_at",
     "labelled_at",

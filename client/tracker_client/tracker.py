@@ -107,6 +107,7 @@ class Tracker:
         measure: str | None = None,
         label_sampling: str | None = None,
         class_shares: Mapping[Any, float] | None = None,
+        group_by: str | None = None,
         confidence_level: float | None = None,
     ) -> Detector:
         """Return the detector *name*; with a *question* it is made where it is not.
@@ -115,6 +116,8 @@ class Tracker:
         *label_sampling* says how queries are chosen whose labels do not say it:
         ``random``, ``all`` or ``targeted``.  *class_shares* say how frequent each class
         is, which makes the deciding interval narrower.
+        ``random``, ``all`` or ``targeted``.  *group_by* is the key of the metadata that
+        says which queries belong together: ``metadata.session``.
         """
         if question is not None:
             new: dict[str, Any] = {"name": name, "question": question}
@@ -128,6 +131,7 @@ class Tracker:
                 "target": target,
                 "measure": measure,
                 "label_sampling": label_sampling,
+                "group_by": group_by,
                 "confidence_level": confidence_level,
             }
             new |= {field: value for field, value in said.items() if value is not None}
@@ -231,6 +235,7 @@ class Detector:
         sampling: str | None = None,
         note: str | None = None,
         input: str | None = None,  # noqa: A002 - the field's name.
+        group: str | None = None,
         version: str | None = None,
         asked_at: datetime | str | None = None,
         image_url: str | None = None,
@@ -238,7 +243,8 @@ class Detector:
         """Log one prediction, and return its key; returns at once.
 
         The same *key* again is the same query.  *label* is the truth where it is known
-        already.  *image* is PNG, JPEG or WebP, as bytes or as the path of a file.
+        already.  Of the queries of a *group*, such as an event or a session, one
+        counts.  *image* is PNG, JPEG or WebP, as bytes or as the path of a file.
         """
         name = self._tracker.make_key() if key is None else str(key)
         # The instant comes first where it is ours; see ``delivery.STAMPED``.
@@ -256,14 +262,14 @@ class Detector:
             row["label"] = rows.class_name(label)
         if asked_at is not None:
             row["asked_at"] = rows.instant(asked_at)
-        if input is not None:
-            row["input"] = input
-        if sampling is not None:
-            row["sampling"] = sampling
-        if note is not None:
-            row["note"] = note
-        if image_url is not None:
-            row["image_url"] = image_url
+        others = (
+            ("input", input),
+            ("group", group),
+            ("sampling", sampling),
+            ("note", note),
+            ("image_url", image_url),
+        )
+        row |= {field: value for field, value in others if value is not None}
         picture = None if image is None else rows.picture(image)
         self._append(row, picture)
         return name

@@ -241,6 +241,8 @@ def _create_tables() -> None:
         sa.Column("label_sampling", sa.Text(), nullable=True),
         sa.Column("class_shares", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("class_shares_at", INSTANT, nullable=True),
+        sa.Column("group_by", sa.Text(), nullable=True),
+        sa.Column("groups", sa.Text(), nullable=True),
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
@@ -798,6 +800,8 @@ def _create_tables() -> None:
         sa.Column("version_id", BIG, nullable=False),
         sa.Column("key", NAME, nullable=True),
         sa.Column("input", NAME, nullable=True),
+        sa.Column("group", NAME, nullable=True),
+        sa.Column("is_group_given", sa.Boolean(), nullable=True),
         sa.Column("predicted", NAME, nullable=False),
         sa.Column("confidence", sa.Double(), nullable=True),
         sa.Column("asked_at", INSTANT, nullable=False),
@@ -881,6 +885,12 @@ def _create_tables() -> None:
         "queries",
         ["detector_id", "id"],
         **where("label IS NULL"),
+    )
+    op.create_index(
+        "ix_queries_detector_id_group_standing_given",
+        "queries",
+        ["detector_id", "group", "standing", "version_id"],
+        **where('"group" IS NOT NULL'),
     )
     op.create_index(
         "ix_queries_detector_id_input_label_given",

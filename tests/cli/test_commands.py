@@ -402,3 +402,17 @@ def test_how_frequent_the_classes_are_is_said_by_class(shell: Shell) -> None:
     shell("detectors", "change", "d", "--class-share", "")
     one = shell("detectors", "change", "d", "--class-share", "CRACK=3", status=1)
     assert "'OK' must have a share too" in one.stderr
+
+
+def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
+    make = ("detectors", "create", "door", "--question", "Is it?")
+    shell(*make, "--group-by", "metadata.session")
+    lines = ["key,predicted,label,metadata"]
+    lines += [f'k{n},YES,YES,"{{""session"": ""s{n % 2}""}}"' for n in range(6)]
+    shell("import", "door", shell.file("rows.csv", "\n".join(lines)))
+    found = json.loads(shell("estimate", "door", "--format", "json").stdout)
+    assert found["grouped_left_out"] == 4
+    shell("detectors", "change", "door", "--group-by", "")
+    shell("recompute", "--all")
+    found = json.loads(shell("estimate", "door", "--format", "json").stdout)
+    assert found["grouped_left_out"] == 0

@@ -107,6 +107,8 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "tags": None,
         "erased_at": None,
         "image_erased_at": None,
+        "group": None,
+        "is_group_given": None,
     }
 
 

@@ -28,11 +28,8 @@ from tracker.storage.detectors import list_detectors
 
 # An empty word for one of these stands for none.
 _CLEARED = {
-    "production_version",
-    "predictor",
-    "text_field",
-    "label_sampling",
-    "class_shares",
+    *("production_version", "predictor", "text_field"),
+    *("label_sampling", "class_shares", "group_by"),
 }
 
 
@@ -71,6 +68,11 @@ def detectors() -> None:
     multiple=True,
     metavar="CLASS=SHARE",
     help="How frequent a class is, such as DEFECT=0.03; once for each class.",
+)
+@click.option(
+    "--group-by",
+    metavar="metadata.KEY",
+    help="The metadata key that says which queries belong together.",
 )
 @click.option("--confidence-level", type=float, default=0.95, show_default=True)
 @click.option(
@@ -113,6 +115,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     also: tuple[str, ...],
     label_sampling: str | None,
     shares: tuple[str, ...],
+    group_by: str | None,
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
@@ -136,6 +139,7 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "also": [_parse_also(text) for text in also],
             "label_sampling": label_sampling,
             "class_shares": _parse_shares(shares) or None,
+            "group_by": group_by,
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
@@ -216,6 +220,11 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "class; '' for not said.",
 )
 @click.option(
+    "--group-by",
+    metavar="metadata.KEY",
+    help="The metadata key that says which queries belong together; '' for none.",
+)
+@click.option(
     "--consensus",
     type=click.Choice(get_args(Consensus)),
     help="Which label is scored where several people are wanted.",
@@ -244,6 +253,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
     also: tuple[str, ...],
     label_sampling: str | None,
     shares: tuple[str, ...],
+    group_by: str | None,
     consensus: str | None,
     production_version: str | None,
     predictor: str | None,
@@ -261,6 +271,7 @@ def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
         "also": [_parse_also(text) for text in also if text] if also else None,
         "label_sampling": label_sampling,
         "class_shares": _parse_shares(shares) if shares else None,
+        "group_by": group_by,
         "consensus": consensus,
         "production_version": production_version,
         "predictor": predictor,

@@ -26,11 +26,12 @@ from tracker.services.estimates.fold import (
     store_folds,
     store_slices,
 )
+from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, tell
 from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.database import Database
-from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.detectors import Detector, find_detector, load_detectors
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
@@ -47,6 +48,7 @@ from tracker.storage.tasks import (
     hold,
     withdraw,
 )
+from tracker.words import STALE
 
 log = structlog.get_logger("tracker.job")
 
@@ -73,8 +75,8 @@ def recompute_detector(
     """Fold in what waits for a detector, piece by piece; None if nothing does.
 
     Where another worker is faster it has done the work, or part of it: look again.
-    Slices by keys that were declared since are counted first.  New labels wait
-    meanwhile, a minute for some million, and nobody who writes them does.
+    Groups, and slices by keys that were declared since, are counted first.  New labels
+    wait meanwhile, a minute for some million, and nobody who writes them does.
     """
     done: list[Recomputed] = []
     tries = _TRIES
@@ -84,9 +86,13 @@ def recompute_detector(
             detector = find_detector(session, detector_id)
             if detector is None:
                 break
-            events = FoldEvents()
-            slices = read_slices(session, detector, listeners=[events])
-            fold = None if slices else read_piece(session, detector, listeners=[events])
+            is_stale = detector.groups == STALE
+            slices = fold = None
+            if not is_stale:
+                slices, fold = _read(session, detector)
+        if is_stale:
+            count_groups(database.run_piece, detector, at=clock())
+            continue
         folds = [fold] if fold else []
         score_folds(folds)
         seconds = time.perf_counter() - begun
@@ -111,6 +117,15 @@ def recompute_detector(
     return Recomputed(detector_id, labels, snapshots)
 
 
+def _read(session: Session, detector: Detector) -> tuple[Fold | None, Fold | None]:
+    """Return the slices that are to be counted, else the first labels that wait."""
+    events = FoldEvents()
+    slices = read_slices(session, detector, listeners=[events])
+    if slices is not None:
+        return slices, None
+    return None, read_piece(session, detector, listeners=[events])
+
+
 def recompute_small(
     database: Database,
     detector_ids: Collection[int],
@@ -126,7 +141,9 @@ def recompute_small(
     begun = time.perf_counter()
     with database.read() as session:
         found = load_detectors(session, detector_ids)
-        ready = [one for one in found if not list_uncounted(one)]
+        ready = [
+            one for one in found if not list_uncounted(one) and one.groups != STALE
+        ]
         folds = read_folds(session, ready, below=_FEW, listeners=[FoldEvents()])
     score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)

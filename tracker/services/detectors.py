@@ -17,6 +17,7 @@ from tracker.services.fields import (
     Consensus,
     DetectorName,
     GoldRate,
+    GroupBy,
     Guideline,
     Hours,
     Input,
@@ -42,7 +43,7 @@ from tracker.stats import MOST_UNEVEN
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
-from tracker.storage.estimates.pending import add_batch
+from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.people import accounts, api_keys
 from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
@@ -58,6 +59,7 @@ _MAY_BE_NULL = (
     "text_field",
     "label_sampling",
     "class_shares",
+    "group_by",
 )
 
 
@@ -131,6 +133,11 @@ class NewDetector(Input):
         "versions whose first label comes later; null: the classes of their first live "
         "labels, 100 or more.",
     )
+    group_by: GroupBy | None = Field(
+        default=None,
+        description="The metadata key that says which queries belong together, such as "
+        "`metadata.session`. A query that is sent with a `group` is in that one.",
+    )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
@@ -171,6 +178,10 @@ class DetectorChange(Input):
     )
     class_shares: ClassParts | None = Field(
         default=None, description="For versions that have no label yet."
+    )
+    group_by: GroupBy | None = Field(
+        default=None,
+        description="Counts are made again in the background; null for none.",
     )
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
@@ -230,6 +241,9 @@ class Detector(Shape):
     )
     class_shares: dict[str, float] | None = Field(
         description="How frequent each class is, as stated for new versions."
+    )
+    group_by: str | None = Field(
+        description="The metadata key that says which queries belong together."
     )
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
@@ -423,6 +437,9 @@ def _prepare(
         add_batch(session, detector.id, created_at=by.at)
         # And so the newest snapshot is of other labels than the estimate.
         storage.end_runs(session, detector.id, at=by.at)
+    is_other_unit = field == "label_sampling" and detector.groups is not None
+    if field == "group_by" or is_other_unit:
+        count_groups_again(session, detector.id, created_at=by.at)
 
 
 def _check_version(session: Session, detector: storage.Detector, name: str) -> None:

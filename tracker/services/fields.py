@@ -259,6 +259,19 @@ Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_
 MetadataKey = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_text)
 ]
+
+
+def _check_group_by(value: str) -> str:
+    if not value.removeprefix("metadata."):
+        raise ValueError("a key of the metadata follows metadata.")
+    if not value.startswith("metadata."):
+        raise ValueError("it must be like metadata.session")
+    return _check_text(value)
+
+
+GroupBy = Annotated[
+    str, Field(min_length=1, max_length=109), AfterValidator(_check_group_by)
+]
 SliceNames = Annotated[
     list[MetadataKey],
     Field(max_length=8),

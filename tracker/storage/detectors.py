@@ -75,6 +75,10 @@ class Detector(Base):
         JSON(none_as_null=True)
     )
     class_shares_at: Mapped[datetime | None]
+    # The metadata that says which queries are one group: "metadata.session".
+    group_by: Mapped[str | None] = mapped_column(Text)
+    # None while no query has a group; whether they are to be counted again.
+    groups: Mapped[str | None] = mapped_column(Text)
     # How many of the queries that the random queue gives are gold ones.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
     # By which method pages show its intervals.
@@ -109,6 +113,8 @@ class LabelledDetector(NamedTuple):
     labels_wanted: int
     consensus: str
     label_sampling: str | None
+    queue_seed: str
+    groups: str | None
     archived_at: datetime | None
 
 
@@ -322,14 +328,22 @@ def add_versions(
     return ids
 
 
-def hold_open(session: Session, detector_id: int) -> None:
+def hold_open(session: Session, detector_id: int) -> Any:
     """Keep a detector from being archived until the transaction ends.
+
+    Return its ``group_by`` and its ``label_sampling`` of now.
 
     Raises ConflictError if it is archived already, whatever this transaction saw
     before: what it does may have taken minutes.
     """
-    statement = select(Detector.name, Detector.archived_at)
+    statement = select(
+        Detector.name,
+        Detector.archived_at,
+        Detector.group_by,
+        Detector.label_sampling,
+    )
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:
         raise ConflictError(f"the detector {found.name!r} was archived meanwhile")
+    return found

@@ -112,6 +112,8 @@ def _parse_evidence(values: Mapping[str, str]) -> dict[str, Any]:
     given = filled_in(values, "measure", "consensus")
     if "label_sampling" in values:
         given["label_sampling"] = values["label_sampling"] or None
+    if "group_by" in values:
+        given["group_by"] = values["group_by"].strip() or None
     if "also" in values:
         lines = [line.strip() for line in values["also"].splitlines()]
         pairs = [_parse_percent_line(line) for line in lines if line]

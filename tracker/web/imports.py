@@ -65,6 +65,11 @@ COLUMNS = (
         "frame-000123",
         "what was put in; two versions are compared on what both were given",
     ),
+    (
+        "group",
+        "event-0042",
+        "what it belongs to, such as an event; of a group one query counts",
+    ),
     ("confidence", "0.97", "how confident the detector was, from 0 to 1"),
     ("version", "v3", "which state of the detector answered"),
     ("asked_at", "2026-01-31T12:00:00Z", "when it was asked, with its time zone"),

@@ -58,6 +58,7 @@ def _stored(detector: Detector) -> Form:
                 f"{name} {dump_percent(part)} %"
                 for name, part in (detector.class_shares or {}).items()
             ),
+            "group_by": detector.group_by or "",
             "consensus": detector.consensus,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),

@@ -148,6 +148,9 @@ class Estimate(OfDetector):
         description="Labelled queries that repeat an input of their version; an input "
         "is scored once, by its first query."
     )
+    grouped_left_out: int = Field(
+        description="Labelled queries of groups that count by another query."
+    )
     includes_targeted: bool
     classes: list[ClassEstimate]
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
@@ -468,6 +471,7 @@ def _count_left_out(
         "disputed_left_out": counts.count(frozenset({OPEN, DISPUTED})),
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
         "repeats_left_out": counts.repeats,
+        "grouped_left_out": counts.grouped,
     }
 
 

@@ -114,6 +114,10 @@ class LabelRow(Shape):
         "counted nowhere."
     )
     tags: list[str] = Field(description="What people marked its query with.")
+    group: str | None = Field(description="The group that its query belongs to.")
+    is_grouped: bool = Field(
+        description="Whether another query of the group counts in its place."
+    )
 
 
 LABEL_COLUMNS = tuple(LabelRow.model_fields)
@@ -318,4 +322,5 @@ def iter_labels(
         row["is_current"] = bool(row["is_current"])
         row["is_repeat"] = bool(row["is_repeat"])
         row["tags"] = load_tags(row["tags"])
+        row["is_grouped"] = bool(row["is_grouped"])
         yield row

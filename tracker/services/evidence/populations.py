@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from tracker.services.evidence.standing import RANDOM_ENOUGH
 from tracker.words import (
     RANDOM,
     REPLAYED,
@@ -12,6 +11,10 @@ from tracker.words import (
     UNSTATED,
     one_of,
 )
+
+# A detector's word that labels without a sampling are of queries chosen without regard
+# to the answer, or of all queries.
+RANDOM_ENOUGH = (RANDOM, "all")
 
 Standings = frozenset[str]
 # Those of labels that a version has itself, and did not take over.
@@ -38,6 +41,14 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     if label_sampling is None:
         return frozenset({UNSTATED, REPLAYED_UNSTATED})
     return frozenset()
+
+
+def population_of(standing: str, label_sampling: str | None) -> str | None:
+    """Return the population in which labels of *standing* count, None for none."""
+    for population in POPULATIONS:
+        if standing in standings_of(population, label_sampling):
+            return population
+    return None
 
 
 def targeted_standings(label_sampling: str | None) -> Standings:

@@ -4,13 +4,21 @@ Each query gets a rank from 0 up to 1 when it arrives, a hash of its id, or of i
 input, and of the detector's seed.  The queue holds those below the detector's rate
 and goes by the ranks, so that whatever has been labelled is a random part of what has
 arrived.
+
+Groups have ranks too, and the queries of one follow each other: the queue asks for one
+of each group, whose chance does not grow with the size of the group.
 """
 
 import secrets
+from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 from tracker.storage.detectors import Detector
 from tracker.words import TARGETED
+
+# The first bits of the rank of a query in a group are those of the group.
+_GROUP_BITS, _MEMBER_BITS = 32, 21
 
 
 def draw_seed() -> str:
@@ -26,24 +34,48 @@ def rank_query(seed: str, place: int | str) -> float:
     of another's queries too.
     """
     mark = "" if isinstance(place, int) else "input:"
-    digest = sha256(f"{seed}:{mark}{place}".encode()).digest()
+    return _hash(f"{seed}:{mark}{place}")
+
+
+def _hash(text: str) -> float:
+    digest = sha256(text.encode()).digest()
     # 53 bits are what both databases and Python keep of a number.
     return (int.from_bytes(digest[:7]) >> 3) / 2**53
 
 
+def rank_member(seed: str, query: Mapping[str, Any]) -> float:
+    """Return the rank of *query* among those of its group.
+
+    By its input or its key, where it has one: a file is ranked before it has ids.
+    """
+    if query["input"] is None and query["key"] is not None:
+        return _hash(f"{seed}:key:{query['key']}")
+    return rank_query(seed, query["input"] or query["id"])
+
+
+def group_span(seed: str, group: str) -> tuple[float, float]:
+    """Return the ranks from and below which all queries of *group* lie."""
+    first = int(_hash(f"{seed}:group:{group}") * 2**_GROUP_BITS)
+    return first / 2**_GROUP_BITS, (first + 1) / 2**_GROUP_BITS
+
+
+def rank_waiting(seed: str, query: Mapping[str, Any]) -> float:
+    """Return the rank of *query* in the random queue."""
+    if query["group"] is None:
+        return rank_query(seed, query["input"] or query["id"])
+    low, _ = group_span(seed, query["group"])
+    place = int(rank_member(seed, query) * 2**_MEMBER_BITS)
+    return low + place / float(2 ** (_GROUP_BITS + _MEMBER_BITS))
+
+
 def rank_new_query(
-    detector: Detector,
-    query_id: int,
-    *,
-    label: str | None,
-    sampling: str,
-    name: str | None = None,
+    detector: Detector, query: Mapping[str, Any], *, label: str | None
 ) -> float | None:
     """Return the rank of a query that arrives, None if it does not wait for a label.
 
-    What arrives as picked on purpose is no part of what is drawn from.  *name* is
-    that of its input.
+    What arrives as picked on purpose is no part of what is drawn from, and neither is
+    an input that its version was put to before.
     """
-    if label is not None or sampling == TARGETED:
+    if label is not None or query["sampling"] == TARGETED or query["is_repeat"]:
         return None
-    return rank_query(detector.queue_seed, query_id if name is None else name)
+    return rank_waiting(detector.queue_seed, query)

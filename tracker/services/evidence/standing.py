@@ -13,6 +13,7 @@ targeted             the query was picked because of what it is
 replayed             taken over by ``input`` from a random label of another version
 replayed_unstated    the same, from an unstated label
 repeat               the version was put to the same input before
+grouped              another query of its group counts, see ``units``
 open                 fewer people have answered than the detector wants
 disputed             as many have answered, without a majority
 ===================  ===============================================================
@@ -27,8 +28,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracker.services.evidence.consensus import Consensus, find_consensus
+from tracker.services.evidence.populations import RANDOM_ENOUGH
+from tracker.services.evidence.units import Units
 from tracker.words import (
     DISPUTED,
+    GROUPED,
     OPEN,
     RANDOM,
     REPEAT,
@@ -38,10 +42,6 @@ from tracker.words import (
     TARGETED,
     UNSTATED,
 )
-
-# A detector's word that labels without a sampling are of queries chosen without regard
-# to the answer, or of all queries.
-RANDOM_ENOUGH = (RANDOM, "all")
 
 
 class Decision(NamedTuple):
@@ -56,6 +56,8 @@ class Decision(NamedTuple):
     is_open: bool
     # Whether those who have answered came to a class that can be scored.
     is_scored: bool = True
+    # Whether another query of its group counts, so that none is asked for.
+    is_spent: bool = False
 
 
 def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
@@ -67,11 +69,13 @@ def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
     words: Mapping[str, str],
     second: str | None = None,
     settles: bool = False,
+    units: Units | None = None,
 ) -> Decision:
     """Decide what *query* counts for once *label* is given to it.
 
     *query* has ``sampling``, ``standing``, ``is_replayed``, ``is_repeat`` and
-    ``agreement`` as they were before.
+    ``agreement`` as they were before, and where it has a ``group``, *units* have what
+    is known of that.
     *said* is the sampling that came with the label, or ``random`` for a query drawn
     by the random queue.  *words* has the newest label of each labeler that is not
     targeted, the new one included, where several people may answer; *second* is the
@@ -82,8 +86,8 @@ def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
     found = find_consensus(
         detector, query["agreement"], label, words, second=second, settles=settles
     )
-    standing = stand(
-        sampling, found, is_replayed=is_replayed, is_repeat=query["is_repeat"]
+    standing, is_spent = stand_in_group(
+        query, sampling, found, is_replayed=is_replayed, units=units
     )
     return Decision(
         found.label,
@@ -93,6 +97,7 @@ def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
         found.agreement,
         found.is_open,
         found.is_scored,
+        is_spent,
     )
 
 
@@ -103,18 +108,49 @@ def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
     return RANDOM if said == RANDOM else str(query["sampling"])
 
 
-def take_over(query: Mapping[str, Any], given: Decision) -> Decision:
+def take_over(
+    query: Mapping[str, Any], given: Decision, units: Units | None = None
+) -> Decision:
     """Decide what *query* counts for once it takes over the label of its input.
 
     A label is live for the version that drew it and replayed for others.  A query that
     has a label of its own keeps its standing, and its class is corrected.
     """
-    has_own = query["standing"] is not None and not query["is_replayed"]
-    sampling = query["sampling"] if has_own else given.sampling
-    standing = stand(
-        sampling, given, is_replayed=not has_own, is_repeat=query["is_repeat"]
+    sampling, is_replayed = taken_sampling(query, given.sampling)
+    standing, is_spent = stand_in_group(
+        query, sampling, given, is_replayed=is_replayed, units=units
     )
-    return given._replace(sampling=sampling, standing=standing, is_replayed=not has_own)
+    return given._replace(
+        sampling=sampling,
+        standing=standing,
+        is_replayed=is_replayed,
+        is_spent=is_spent,
+    )
+
+
+def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
+    """Return the sampling of *query* with a label taken over, and if it is replayed."""
+    has_own = query["standing"] is not None and not query["is_replayed"]
+    return (query["sampling"] if has_own else given), not has_own
+
+
+def stand_in_group(
+    query: Mapping[str, Any],
+    sampling: str,
+    found: Consensus | Decision | None = None,
+    *,
+    is_replayed: bool = False,
+    units: Units | None = None,
+) -> tuple[str, bool]:
+    """Return the standing of a labelled query, and whether its group is spent."""
+    is_repeat = query["is_repeat"]
+    standing = stand(sampling, found, is_replayed=is_replayed, is_repeat=is_repeat)
+    if units is None or query["group"] is None:
+        return standing, False
+    if standing in {REPEAT, TARGETED}:
+        return standing, units.is_spent(query)
+    counts = units.place(query, stand(sampling, is_replayed=is_replayed))
+    return (standing if counts else GROUPED), units.is_spent(query)
 
 
 def stand(
@@ -142,7 +178,9 @@ def keeps_rank(standing: str, label_sampling: str | None, *, is_open: bool) -> b
     A query that somebody picked would be missing in the random sample, and so would
     one of which nobody has said whether it was picked.
     """
-    if is_open or standing == TARGETED:
+    # Of a group that is spent nothing is asked for, so that a grouped query is one of
+    # those of which nobody has said how they were picked.
+    if is_open or standing in {TARGETED, GROUPED}:
         return True
     is_unstated = standing in {UNSTATED, REPLAYED_UNSTATED}
     return is_unstated and label_sampling not in RANDOM_ENOUGH
@@ -156,7 +194,8 @@ def dump_decision(decision: Decision, detector: Any) -> dict[str, Any]:
         "standing": decision.standing,
         "is_replayed": decision.is_replayed,
         "agreement": decision.agreement,
-        "keeps_rank": decision.agreement != SETTLED
+        "keeps_rank": not decision.is_spent
+        and decision.agreement != SETTLED
         and keeps_rank(
             decision.standing, detector.label_sampling, is_open=decision.is_open
         ),

@@ -40,6 +40,7 @@ class ImportRow(Input):
 
     key: Key | None = None
     input: Key | None = None
+    group: Key | None = None
     predicted: LabelText | None = None
     confidence: Probability | None = None
     version: VersionName | None = None
@@ -137,6 +138,7 @@ class RowReader:
         self._readers: dict[str, Callable[[list[Any]], list[Any]]] = {
             "key": _read_names,
             "input": _read_names,
+            "group": _read_names,
             "predicted": _choice(self._classes),
             "confidence": _read_probabilities,
             "version": _choice(self._versions),

@@ -1,6 +1,6 @@
 """The new queries of an import and their labels, column by column."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import compress
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.by import By
 from tracker.services.evidence.ranks import rank_new_query
-from tracker.services.evidence.standing import stand
+from tracker.services.evidence.standing import stand, stand_in_group
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.labelling.truths import Truths
@@ -34,64 +34,71 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
     """Return *rows* as the columns of queries that are new."""
     blank: list[None] = [None] * len(ids)
     no = [False] * len(ids)
-    labels, inputs = rows.get("label"), rows.get("input")
-    samplings = rows.get("sampling", UNSTATED)
-    waits = None in labels
-    repeats = no
-    if "input" in rows.values:
-        repeats = list(map(truths.repeats, version_ids, inputs))
-    return {
+    named = {
         "id": ids,
-        "detector_id": [detector.id] * len(ids),
         "version_id": version_ids,
         "key": keys,
-        "input": inputs,
-        "predicted": rows.get("predicted"),
-        "confidence": rows.get("confidence"),
-        "asked_at": rows.get("asked_at", created_at),
-        "created_at": [created_at] * len(ids),
-        "metadata": list(map(_dump_metadata, rows.get("metadata"))),
-        "image": rows.get("image"),
-        "image_url": rows.get("image_url"),
-        "label_id": [
-            None if label is None else number
-            for number, label in zip(ids, labels, strict=True)
-        ],
-        "label": labels,
-        "sampling": samplings,
-        "standing": list(map(_stand, labels, samplings, repeats)),
-        "is_replayed": no,
-        "is_gold": no,
-        "queue_rank": _rank(
-            detector, zip(ids, labels, samplings, inputs, repeats, strict=True)
-        )
-        if waits
-        else blank,
-        "agreement": blank,
-        "is_repeat": repeats,
-        "tags": blank,
-        "erased_at": blank,
-        "image_erased_at": blank,
+        "input": rows.get("input"),
+        "group": rows.get("group"),
+        "label": rows.get("label"),
+        "sampling": rows.get("sampling", UNSTATED),
+        "is_repeat": no,
     }
+    if "input" in rows.values:
+        named["is_repeat"] = list(map(truths.repeats, version_ids, named["input"]))
+    return (
+        named
+        | {
+            "detector_id": [detector.id] * len(ids),
+            "is_group_given": rows.get("is_group_given"),
+            "predicted": rows.get("predicted"),
+            "confidence": rows.get("confidence"),
+            "asked_at": rows.get("asked_at", created_at),
+            "created_at": [created_at] * len(ids),
+            "metadata": [
+                None if value is None else dump_metadata(value)
+                for value in rows.get("metadata")
+            ],
+            "image": rows.get("image"),
+            "image_url": rows.get("image_url"),
+            "label_id": [
+                None if label is None else number
+                for number, label in zip(ids, named["label"], strict=True)
+            ],
+            "is_replayed": no,
+            "is_gold": no,
+        }
+        | _place(detector, named, truths, has_groups="group" in rows.values)
+        | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
+    )
 
 
-def _dump_metadata(value: Any) -> str | None:
-    return None if value is None else dump_metadata(value)
-
-
-def _stand(label: str | None, sampling: str, is_repeat: bool) -> str | None:
-    return None if label is None else stand(sampling, is_repeat=is_repeat)
-
-
-def _rank(
-    detector: Detector, columns: Iterable[tuple[int, Any, str, Any, bool]]
-) -> list[float | None]:
-    return [
-        None
-        if is_repeat
-        else rank_new_query(detector, number, label=label, sampling=sampling, name=name)
-        for number, label, sampling, name, is_repeat in columns
+def _place(
+    detector: Detector,
+    named: Mapping[str, Sequence[Any]],
+    truths: Truths,
+    *,
+    has_groups: bool,
+) -> dict[str, list[Any]]:
+    """Return what new queries count for and the ranks of those that wait."""
+    labels = named["label"]
+    kinds = zip(labels, named["sampling"], named["is_repeat"], strict=True)
+    standings = [
+        None if label is None else stand(sampling, is_repeat=is_repeat)
+        for label, sampling, is_repeat in kinds
     ]
+    ranks: list[Any] = [None] * len(labels)
+    if has_groups or None in labels:
+        for place, query in enumerate(rows_of(named)):
+            is_alone = query["group"] is None
+            if query["label"] is None:
+                if is_alone or not truths.units.is_spent(query):
+                    ranks[place] = rank_new_query(detector, query, label=None)
+            elif not is_alone:
+                standings[place], _ = stand_in_group(
+                    query, query["sampling"], units=truths.units
+                )
+    return {"standing": standings, "queue_rank": ranks}
 
 
 def add_new(

@@ -16,6 +16,7 @@ from tracker.services.wording import show
 # stored in another form.
 _COMPARED = (
     "input",
+    "group",
     "predicted",
     "confidence",
     "version_id",
@@ -48,6 +49,9 @@ def brings_input(
         given["metadata"] = dump_metadata(item["metadata"])
     if "version" in item:
         given["version_id"] = versions.get(item["version"], -1)
+    if not item.get("is_group_given"):
+        # It is from the metadata, which are compared.
+        given["group"] = None
     for column, value in given.items():
         if value is None or value == query[column]:
             continue

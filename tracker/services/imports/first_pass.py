@@ -14,12 +14,14 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
+from tracker.services.evidence.units import Elected
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.contradictions import Contradictions, Names, brings_input
+from tracker.services.imports.election import Election, have_groups, with_groups
 from tracker.services.imports.reading.mapping import MappedPiece, MappedRows
 from tracker.services.imports.reading.rows import Piece, Row, iter_pieces, read_given
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.row_keys import key_prefix
+from tracker.services.imports.row_keys import key_prefix, keys_of
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.lookup import find_queries_by_key
 
@@ -125,6 +127,8 @@ class Checked:
     outcome: Outcome = field(default_factory=Outcome)
     # Whether a key stands in several rows.
     repeats_keys: bool = False
+    # Which query of each group is to count.
+    elected: Elected = field(default_factory=Elected)
     _spool: _Spool = field(default_factory=_Spool)
     # The numbers of rows that contradict others.
     _bad: set[int] = field(default_factory=set)
@@ -182,6 +186,8 @@ class _FirstPass:
         self._report = found.outcome
         self._keys = Names()
         self._inputs = Names()
+        # Whether its rows, or queries that they label, may have groups.
+        self._has_groups = detector.groups is not None
         # Whether a row labels a key that is not stored, which an earlier row may bring.
         self._has_unknown = False
 
@@ -197,15 +203,18 @@ class _FirstPass:
         with without_collector():
             with _pieces(rows) as pieces:
                 for piece in pieces:
-                    good = reader.read(piece)
+                    good = with_groups(reader.read(piece), self._detector)
                     if not report.rows:
                         continue
+                    self._has_groups = self._has_groups or have_groups(good)
                     if isinstance(piece, MappedPiece):
                         report.note_values(piece.noted)
                     self._compare_with_stored(good)
                     if on_progress is not None:
                         on_progress(report.rows)
             self._compare_with_each_other()
+            if self._has_groups:
+                self._elect()
         if isinstance(rows, MappedRows):
             report.note_file(rows.plan.renamed(), rows.notes)
         report.put_in_order()
@@ -273,6 +282,15 @@ class _FirstPass:
                     self._checked._bad.add(row.number)
                     self._report.add_error(row.number, error.errors)
 
+    def _elect(self) -> None:
+        election = Election(self._detector, self._checked.elected)
+        for piece in self._checked.pieces():
+            with self._reads() as session:
+                election.look(session, piece.rows(), self._prefix)
+        if election.waits:
+            for piece in self._checked.pieces():
+                election.look_again(piece.rows(), piece.stored)
+
 
 def _pieces(
     rows: Iterable[Row] | MappedRows,
@@ -280,14 +298,6 @@ def _pieces(
     if isinstance(rows, MappedRows):
         return rows.pieces()
     return nullcontext(iter_pieces(rows))
-
-
-def keys_of(good: Columns | list[Row], prefix: str) -> list[str]:
-    """Return the key of each row; one without has its number behind *prefix*."""
-    if isinstance(good, Columns):
-        numbered = enumerate(good.get("key"), start=good.first)
-        return [key or f"{prefix}{number}" for number, key in numbered]
-    return [row.values.get("key") or f"{prefix}{row.number}" for row in good]
 
 
 @contextmanager

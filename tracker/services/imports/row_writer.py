@@ -14,21 +14,22 @@ from tracker.services.evidence.standing import (
     decide,
     dump_decision,
 )
+from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.columns import add_new, query_columns, rows_of
 from tracker.services.imports.contradictions import brings_input, unknown_key
-from tracker.services.imports.first_pass import keys_of
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.row_keys import key_prefix
+from tracker.services.imports.row_keys import key_prefix, keys_of
 from tracker.services.labelling.truths import Truths
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels
+from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import add_queries
 from tracker.words import UNSTATED
@@ -41,21 +42,30 @@ class RowWriter:
     """
 
     def __init__(
-        self, session: Session, detector: Detector, digest: str, by: By
+        self,
+        session: Session,
+        detector: Detector,
+        digest: str,
+        by: By,
+        elected: Elected,
     ) -> None:
-        """Write for the file with the hash *digest*."""
+        """Write for the file with the hash *digest*, which answers *elected*."""
         self.report = Outcome()
         self._session = session
         self._detector = detector
         self._prefix = key_prefix(digest)
         self._by = by
-        self._truths = Truths(session, detector, by)
+        self._truths = Truths(session, detector, by, elected)
         self._opinions = Opinions(session, detector)
+        self._elected = elected
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
+        self._name_versions()
         # What a new query has where its row says nothing.
         self._blank = {
             "detector_id": detector.id,
             "input": None,
+            "group": None,
+            "is_group_given": None,
             "confidence": None,
             "asked_at": by.at,
             "created_at": by.at,
@@ -89,21 +99,31 @@ class RowWriter:
         """
         keys = keys_of(good, self._prefix)
         if isinstance(good, Columns):
+            inputs, groups = good.get("input"), good.values.get("group", [])
             if are_new:
-                self._truths.hold(good.get("input"))
-            known = {} if are_new else self._find(keys, good.get("input"))
+                self._truths.hold(inputs, groups)
+            known = {} if are_new else self._find(keys, inputs, groups)
             if known or not self._write_new(keys, good):
                 self._write_some(keys, good.rows(), known)
         else:
             inputs = [row.values.get("input") for row in good]
-            self._write_some(keys, good, self._find(keys, inputs))
+            groups = [row.values.get("group") for row in good]
+            self._write_some(keys, good, self._find(keys, inputs, groups))
+        if any(groups) and self._detector.groups is None:
+            note_groups(self._session, self._detector.id)
+        self._truths.units.write()
         self.report.conflicts = self.report.bad_rows
 
-    def _find(self, keys: list[str], inputs: list[str | None]) -> dict[str, Any]:
-        """Return the queries known by *keys*, locked like the truths of all inputs."""
+    def _find(
+        self, keys: list[str], inputs: list[str | None], groups: list[str | None]
+    ) -> dict[str, Any]:
+        """Return the queries known by *keys*, locked like all inputs and groups."""
         find = partial(find_queries_by_key, self._session, self._detector.id, keys)
         known = find()
-        self._truths.hold([*inputs, *(row.input for row in known.values())])
+        self._truths.hold(
+            [*inputs, *(row.input for row in known.values())],
+            [*groups, *(row.group for row in known.values())],
+        )
         return find(lock=True) if known else known
 
     def _write_new(self, keys: list[str], rows: Columns) -> bool:
@@ -200,6 +220,10 @@ class RowWriter:
             self._versions |= add_versions(
                 self._session, self._detector.id, new, created_at=self._by.at
             )
+            self._name_versions()
+
+    def _name_versions(self) -> None:
+        self._elected.versions = {one: name for name, one in self._versions.items()}
 
     def _id(self, number: int) -> int:
         if self._batch is None:
@@ -213,26 +237,24 @@ class RowWriter:
             raise unknown_key(key)
         if "metadata" in item:
             item = {**item, "metadata": dump_metadata(item["metadata"])}
-        query_id = self._id(number)
         version_id = self._versions[item.get("version", DEFAULT_VERSION)]
-        name, label = item.get("input"), item.get("label")
-        sampling = item.get("sampling") or UNSTATED
-        is_repeat = self._truths.repeats(version_id, name)
-        return {
+        query = {
             **self._blank,
             **item,
-            "id": query_id,
+            "id": self._id(number),
             "version_id": version_id,
             "key": key,
             "label": None,
-            "sampling": sampling,
-            "is_repeat": is_repeat,
-            "queue_rank": None
-            if is_repeat
-            else rank_new_query(
-                self._detector, query_id, label=label, sampling=sampling, name=name
-            ),
+            "sampling": item.get("sampling") or UNSTATED,
+            "is_repeat": self._truths.repeats(version_id, item.get("input")),
         }
+        is_spent = query["group"] is not None and self._truths.units.is_spent(query)
+        query["queue_rank"] = (
+            None
+            if is_spent
+            else rank_new_query(self._detector, query, label=item.get("label"))
+        )
+        return query
 
     def _label(
         self, number: int, query: dict[str, Any], item: dict[str, Any]
@@ -260,6 +282,7 @@ class RowWriter:
             self._detector,
             given,
             said=said,
+            units=self._truths.units,
             **self._opinions.of(query, is_named=labeler is not None),
         )
         self._decided[query["id"]] = decision
@@ -268,7 +291,7 @@ class RowWriter:
             label["truth"] = decision.label
         query |= decision._asdict()
         query["label_id"] = label["id"]
-        for name in ("is_open", "is_scored"):
+        for name in ("is_open", "is_scored", "is_spent"):
             del query[name]
         if "queue_rank" in query:
             query["queue_rank"] = self._rank(query, decision)
@@ -281,13 +304,7 @@ class RowWriter:
             return None
         if rank is not None or not decision.is_open or query["is_repeat"]:
             return rank
-        return rank_new_query(
-            self._detector,
-            query["id"],
-            label=None,
-            sampling=decision.sampling,
-            name=query["input"],
-        )
+        return rank_new_query(self._detector, query, label=None)
 
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
         """Return whether a label changes what is known, or is another's opinion."""

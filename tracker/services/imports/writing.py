@@ -28,6 +28,7 @@ from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.dialect import commit_without_waiting, forget_plans
+from tracker.storage.estimates.pending import count_groups_again
 from tracker.words import REJECT, SKIP
 
 # What is written in less time than a person notices.
@@ -117,7 +118,7 @@ class SecondPass:
             # The last piece waits for the disk, and brings all of them there.
             commit_without_waiting(session)
             written = self._write_piece(session, piece, are_new=next(tries, False))
-            hold_open(session, self._detector.id)
+            self._hold_open(session)
             if note is not None:
                 note(session, written)
             return written
@@ -128,7 +129,8 @@ class SecondPass:
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
         forget_plans(session)
-        writer = RowWriter(session, self._detector, self._digest, self._by)
+        elected = self._found.elected
+        writer = RowWriter(session, self._detector, self._digest, self._by, elected)
         with without_collector():
             writer.write(piece.good, are_new=are_new)
         return Written(
@@ -136,6 +138,13 @@ class SecondPass:
             piece.end,
             tuple(writer.batches),
         )
+
+    def _hold_open(self, session: Session) -> None:
+        """Keep the detector open; raises ConflictError if it was archived meanwhile."""
+        now, was = hold_open(session, self._detector.id), self._detector
+        if (now.group_by, now.label_sampling) != (was.group_by, was.label_sampling):
+            # The rows were written with the groups of before.
+            count_groups_again(session, was.id, created_at=self._by.at)
 
     def finish(self, session: Session) -> Written:
         """Write the last piece, and return what the whole import came to.
@@ -150,7 +159,7 @@ class SecondPass:
         outcome = self._found.outcome.after(written.outcome)
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
-        hold_open(session, self._detector.id)
+        self._hold_open(session)
         if outcome.has_changed:
             told = {"sha256": self._digest, **outcome.counts}
             self._by.record(session, "imported", self._detector.name, **told)

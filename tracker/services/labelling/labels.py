@@ -33,8 +33,8 @@ from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
     Labelled,
     find_labelled,
+    lock_alone,
     lock_labelled,
-    lock_without_input,
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
@@ -128,6 +128,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         new.label,
         said=said,
         settles=new.settles,
+        units=truths.units,
         **_find_words(session, detector, current, new, by, said),
     )
     row = _build_row(session, current, new, by, decision.sampling)
@@ -141,6 +142,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     set_current_labels(
         session, detector.id, [current_label | dump_decision(decision, detector)]
     )
+    truths.units.write()
     if labelled.is_held:
         delete_of_query(session, current.id)
     if current.input is not None:
@@ -195,10 +197,13 @@ def _build_row(
 
 
 def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
-    """Return a query as it is now, while nobody else can label it or its input."""
+    """Return a query as it is now, while nobody else can label it.
+
+    Nor can anybody label another one with its input, or of its group.
+    """
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    labelled = lock_without_input(session, query_id, by.name)
+    labelled = lock_alone(session, query_id, by.name)
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)
@@ -207,7 +212,7 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
         raise missing("query", dump_id("iq", query_id))
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
-    truths.lock([labelled.query.input])
+    truths.lock([labelled.query.input], [labelled.query.group])
     labelled = lock_labelled(session, query_id, by.name)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))

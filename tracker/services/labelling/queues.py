@@ -9,7 +9,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.deciding.comparison import choose_two_versions
 from tracker.services.detectors import check_class
-from tracker.services.evidence.standing import RANDOM_ENOUGH
+from tracker.services.evidence.populations import RANDOM_ENOUGH
 from tracker.services.fields import (
     Input,
     Key,

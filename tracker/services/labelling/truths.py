@@ -9,7 +9,13 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.evidence.standing import Decision, dump_decision, take_over
+from tracker.services.evidence.standing import (
+    Decision,
+    dump_decision,
+    take_over,
+    taken_sampling,
+)
+from tracker.services.evidence.units import Elected, Units
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector
@@ -17,8 +23,9 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labels import add_labels, find_labels
+from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import DISPUTED, OPEN, REPLAYED, REPLAYED_UNSTATED
+from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,8 @@ def _read_decision(label: Mapping[str, Any], agreement: str | None) -> Decision:
         is_replayed=standing in {REPLAYED, REPLAYED_UNSTATED},
         agreement=agreement,
         is_open=standing == OPEN,
-        is_scored=standing not in {OPEN, DISPUTED},
+        is_scored=standing not in {OPEN, DISPUTED}
+        and not (standing == GROUPED and agreement == DISPUTED),
     )
 
 
@@ -85,12 +93,17 @@ class Truths:
         session: Session,
         detector: AnyDetector,
         by: By,
+        elected: Elected | None = None,
     ) -> None:
-        """Work for *detector*; nothing is read yet."""
+        """Work for *detector*; nothing is read yet.
+
+        *elected* are the units of groups that a file answers.
+        """
         self._session = session
         self._detector = detector
         self._detector_id = detector.id
         self._at = by.at
+        self.units = Units(session, detector, elected)
         # The batches of the labels that were passed on.
         self.batches: list[int] = []
         self._ids = self._draw_ids()
@@ -103,18 +116,38 @@ class Truths:
             self.batches.append(batch)
             yield from range(first_id(batch), first_id(batch + 1))
 
-    def lock(self, inputs: Iterable[str | None]) -> None:
-        """Keep others from the truth of *inputs* until this transaction ends."""
+    def lock(
+        self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
+    ) -> None:
+        """Keep others from *inputs* and *groups* until this transaction ends.
+
+        And from the groups of other queries with these inputs.  From then on the units
+        of the groups are known.
+        """
         given = {name for name in inputs if name is not None}
         storage.lock_inputs(self._session, self._detector_id, given)
+        found: set[str] = set()
+        if given and self._detector.groups is not None:
+            found = find_groups_of(self._session, self._detector_id, given)
+        self._lock_groups({*groups, *found})
 
-    def hold(self, inputs: Iterable[str | None]) -> None:
-        """Lock *inputs*, and read what is known of them, and of no others any more."""
+    def _lock_groups(self, groups: Iterable[str | None]) -> None:
+        names = self.units.missing(groups)
+        storage.lock_groups(self._session, self._detector_id, names)
+        self.units.read(names)
+
+    def hold(
+        self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
+    ) -> None:
+        """Lock *inputs* and *groups*, and read what is known of them.
+
+        Of other inputs nothing is known any more.
+        """
         given = {name for name in inputs if name is not None}
         self._firsts, self._truths = set(), {}
+        self.lock(given, groups)
         if not given:
             return
-        self.lock(given)
         session, detector_id = self._session, self._detector_id
         self._firsts = storage.find_firsts(session, detector_id, given)
         found = storage.find_truths(session, detector_id, given)
@@ -209,8 +242,15 @@ class Truths:
     def _write(self, copies: Iterable[tuple[Truth, Mapping[str, Any]]]) -> None:
         labels, current = [], []
         # In one order on both databases, or their histories would differ.
-        for truth, query in sorted(copies, key=lambda copy: copy[1]["id"]):
-            decision = take_over(query, truth.decision)
+        copies = sorted(copies, key=lambda copy: copy[1]["id"])
+        # Of one that got its group while this transaction had begun already.
+        self._lock_groups(query["group"] for _, query in copies)
+        self.units.elect(
+            (query, *taken_sampling(query, truth.decision.sampling))
+            for truth, query in copies
+        )
+        for truth, query in copies:
+            decision = take_over(query, truth.decision, self.units)
             label_id = next(self._ids)
             labels.append(
                 {
@@ -237,6 +277,7 @@ class Truths:
         if labels:
             add_labels(self._session, labels)
             set_current_labels(self._session, self._detector_id, current)
+        self.units.write()
 
 
 def join_input(
@@ -245,7 +286,7 @@ def join_input(
     """Give *query* its input; raises ConflictError if it has another one."""
     truths = Truths(session, detector, by)
     # Before the row, as everybody does who holds both.
-    truths.hold([name])
+    truths.hold([name], [query.group])
     current = lock_query(session, detector.id, query.id)
     if current is None:
         raise missing("query", dump_id("iq", query.id))
@@ -255,7 +296,9 @@ def join_input(
         raise other_input(current.input, name)
     row = {
         "id": current.id,
+        "key": current.key,
         "input": name,
+        "group": current.group,
         "version_id": current.version_id,
         "label_id": current.label_id,
         "sampling": current.sampling,

@@ -4,6 +4,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, NotFoundError
 from tracker.services.by import By
+from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
@@ -23,7 +24,8 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     Its content, image, metadata and input go, and the notes of its labels and what
     judges said of it.  Its prediction and its label stay, without which the counts and
     the history would no longer follow from what is stored.  Its key stays too, so that
-    a file that is sent once more does not bring it back.
+    a file that is sent once more does not bring it back, and a hash of its group, which
+    stays counted by it.
 
     Raises GoneError if it was erased before, and ConflictError while an audit waits
     for its label.
@@ -35,7 +37,10 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
             "close the audit first"
         )
     name = query.image
-    storage.erase_content(session, query, erased_at=by.at)
+    group = query.group
+    if group is not None:
+        group = erased_name(detector.queue_seed, group)
+    storage.erase_content(session, query, group=group, erased_at=by.at)
     erase_notes(session, query)
     erase_recheck(session, query)
     erase_answers(session, query)

@@ -11,7 +11,8 @@ from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.ranks import rank_new_query
-from tracker.services.evidence.standing import stand
+from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.units import name_group
 from tracker.services.fields import (
     Address,
     ImageUrl,
@@ -33,9 +34,16 @@ from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
+from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.tags import load_tags
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.words import NO_ANSWER, UNSTATED, AgreementWord, SamplingWord
+from tracker.words import (
+    GROUPED,
+    NO_ANSWER,
+    UNSTATED,
+    AgreementWord,
+    SamplingWord,
+)
 
 DEFAULT_VERSION = "default"
 
@@ -50,6 +58,11 @@ class NewQuery(Input):
         default=None,
         description="What was put in; queries with the same input share their label, "
         "and those of two versions are compared as a pair.",
+    )
+    group: Key | None = Field(
+        default=None,
+        description="What the query belongs to, such as an event, a session or a "
+        "document. Of the queries of a group one counts in each version.",
     )
     predicted: LabelText | None = Field(
         description="The class that the detector said; null if it gave no answer."
@@ -87,6 +100,7 @@ class Query(Shape):
     detector: str = Field(description="The id of the detector.")
     key: str | None = Field(description="The caller's own id.")
     input: str | None = Field(description="The input.")
+    group: str | None = Field(description="The group that it belongs to.")
     predicted: str | None = Field(
         description="The class that the detector said; null if it gave no answer, and "
         "while the query waits for one."
@@ -110,6 +124,9 @@ class Query(Shape):
         description="Whether its version was put to the same input before; its label "
         "is shown and counted nowhere."
     )
+    is_grouped: bool = Field(
+        description="Whether another query of its group counts in its place."
+    )
     tags: list[str] = Field(description="What people marked it with, in order.")
 
 
@@ -131,6 +148,7 @@ def describe_query(
         metadata=load_metadata(query),
         image=image,
         waiting=False,
+        is_grouped=query.standing == GROUPED,
         tags=load_tags(query.tags),
     )
 
@@ -172,66 +190,68 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     image: str | None,
 ) -> storage.Query:
     """Add a query that has been checked, under the first id of a pending batch."""
-    # Before a row of another query with the same input is held.
     truths = Truths(session, detector, by)
-    truths.hold([new.input])
-    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
-    version_id = versions[new.version]
-    is_repeat = truths.repeats(version_id, new.input)
-    query = _build_query(detector, new, by, number, version_id, is_repeat=is_repeat)
-    query.image = image
-    storage.add_query(session, query)
-    labels = _label_new(session, query, by)
-    if query.input is None:
-        return query
-    names = (
-        *("id", "input", "label_id", "sampling", "standing"),
-        *("is_replayed", "is_repeat"),
-    )
-    truths.arrive([{name: getattr(query, name) for name in names}], labels)
-    # With the label that it took over.
-    return get_query_by_number(session, detector.id, number)
-
-
-def _build_query(  # noqa: PLR0913 - where its row belongs.
-    detector: Detector,
-    new: NewQuery,
-    by: By,
-    number: int,
-    version_id: int,
-    *,
-    is_repeat: bool,
-) -> storage.Query:
-    """Return the row of a new query, without its image."""
-    sampling = new.sampling or UNSTATED
-    return storage.Query(
-        id=number,
+    known = _place_new(session, detector, new, by, truths, number)
+    query = storage.Query(
+        **known,
         detector_id=detector.id,
-        version_id=version_id,
-        key=new.key,
-        input=new.input,
+        is_group_given=None if new.group is None else True,
         predicted=NO_ANSWER if new.predicted is None else new.predicted,
         confidence=new.confidence,
         asked_at=new.asked_at or by.at,
         created_at=by.at,
         details=None if new.metadata is None else dump_metadata(new.metadata),
-        image=None,
+        image=image,
         image_url=new.image_url,
         label_id=None if new.label is None else number,
         label=new.label,
-        sampling=sampling,
-        standing=None if new.label is None else stand(sampling, is_repeat=is_repeat),
-        is_replayed=False,
         is_gold=False,
-        queue_rank=None
-        if is_repeat
-        else rank_new_query(
-            detector, number, label=new.label, sampling=sampling, name=new.input
-        ),
         agreement=None,
-        is_repeat=is_repeat,
         erased_at=None,
     )
+    storage.add_query(session, query)
+    labels = _label_new(session, query, by)
+    truths.units.write()
+    if query.input is None:
+        return query
+    truths.arrive([known | {"label_id": query.label_id}], labels)
+    # With the label that it took over.
+    return get_query_by_number(session, detector.id, number)
+
+
+def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
+    session: Session,
+    detector: Detector,
+    new: NewQuery,
+    by: By,
+    truths: Truths,
+    number: int,
+) -> dict[str, Any]:
+    """Return what a new query is put to and belongs to, and what it counts for."""
+    group = new.group or name_group(detector.group_by, new.metadata)
+    # Before a row of another query with the same input is held.
+    truths.hold([new.input], [group])
+    if group is not None and detector.groups is None:
+        note_groups(session, detector.id)
+    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
+    version_id, sampling = versions[new.version], new.sampling or UNSTATED
+    query: dict[str, Any] = {
+        "id": number,
+        "version_id": version_id,
+        "key": new.key,
+        "input": new.input,
+        "group": group,
+        "sampling": sampling,
+        "standing": None,
+        "is_replayed": False,
+        "is_repeat": truths.repeats(version_id, new.input),
+        "queue_rank": None,
+    }
+    if new.label is not None:
+        query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
+    elif group is None or not truths.units.is_spent(query):
+        query["queue_rank"] = rank_new_query(detector, query, label=None)
+    return query
 
 
 def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str, Any]]:
@@ -247,6 +267,7 @@ def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str,
         by,
         is_repeat=query.is_repeat,
     )
+    row["standing"] = query.standing
     add_labels(session, [row])
     return [row]
 
@@ -289,6 +310,7 @@ def _check_same(
     version = name_version(session, query.version_id)
     stored = {
         "input": query.input,
+        "group": query.group if query.is_group_given else None,
         "predicted": said(query.predicted),
         "confidence": query.confidence,
         "version": version,

@@ -151,6 +151,7 @@ def describe_any(
         detector=dump_id("det", query.detector_id),
         key=None,
         input=query.input,
+        group=None,
         predicted=None,
         waiting=True,
         confidence=None,
@@ -164,6 +165,7 @@ def describe_any(
         sampling=UNSTATED,
         agreement=None,
         is_repeat=False,
+        is_grouped=False,
         tags=[],
     )
 

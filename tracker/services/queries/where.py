@@ -15,10 +15,11 @@ from tracker.storage.queries.where import Between, Condition, Equals, Metadata
 NAME = "where"
 MOST = 20
 FORMS = (
-    "metadata.NAME:VALUE, predicted:CLASS, version:NAME, confidence:0.5..0.8 or "
+    "metadata.NAME:VALUE, predicted:CLASS, version:NAME, group:NAME, "
+    "confidence:0.5..0.8 or "
     "asked_at:2026-11-01.."
 )
-_FIELDS = "predicted, version, confidence, asked_at, metadata.NAME"
+_FIELDS = "predicted, version, group, confidence, asked_at, metadata.NAME"
 _METADATA = "metadata."
 _VERSION = "version:"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -55,6 +56,7 @@ def _parse(session: Session, detector: Detector, text: str, at: datetime) -> Con
         return Metadata(name, value, _read_number(value))
     readers: dict[str, Callable[[], Condition]] = {
         "predicted": lambda: _parse_predicted(detector, value),
+        "group": lambda: Equals("group", value),
         "version": lambda: _parse_version(session, detector, value),
         "confidence": lambda: _parse_confidence(value),
         "asked_at": lambda: _parse_asked_at(value, at),

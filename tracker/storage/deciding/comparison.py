@@ -1,7 +1,7 @@
 """Two versions of a detector on the same inputs."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CTE,
@@ -18,7 +18,14 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import UNCLEAR
+from tracker.words import (
+    GROUPED,
+    RANDOM,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    UNCLEAR,
+    UNSTATED,
+)
 
 
 class PairCount(NamedTuple):
@@ -45,7 +52,8 @@ def count_pairs(
     Of these the new version *gained* those that only it was right about, and *lost*
     those that only the old one was.  An input counts once either of its queries has
     a label with one of *standings*.  Of the queries that one version has of an input,
-    the first counts.
+    the first counts, and of the inputs of a group the one that counts for the old
+    version.
     """
     pairs = _pair_up(detector_id, old_id, new_id, standings)
     # The truth belongs to the input, so that two labels say the same.
@@ -100,7 +108,32 @@ def _pair_up(
         .join(new, new.id == newest.c.new)
         .where(on_postgresql(old.detector_id == detector_id))
         .where(on_postgresql(new.detector_id == detector_id))
+        .where(_is_unit(old))
         .cte("pairs")
+    )
+
+
+def _is_unit(query: Any) -> ColumnElement[bool]:
+    """Return the condition that a query is not left out for another of its group.
+
+    Of one with an own label and one with a replayed label, the own one counts.
+    """
+    own = aliased(Query)
+    has_own = (
+        select(literal(1))
+        .where(
+            own.detector_id == query.detector_id,
+            own.group == query.group,
+            own.standing.in_((RANDOM, UNSTATED)),
+            own.version_id == query.version_id,
+        )
+        .exists()
+    )
+    standing = func.coalesce(query.standing, "")
+    is_replayed = standing.in_((REPLAYED, REPLAYED_UNSTATED))
+    return or_(
+        query.group.is_(None),
+        and_(standing != GROUPED, or_(not_(is_replayed), not_(has_own))),
     )
 
 
@@ -127,9 +160,12 @@ def differs_from(
     ]
     if is_counted is not None:
         # A label counts for both once it is scored of one.
-        scored = or_(
-            has_standing(Query, standings),
-            and_(other.label.is_not(None), has_standing(other, standings)),
+        scored = and_(
+            _is_unit(other),
+            or_(
+                has_standing(Query, standings),
+                and_(other.label.is_not(None), has_standing(other, standings)),
+            ),
         )
         tests.append(scored if is_counted else ~scored)
     found = select(literal(1)).select_from(other).where(*tests).correlate(Query)

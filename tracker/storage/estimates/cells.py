@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple
 
-from tracker.words import REPEAT, UNCLEAR
+from tracker.words import GROUPED, REPEAT, UNCLEAR
 
 # Where the class shares that `anytime` bets on come from.
 SharesSource = Literal["stated", "first_labels"]
@@ -131,6 +131,11 @@ class Counts:
     def repeats(self) -> int:
         """How many labelled queries repeat an input of their version."""
         return self.count(frozenset({REPEAT}))
+
+    @property
+    def grouped(self) -> int:
+        """How many labelled queries are in groups that count by another one."""
+        return self.count(frozenset({GROUPED}))
 
     def count(self, standings: Standings) -> int:
         """Return how many labels have one of *standings*, unclear ones included."""

@@ -39,6 +39,7 @@ from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.prepared import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
+from tracker.words import STALE
 
 _BATCH_BITS = 24
 BATCH_LIMIT = 1 << _BATCH_BITS
@@ -77,6 +78,16 @@ def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> in
     values = {"detector_id": detector_id, "created_at": created_at}
     (number,) = _ADD.first(session, values)
     return int(number)
+
+
+def count_groups_again(
+    session: Session, detector_id: int, *, created_at: datetime
+) -> None:
+    """Let the job find the groups of all queries again, and what counts for them."""
+    statement = update(Detector).where(Detector.id == detector_id)
+    session.execute(statement.values(groups=STALE))
+    # The job takes up a detector that has a batch, be it an empty one.
+    add_batch(session, detector_id, created_at=created_at)
 
 
 def draw_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:

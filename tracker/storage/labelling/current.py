@@ -72,22 +72,23 @@ _SELECT = (
 )
 _LOCK = _SELECT.with_for_update(of=Query, key_share=True)
 _FIND, _LOCK_ANY = Prepared(_SELECT), Prepared(_LOCK)
-_LOCK_WITHOUT_INPUT = Prepared(_LOCK.where(Query.input.is_(None)))
+_LOCK_ALONE = Prepared(_LOCK.where(Query.input.is_(None), Query.group.is_(None)))
 
 
-def lock_without_input(
-    session: Session, query_id: int, labeler: str
-) -> Labelled | None:
-    """Return a query without an input, which nobody else can label meanwhile.
+def lock_alone(session: Session, query_id: int, labeler: str) -> Labelled | None:
+    """Return a query without input and group, which nobody else can label meanwhile.
 
-    None if there is no such query, or if it has an input, which is to be locked
+    None if there is no such query, or if it has one of them, which is to be locked
     before its queries.
     """
-    return _find(session, _LOCK_WITHOUT_INPUT, query_id, labeler)
+    return _find(session, _LOCK_ALONE, query_id, labeler)
 
 
 def lock_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
-    """Return a query that nobody else can label meanwhile; its input is locked."""
+    """Return a query that nobody else can label meanwhile.
+
+    Its input and its group are locked.
+    """
     return _find(session, _LOCK_ANY, query_id, labeler)
 
 

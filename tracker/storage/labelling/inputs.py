@@ -31,9 +31,9 @@ _AT_ONCE = 5_000
 
 
 class InputLock(Base):
-    """What a transaction holds while it changes the truth of an input.
+    """What a transaction holds while it changes the truth of an input, or a group.
 
-    A row for each input, named by a hash.  Two queries may bring a new input at the
+    A row for each of them, named by a hash.  Two queries may bring a new input at the
     same time, so that there is no other row yet to be held; and a file may bring more
     inputs than PostgreSQL has room for in its table of locks.
     """
@@ -70,6 +70,15 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
             set_={"number": statement.excluded.number},
         )
     )
+
+
+def lock_groups(session: Session, detector_id: int, groups: Iterable[str]) -> None:
+    """Keep others from the units of *groups* until this transaction ends.
+
+    It comes after the locks of inputs, and before the rows of the queries.
+    """
+    # No input begins with a control character.
+    lock_inputs(session, detector_id, (f"\0group:{name}" for name in groups))
 
 
 def _number_of(name: str) -> int:
@@ -152,7 +161,10 @@ def iter_queries_of(
     """Yield the queries of a detector with these *inputs* as rows, locked, by id."""
     columns = (
         Query.id,
+        Query.version_id,
+        Query.key,
         Query.input,
+        Query.group,
         Query.label_id,
         Query.label,
         Query.sampling,

@@ -24,7 +24,7 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
-from tracker.words import DISPUTED, OPEN, REPEAT, SAMPLINGS
+from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS
 
 # They are read within some milliseconds, each time that a labeler's page asks.
 MOST_LOOKED_AT = 10_000
@@ -225,6 +225,8 @@ def iter_label_rows(
             Query.input,
             Query.is_repeat,
             Query.tags,
+            Query.group,
+            (Label.standing == GROUPED).label("is_grouped"),
         )
         .join(Query, is_of_query())
         .join(Version, Version.id == Query.version_id)

@@ -10,8 +10,14 @@ from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import DISPUTED
 
 
-def erase_content(session: Session, query: Query, *, erased_at: datetime) -> None:
-    """Take away what *query* holds beyond what was counted of it."""
+def erase_content(
+    session: Session, query: Query, *, group: str | None, erased_at: datetime
+) -> None:
+    """Take away what *query* holds beyond what was counted of it.
+
+    Of the name of its group a hash stays, *group*.
+    """
+    query.group = group
     query.input = query.details = query.image = query.image_url = None
     query.queue_rank = query.tags = None
     query.erased_at = erased_at

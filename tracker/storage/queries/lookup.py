@@ -31,6 +31,8 @@ def find_queries_by_key(
         Query.id,
         Query.version_id,
         Query.input,
+        Query.group,
+        Query.is_group_given,
         Query.predicted,
         Query.confidence,
         Query.asked_at,

@@ -79,6 +79,16 @@ class Query(Base):
             sqlite_where=text("label IS NULL"),
             postgresql_where=text("label IS NULL"),
         ),
+        # By standing and version the queries of a group, of which one is scored.
+        Index(
+            "ix_queries_detector_id_group_standing_given",
+            "detector_id",
+            "group",
+            "standing",
+            "version_id",
+            sqlite_where=text('"group" IS NOT NULL'),
+            postgresql_where=text('"group" IS NOT NULL'),
+        ),
         # What was put to several versions, which are compared by it.
         Index(
             "ix_queries_detector_id_input_label_given",
@@ -129,6 +139,10 @@ class Query(Base):
     key: Mapped[str | None] = mapped_column(Name)
     # What was put in; the same for the queries of several versions about one thing.
     input: Mapped[str | None] = mapped_column(Name)
+    # What it belongs to, such as an event; see services/evidence/units.py.
+    group: Mapped[str | None] = mapped_column(Name)
+    # True where the sender said it; else it is from the metadata.
+    is_group_given: Mapped[bool | None]
     predicted: Mapped[str] = mapped_column(Name)
     confidence: Mapped[float | None]
     asked_at: Mapped[datetime]
@@ -168,7 +182,9 @@ class LabelledQuery(NamedTuple):
 
     id: int
     detector_id: int
+    version_id: int
     input: str | None
+    group: str | None
     label_id: int | None
     sampling: str
     standing: str | None

@@ -23,6 +23,7 @@ _ALIASES = {
     "label": "y_true y_test target targets truth true_label true_class ground_truth "
     "actual choice expected gold",
     "confidence": "proba prob probability score",
+    "group": "group_id event_id burst_id session_id conversation_id",
     "version": "model_version",
     "asked_at": "timestamp time created_at",
     "labelled_at": "labeled_at",
@@ -39,7 +40,7 @@ _BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
 # What Tracker's own export of labels says beside the fields.
 _IS_CURRENT = "is_current"
 _EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
-_TAGS = "tags"
+_MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def plan_columns(
 def _exported(names: Sequence[str]) -> dict[str, str]:
     """Return that an export's own columns are bookkeeping, where all are there."""
     found = set(map(normal, names)) >= _EXPORTED
-    return dict.fromkeys(_EXPORTED | {_TAGS}, "") if found else {}
+    return dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "") if found else {}
 
 
 def _is_unnamed(name: str) -> bool:

@@ -12,6 +12,7 @@ from tracker.services.wording import show, show_name
 FIELDS = (
     "key",
     "input",
+    "group",
     "predicted",
     "confidence",
     "version",

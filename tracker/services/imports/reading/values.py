@@ -269,7 +269,16 @@ def build_readers(
         del readers["metadata"]
         names = ("predicted", "label", "asked_at", "labelled_at")
         return readers | {name: _of_texts(readers[name]) for name in names}
-    texts = ("key", "input", "version", "note", "labeler", "image_url", "sampling")
+    texts = (
+        "key",
+        "input",
+        "group",
+        "version",
+        "note",
+        "labeler",
+        "image_url",
+        "sampling",
+    )
     return readers | dict.fromkeys(texts, read_texts)
 
 

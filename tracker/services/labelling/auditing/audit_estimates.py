@@ -100,6 +100,7 @@ def build_audit_estimate(
         unstated=0,
         targeted_left_out=0,
         repeats_left_out=0,
+        grouped_left_out=0,
         includes_targeted=False,
         classes=classes,
         balanced=Accuracy.from_row(balanced),

@@ -1,0 +1,200 @@
+"""Groups: queries that are one piece of evidence, of which one is scored.
+
+The frames of an event, the turns of a session, a question that is asked several times:
+their mistakes come together, and intervals hold what they promise only if each such
+*group* counts once.  Within a version and a population it counts by its *unit*: the
+query of lowest rank among those that have an answer, a label or UNCLEAR, when the group
+first has one.  Answers that come at once, as in a file, are one batch.  Later answers
+never move the unit.  If they could, somebody who labels one more frame wherever the
+first was wrong would raise the accuracy.
+
+Given the batch, the lowest of independent uniform ranks falls on each member alike,
+whatever it shows.  So units are independent where groups are.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.services.evidence.populations import (
+    LIVE,
+    POPULATIONS,
+    population_of,
+)
+from tracker.services.evidence.ranks import group_span, rank_member
+from tracker.storage.queries import groups as storage
+from tracker.words import REPLAYED, REPLAYED_UNSTATED, UNSTATED
+
+Place = tuple[int, str, str]
+"""A version, a group and a population."""
+# The queue asks for nothing more of a group that has a unit in one of them.
+_ASKED_FOR = (LIVE, REPLAYED)
+# What a detector's ``group_by`` begins with.
+METADATA = "metadata."
+_LONGEST_NAME = 200
+
+
+class Elected:
+    """Which query of each group is to be the unit, of those that a file answers.
+
+    Only the rank of the lowest is kept, by a hash of what it is elected for.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no answer."""
+        self._lowest: dict[int, float] = {}
+        # The names of the versions by id, as far as there are any yet.
+        self.versions: Mapping[int, str] = {}
+
+    def vote(self, version: str, group: str, population: str, rank: float) -> None:
+        """Note that a query of that *rank* has an answer in the file."""
+        key = hash((version, group, population))
+        known = self._lowest.get(key)
+        if known is None or rank < known:
+            self._lowest[key] = rank
+
+    def rank_of(self, place: Place) -> float | None:
+        """Return the rank of the unit, None if the file answers none of the group."""
+        if not self._lowest:
+            return None
+        version_id, group, population = place
+        key = hash((self.versions.get(version_id), group, population))
+        return self._lowest.get(key)
+
+
+class Units:
+    """The units of groups, as one transaction finds and chooses them."""
+
+    def __init__(
+        self, session: Session, detector: Any, elected: Elected | None = None
+    ) -> None:
+        """Work for *detector*; nothing is read yet."""
+        self._session = session
+        self._detector = detector
+        self._elected = Elected() if elected is None else elected
+        # The lowest ranks among what this transaction answers besides.
+        self._lowest: dict[Place, float] = {}
+        self._held: set[str] = set()
+        self._units: dict[Place, int] = {}
+        # The units chosen since, by version and group, whose others are not asked for.
+        self._chosen: dict[tuple[int, str], int] = {}
+
+    def missing(self, groups: Iterable[str | None]) -> set[str]:
+        """Return those of *groups* that were not read."""
+        return {name for name in groups if name is not None} - self._held
+
+    def read(self, groups: Iterable[str | None]) -> None:
+        """Read the units of *groups*, which nobody else can change meanwhile."""
+        names = self.missing(groups)
+        if not names:
+            return
+        self._held |= names
+        detector = self._detector
+        erased = {erased_name(detector.queue_seed, name): name for name in names}
+        wanted = [*names, *erased]
+        for row in storage.find_units(self._session, detector.id, wanted):
+            base = _base(row.sampling, is_replayed=row.is_replayed)
+            population = population_of(base, detector.label_sampling)
+            if population is not None:
+                name = erased.get(row.group, row.group)
+                self._units[row.version_id, name, population] = row.id
+
+    def elect(self, members: Iterable[tuple[Mapping[str, Any], str, bool]]) -> None:
+        """Let the lowest of *members* be the unit of each group that has none.
+
+        Each is a query that is answered now, its sampling, and whether the answer is
+        replayed.
+        """
+        for query, sampling, is_replayed in members:
+            base = _base(sampling, is_replayed=is_replayed)
+            population = population_of(base, self._detector.label_sampling)
+            if query["group"] is None or query["is_repeat"] or population is None:
+                continue
+            place = query["version_id"], query["group"], population
+            rank = self._rank(query)
+            self._lowest[place] = min(rank, self._lowest.get(place, rank))
+
+    def place(self, query: Mapping[str, Any], base: str) -> bool:
+        """Return whether *query* counts for its group, now that it is answered.
+
+        *base* is its standing apart from the group and from others' answers.
+        """
+        number, group = query["id"], query["group"]
+        now = population_of(base, self._detector.label_sampling)
+        for population in POPULATIONS:
+            place = query["version_id"], group, population
+            # Chance has drawn it since, and moved it from one population to another.
+            if population != now and self._units.get(place) == number:
+                del self._units[place]
+        if now is None:
+            return True
+        place = query["version_id"], group, now
+        if place not in self._units:
+            if self._waits_for_another(query, place):
+                return False
+            self._units[place] = number
+            if now in _ASKED_FOR:
+                self._chosen[query["version_id"], group] = number
+        return self._units[place] == int(number)
+
+    def is_spent(self, query: Mapping[str, Any]) -> bool:
+        """Return whether another query of its group counts, or is going to."""
+        for population in _ASKED_FOR:
+            place = query["version_id"], query["group"], population
+            unit = self._units.get(place)
+            if unit is None and self._waits_for_another(query, place):
+                return True
+            if unit not in {None, query["id"]}:
+                return True
+        return False
+
+    def write(self) -> None:
+        """Take what is not asked for any more out of the random queue."""
+        rows = []
+        for (version_id, group), number in self._chosen.items():
+            low, high = group_span(self._detector.queue_seed, group)
+            row = {"version_id": version_id, "group": group, "unit": number}
+            rows.append(row | {"low": low, "high": high})
+        self._chosen = {}
+        if rows:
+            storage.end_waiting(self._session, self._detector.id, rows)
+
+    def _waits_for_another(self, query: Mapping[str, Any], place: Place) -> bool:
+        lowest = self._elected.rank_of(place)
+        if lowest is None:
+            lowest = self._lowest.get(place)
+        return lowest is not None and self._rank(query) != lowest
+
+    def _rank(self, query: Mapping[str, Any]) -> float:
+        return rank_member(self._detector.queue_seed, query)
+
+
+def _base(sampling: str, *, is_replayed: bool) -> str:
+    """Return the standing of a query apart from its group and others' answers."""
+    if not is_replayed:
+        return sampling
+    return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
+
+
+def name_group(group_by: str | None, metadata: Any) -> str | None:
+    """Return the group that *metadata* name where a detector groups by them."""
+    if group_by is None or not isinstance(metadata, Mapping):
+        return None
+    value = metadata.get(group_by.removeprefix(METADATA))
+    if isinstance(value, bool | int | float):
+        value = json.dumps(value)
+    if not isinstance(value, str) or not value:
+        return None
+    if len(value) <= _LONGEST_NAME:
+        return value
+    digest = blake2b(value.encode(), digest_size=16).hexdigest()
+    return f"{value[: _LONGEST_NAME - len(digest) - 1]} {digest}"
+
+
+def erased_name(seed: str, group: str) -> str:
+    """Return the name of *group* once a query of it is erased: it stays spent."""
+    digest = blake2b(f"{seed}:{group}".encode(), digest_size=16).hexdigest()
+    return f"erased:{digest}"

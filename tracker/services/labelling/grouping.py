@@ -1,0 +1,219 @@
+"""Counting groups again once a detector says otherwise what belongs together.
+
+The groups of all queries are named first, and then each group is counted as if it had
+always been one: by the lowest rank among those that it was first answered by.  Where a
+query counts for something else than before, its label is given once more with that, so
+that the counts follow from the labels as ever.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy.orm import Session
+
+from tracker.services.evidence.consensus import find_consensus
+from tracker.services.evidence.ranks import rank_waiting
+from tracker.services.evidence.standing import keeps_rank, stand
+from tracker.services.evidence.units import Units, name_group
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling import grouping as storage
+from tracker.storage.labelling.current import set_current_labels
+from tracker.storage.labelling.inputs import lock_groups
+from tracker.storage.labelling.labels import add_labels
+from tracker.storage.queries import groups as names
+from tracker.words import (
+    GROUPED,
+    OPEN,
+    RANDOM,
+    REPEAT,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    SETTLED,
+    TARGETED,
+)
+
+_QUERIES = 2_000
+_GROUPS = 200
+_T = TypeVar("_T")
+Run = Callable[[Callable[[Session], Any]], Any]
+"""Opens a transaction for some work."""
+
+
+def count_groups(run: Run, detector: Detector, *, at: datetime) -> bool:
+    """Count the groups of *detector* again, in short transactions.
+
+    False if what the detector says of them was changed meanwhile.
+    """
+    after: int | None = 0
+    while after is not None:
+        after = run(_bind(_name_some, detector, after))
+    group: str | None = ""
+    while group is not None:
+        group = run(_bind(_count_some, detector, group, at))
+    while run(_bind(_release_some, detector, at)):
+        pass
+    return bool(run(lambda session: names.end_counting(session, detector)))
+
+
+def _bind(work: Callable[..., _T], *known: Any) -> Callable[[Session], _T]:
+    return lambda session: work(session, *known)
+
+
+def _name_some(session: Session, detector: Detector, after: int) -> int | None:
+    """Name the groups of some queries; return the id of the last one."""
+    found = names.list_named(
+        session,
+        detector.id,
+        after=after,
+        limit=_QUERIES,
+        has_metadata=detector.group_by is not None,
+    )
+    changed = []
+    for row in found:
+        query = dict(row._mapping)
+        if not query["is_group_given"]:
+            metadata = json.loads(query["metadata"]) if query["metadata"] else None
+            query["group"] = name_group(detector.group_by, metadata)
+        if query["label_id"] is None:
+            waits = query["sampling"] != TARGETED and not query["is_repeat"]
+        else:
+            waits = query["queue_rank"] is not None
+        rank = rank_waiting(detector.queue_seed, query) if waits else None
+        query["queue_rank"] = rank
+        if (row.group, row.queue_rank) != (query["group"], rank):
+            changed.append(query)
+    if changed:
+        names.set_groups(session, detector.id, changed)
+    return found[-1].id if found else None
+
+
+def _count_some(
+    session: Session, detector: Detector, after: str, at: datetime
+) -> str | None:
+    """Count some groups; return the name of the last one."""
+    groups = names.list_groups(session, detector.id, after=after, limit=_GROUPS)
+    if not groups:
+        return None
+    lock_groups(session, detector.id, groups)
+    members = storage.lock_answered(session, detector.id, groups)
+    _stand_again(session, detector, members, at)
+    return groups[-1]
+
+
+def _release_some(session: Session, detector: Detector, at: datetime) -> bool:
+    """Count some queries that are in no group any more by themselves."""
+    left = storage.lock_left(session, detector.id, limit=_QUERIES)
+    _stand_again(session, detector, left, at)
+    return bool(left)
+
+
+def _stand_again(
+    session: Session, detector: Detector, members: Sequence[Any], at: datetime
+) -> None:
+    """Give queries of whole groups the standing that they have by their labels."""
+    by_query: dict[int, list[Any]] = {one.id: [] for one in members}
+    for label in storage.list_labels_of(session, detector.id, [*by_query]):
+        by_query[label.query_id].append(label)
+    units = Units(session, detector)
+    placed = [
+        (_entered_at(row, by_query[row.id]), dict(row._mapping)) for row in members
+    ]
+    # The answers of one moment came together.
+    for moment in sorted({entered for entered, _ in placed}):
+        batch = [query for entered, query in placed if entered == moment]
+        units.elect((one, one["sampling"], one["is_replayed"]) for one in batch)
+        for query in batch:
+            query["now"] = _stand(detector, query, by_query[query["id"]], units)
+    changed = [query for _, query in placed if query["now"] != query["standing"]]
+    if changed:
+        _write(session, detector, changed, by_query, at)
+    units.write()
+
+
+def _entered_at(query: Any, labels: Sequence[Any]) -> datetime:
+    """Return when a query was first labelled in the population that it is in."""
+    own = {label.id for label in labels}
+    # What was given once more with another standing says nothing new.
+    given = [label for label in labels if label.source_label_id not in own]
+    entered: datetime = given[0].created_at
+    was_replayed = given[0].source_label_id is not None
+    place = (given[0].sampling, was_replayed or query.is_replayed)
+    for label in given[1:]:
+        is_drawn = label.sampling == RANDOM and label.source_label_id is None
+        is_own = is_drawn and label.standing not in {REPLAYED, REPLAYED_UNSTATED}
+        is_replayed = query.is_replayed or (place[1] and not is_own)
+        if (label.sampling, is_replayed) != place:
+            place, entered = (label.sampling, is_replayed), label.created_at
+    return entered
+
+
+def _stand(
+    detector: Detector, query: dict[str, Any], labels: Sequence[Any], units: Units
+) -> str:
+    base = stand(
+        query["sampling"],
+        is_replayed=query["is_replayed"],
+        is_repeat=query["is_repeat"],
+    )
+    if base in {REPEAT, TARGETED}:
+        return base
+    if query["group"] is not None and not units.place(query, base):
+        return GROUPED
+    if query["standing"] != GROUPED:
+        # Others may still be asked, or disagree.
+        return str(query["standing"])
+    words = {
+        label.labeler: label.label for label in labels if label.sampling != TARGETED
+    }
+    if detector.labels_wanted == 1 and query["agreement"] is None:
+        words = {}
+    found = find_consensus(detector, query["agreement"], query["label"], words)
+    return stand(query["sampling"], found, is_replayed=query["is_replayed"])
+
+
+def _write(
+    session: Session,
+    detector: Detector,
+    changed: Sequence[dict[str, Any]],
+    by_query: dict[int, list[Any]],
+    at: datetime,
+) -> None:
+    """Give the labels of queries once more, with what they count for now."""
+    batch = add_batch(session, detector.id, created_at=at)
+    labels, current = [], []
+    in_order = sorted(changed, key=lambda query: int(query["id"]))
+    for query, label_id in zip(in_order, _ids(batch), strict=False):
+        before = next(
+            one for one in by_query[query["id"]] if one.id == query["label_id"]
+        )
+        row = dict(before._mapping)
+        row |= {"id": label_id, "replaces_id": before.id, "created_at": at}
+        row |= {"source_label_id": before.id, "note": None}
+        row |= {"standing": query["now"], "sampling": query["sampling"]}
+        labels.append(row)
+        current.append(
+            {
+                "query_id": query["id"],
+                "label_id": label_id,
+                "label": query["label"],
+                "sampling": query["sampling"],
+                "standing": query["now"],
+                "is_replayed": query["is_replayed"],
+                "agreement": query["agreement"],
+                "keeps_rank": query["agreement"] != SETTLED
+                and keeps_rank(
+                    query["now"],
+                    detector.label_sampling,
+                    is_open=query["now"] == OPEN,
+                ),
+            }
+        )
+    add_labels(session, labels)
+    set_current_labels(session, detector.id, current)
+
+
+def _ids(batch: int) -> Iterator[int]:
+    yield from range(first_id(batch), first_id(batch + 1))

@@ -1,0 +1,196 @@
+"""The groups of queries: which query of each is scored."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Float, Text, bindparam, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from tracker.storage.detectors import Detector
+from tracker.storage.prepared import Prepared
+from tracker.storage.queries.lookup import look_up
+from tracker.storage.queries.queries import Query
+from tracker.words import (
+    COUNTED,
+    DISPUTED,
+    OPEN,
+    RANDOM,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    UNSTATED,
+)
+
+# Those of a unit: nobody else of its group and population has one of them.
+_OF_UNITS = (RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED, OPEN, DISPUTED)
+
+
+def find_units(
+    session: Session, detector_id: int, groups: Collection[str]
+) -> Sequence[Any]:
+    """Return the queries by which *groups* count, as rows."""
+    statement = select(
+        Query.group,
+        Query.id,
+        Query.version_id,
+        Query.sampling,
+        Query.is_replayed,
+    ).where(Query.detector_id == detector_id, Query.standing.in_(_OF_UNITS))
+    return look_up(session, statement, Query.group, [*groups])
+
+
+def find_groups_of(
+    session: Session, detector_id: int, inputs: Collection[str]
+) -> set[str]:
+    """Return the groups of the queries with these *inputs*."""
+    statement = select(Query.group, Query.input).where(
+        Query.detector_id == detector_id, Query.group.is_not(None)
+    )
+    rows = look_up(session, statement, Query.input, [*inputs])
+    return {row.group for row in rows}
+
+
+def _build_end() -> Any:
+    table = Query.__table__
+    return (
+        update(table)  # type: ignore[arg-type]
+        .where(
+            table.c.detector_id == bindparam("of_detector"),
+            # All that wait have ranks in the span of their group.
+            table.c.queue_rank >= bindparam("low"),
+            table.c.queue_rank < bindparam("high"),
+            table.c.group == bindparam("of_group"),
+            table.c.version_id == bindparam("of_version"),
+            table.c.id != bindparam("unit"),
+        )
+        .values(queue_rank=None)
+    )
+
+
+_END = Prepared(_build_end())
+
+
+def end_waiting(
+    session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Take the queries of groups out of the random queue, apart from their units."""
+    values = [
+        {
+            "of_detector": detector_id,
+            "of_group": row["group"],
+            "of_version": row["version_id"],
+            **{name: row[name] for name in ("low", "high", "unit")},
+        }
+        for row in rows
+    ]
+    _END.run(session, *values)
+
+
+_NOTE = Prepared(
+    update(Detector)
+    .where(Detector.id == bindparam("of_detector"), Detector.groups.is_(None))
+    .values(groups=COUNTED)
+)
+
+
+def note_groups(session: Session, detector_id: int) -> None:
+    """Note that queries of a detector have groups."""
+    _NOTE.run(session, {"of_detector": detector_id})
+
+
+def list_named(
+    session: Session, detector_id: int, *, after: int, limit: int, has_metadata: bool
+) -> Sequence[Any]:
+    """Return the queries behind the id *after* that have a group, or may get one.
+
+    With metadata a query may get one.  Erased ones keep the group that they have.
+    """
+    names = Query.group.is_not(None)
+    statement = (
+        select(
+            Query.id,
+            Query.key,
+            Query.input,
+            Query.group,
+            Query.is_group_given,
+            Query.details.label("metadata"),
+            Query.label_id,
+            Query.sampling,
+            Query.is_repeat,
+            Query.queue_rank,
+        )
+        .where(Query.detector_id == detector_id, Query.id > after)
+        .where(or_(names, Query.details.is_not(None)) if has_metadata else names)
+        .where(Query.erased_at.is_(None))
+        .order_by(Query.id)
+        .limit(limit)
+    )
+    return session.execute(statement).all()
+
+
+def _build_regroup() -> Any:
+    table = Query.__table__
+    return (
+        update(table)  # type: ignore[arg-type]
+        .where(
+            table.c.id == bindparam("query_id"),
+            table.c.detector_id == bindparam("of_detector"),
+        )
+        .values(
+            group=bindparam("of_group", type_=Text),
+            queue_rank=bindparam("rank", type_=Float),
+        )
+    )
+
+
+_REGROUP = Prepared(_build_regroup())
+
+
+def set_groups(
+    session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Set the ``group`` and the ``queue_rank`` of queries by ``id``."""
+    values = [
+        {
+            "query_id": row["id"],
+            "of_detector": detector_id,
+            "of_group": row["group"],
+            "rank": row["queue_rank"],
+        }
+        for row in rows
+    ]
+    _REGROUP.run(session, *values)
+
+
+def list_groups(
+    session: Session, detector_id: int, *, after: str, limit: int
+) -> list[str]:
+    """Return the first groups whose names come behind *after*."""
+    statement = (
+        select(Query.group)
+        .where(Query.detector_id == detector_id, Query.group > after)
+        .group_by(Query.group)
+        .order_by(Query.group)
+        .limit(limit)
+    )
+    return [str(name) for name in session.scalars(statement)]
+
+
+def end_counting(session: Session, detector: Detector) -> bool:
+    """Note that the groups are counted; False if they are to be counted once more.
+
+    That is where what *detector* says of them has been changed meanwhile.
+    """
+    statement = select(Detector).where(Detector.id == detector.id).with_for_update()
+    now = session.scalars(statement.execution_options(populate_existing=True)).one()
+    if (now.group_by, now.label_sampling) != (
+        detector.group_by,
+        detector.label_sampling,
+    ):
+        return False
+    has_groups = session.scalar(
+        select(func.max(Query.id)).where(
+            Query.detector_id == detector.id, Query.group.is_not(None)
+        )
+    )
+    now.groups = None if has_groups is None else COUNTED
+    return True
