@@ -17,6 +17,7 @@ from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.history import iter_labels
 from tracker.services.estimates.recount import recount
+from tracker.services.evidence.populations import compared_standings
 from tracker.services.evidence.ranks import rank_member
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
@@ -523,7 +524,11 @@ def pairs_of(bench: Bench) -> list[tuple[str, int, int, int]]:
     with bench.database.read() as session:
         ids = {one.name: one.id for one in list_versions(session, bench.detector.id)}
         found = count_pairs(
-            session, bench.detector.id, old_id=ids["v1"], new_id=ids["v2"]
+            session,
+            bench.detector.id,
+            old_id=ids["v1"],
+            new_id=ids["v2"],
+            standings=compared_standings("random"),
         )
         return [(one.label, one.pairs, one.gained, one.lost) for one in found]
 

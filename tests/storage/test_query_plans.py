@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock
 from tests.services.conftest import Bench
+from tracker.services.evidence.populations import compared_standings
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import add_versions
@@ -210,7 +211,9 @@ READS_MUCH: dict[str, Ask] = {
         s, d, since=START, until=START + timedelta(seconds=9)
     ),
     "an export of labels": lambda s, d, _: list(iter_label_rows(s, d)),
-    "a comparison": lambda s, d, _: count_pairs(s, d, old_id=1, new_id=2),
+    "a comparison": lambda s, d, _: count_pairs(
+        s, d, old_id=1, new_id=2, standings=compared_standings("random")
+    ),
 }
 
 

@@ -116,7 +116,12 @@ def test_a_fall_is_told_once_with_the_snapshot_however_labels_come(
     for pieces in (1, 21):
         database = new_database("sqlite")
         with database.write() as session:
-            new = NewDetector(name="door", question="Closed?", classes=CLASSES)
+            new = NewDetector(
+                name="door",
+                question="Closed?",
+                classes=CLASSES,
+                label_sampling="random",
+            )
             create_detector(session, new, by(at=START))
         for piece in np.array_split(np.arange(len(labels)), pieces):
             log_labels(database, [labels[place] for place in piece])
@@ -148,7 +153,12 @@ def test_a_correction_and_a_targeted_label_are_not_watched(
     database: Database, recompute: Callable[[], None]
 ) -> None:
     with database.write() as session:
-        new = NewDetector(name="door", question="Closed?", classes=CLASSES)
+        new = NewDetector(
+            name="door",
+            question="Closed?",
+            classes=CLASSES,
+            label_sampling="random",
+        )
         detector = create_detector(session, new, by(at=START))
         for sampling, label in (("targeted", "NO"), ("random", "UNCLEAR")):
             query = NewQuery(predicted="YES", label=label, sampling=sampling)
@@ -164,7 +174,12 @@ def test_after_many_corrections_a_replay_goes_by_the_labels_of_today(
 ) -> None:
     visitor = Visitor(app)
     with database.write() as session:
-        new = NewDetector(name="door", question="Closed?", classes=CLASSES)
+        new = NewDetector(
+            name="door",
+            question="Closed?",
+            classes=CLASSES,
+            label_sampling="random",
+        )
         create_detector(session, new, by(at=START))
     log_labels(database, stream(2, [(300, 0.97), (120, 0.5)]))
     recompute()
@@ -196,7 +211,12 @@ def test_a_replay_waits_for_one_correction_in_a_hundred_labels(
     database: Database, recompute: Callable[[], None]
 ) -> None:
     with database.write() as session:
-        new = NewDetector(name="door", question="Closed?", classes=CLASSES)
+        new = NewDetector(
+            name="door",
+            question="Closed?",
+            classes=CLASSES,
+            label_sampling="random",
+        )
         create_detector(session, new, by(at=START))
     log_labels(database, [(number % 2, number >= 10) for number in range(200)])
     recompute()

@@ -73,7 +73,9 @@ def test_the_same_labels_give_the_same_events_in_one_run_or_many(
     for run_after in (1, 7, 90):
         database = new_database("sqlite")
         with database.write() as session:
-            new = NewDetector(name="door", question="Closed?", target=0.7)
+            new = NewDetector(
+                name="door", question="Closed?", target=0.7, label_sampling="random"
+            )
             create_detector(session, new, by(at=START))
         for number in range(90):
             with database.write() as session:

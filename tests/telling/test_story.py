@@ -53,7 +53,9 @@ def test_a_camera_gets_worse_and_everyone_is_told(
     tmp_path,
 ) -> None:
     with database.write() as session:
-        new = NewDetector(name="door", question="Closed?", target=0.9)
+        new = NewDetector(
+            name="door", question="Closed?", target=0.9, label_sampling="random"
+        )
         detector = create_detector(session, new, by(at=START))
         _, token = create_badge(session, detector, by(at=START))
         create_account(session, "anna", "viewer", by(), detectors=["door"])
