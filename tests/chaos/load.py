@@ -192,7 +192,8 @@ def run(
     way; else in the middle of it.
     """
     for name in (PLAIN, CORRECTED):
-        service.ask("POST", "/detectors", {"name": name, "question": "Closed?"})
+        new = {"name": name, "question": "Closed?", "label_sampling": "random"}
+        service.ask("POST", "/detectors", new)
     client = Client(service, ledger, profile)
     with ThreadPoolExecutor(profile.clients) as pool:
         ledger.gate.move(0.0 if profile.kills else float("inf"))

@@ -146,6 +146,7 @@ def test_a_camera_loop_gets_worse_and_everyone_is_told_whatever_is_killed(
     service.environ |= tell_by(mail.port, url)
     with receiving() as receiver, service:
         door = {"name": "door", "question": "Closed?", "target": TARGET}
+        door |= {"label_sampling": "random"}
         assert service.ask("POST", "/detectors", door).status == 201
         hook = {"url": receiver.url, "events": EVENTS}
         secret = service.ask("POST", "/webhooks", hook).json["secret"]

@@ -86,7 +86,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
     )
 
     clock.at = clock.at.replace(hour=clock.at.hour + 2)
-    tell_all(*AFTER, seed=2)
+    tell_all(*AFTER, seed=3)
     told = [one.json for one in receiver.messages[1:]]
     drift, missed = (
         [one for one in told if one["type"] == kind]
