@@ -29,6 +29,7 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
@@ -141,6 +142,9 @@ class Estimate(OfDetector):
         default=[], description="The decisions on the measures that are watched too."
     )
     no_decision_because: str | None = Field(description="Why there is no decision.")
+    warnings: list[DependentMistakes] = Field(
+        default=[], description="What speaks against the conditions that it rests on."
+    )
     window: str | None = Field(
         default=None, description="The last labels or days that it covers."
     )
@@ -238,7 +242,12 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    return _add_span(session, detector, versions, found, filters, standings)
+    found = _add_span(session, detector, versions, found, filters, standings)
+    is_some = as_known_at is not None or window is not None or any(filters.values())
+    if is_some or include_targeted or version == ALL or not versions:
+        return found
+    warned = find_warnings(session, detector, versions[0], chosen, found.labels)
+    return found.model_copy(update={"warnings": warned})
 
 
 def list_estimates(
