@@ -204,7 +204,7 @@ def test_what_an_admin_sees_is_no_choice(open_page: Open) -> None:
 def test_paper_is_light_and_has_nothing_to_click(open_page: Open, theme: str) -> None:
     page = open_page("/detectors/det_1", color_scheme=theme).page
     expect(page.locator(".tracker-chart")).to_be_visible()
-    exact = page.get_by_text("Two conditions:")
+    exact = page.get_by_text("Three conditions:")
     expect(exact).to_be_hidden()
     page.emulate_media(media="print")
     colours = page.evaluate(

@@ -3,14 +3,14 @@
 import threading
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from tests.conftest import Clock, by
 from tests.processes import wait_until
 from tests.services.conftest import Bench
 from tracker.services.labelling.truths import join_input
 from tracker.storage.database import Database
-from tracker.storage.labelling.inputs import lock_inputs
+from tracker.storage.labelling.inputs import lock_groups, lock_inputs
 from tracker.storage.queries.queries import Query
 
 _WAITING = text(
@@ -55,6 +55,31 @@ def test_the_truth_of_an_input_is_changed_by_one_at_a_time(bench: Bench) -> None
         worker = label_waits(bench, query)
     worker.join()
     assert (label_of(bench, query), label_of(bench, other)) == ("NO", "NO")
+
+
+def test_the_unit_of_a_group_is_chosen_by_one_at_a_time(bench: Bench) -> None:
+    query, other = bench.log("YES", group="a"), bench.log("YES", group="b")
+    with bench.database.write() as session:
+        lock_groups(session, bench.detector.id, ["a"])
+        # It shares nothing with the group.
+        bench.label(other, "NO")
+        worker = label_waits(bench, query)
+    worker.join()
+    assert (label_of(bench, query), label_of(bench, other)) == ("NO", "NO")
+
+
+def test_of_those_who_label_a_group_at_once_one_chooses_its_unit(bench: Bench) -> None:
+    frames = [bench.log("YES", group="a", input=f"x{n}") for n in range(8)]
+    workers = [
+        threading.Thread(target=bench.label, args=(frame, "YES")) for frame in frames
+    ]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    with bench.database.read() as session:
+        found = session.scalars(select(Query.standing)).all()
+    assert sorted(map(str, found)) == ["grouped"] * 7 + ["unstated"]
 
 
 def test_a_label_reaches_the_input_that_its_query_was_given_meanwhile(

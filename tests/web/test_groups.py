@@ -54,3 +54,23 @@ def test_what_names_the_groups_is_set_and_taken_away(
     answer = visitor.post(path, FIELDS | {"group_by": "session"})
     assert answer.status == 422
     assert "it must be like metadata.session" in answer.text
+
+
+def test_a_page_warns_of_mistakes_that_come_in_bursts(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [
+        {
+            "key": f"k{number}",
+            "predicted": "NO" if number // 5 % 8 == 0 else "YES",
+            "label": "YES",
+            "sampling": "random",
+        }
+        for number in range(100)
+    ]
+    shelf.add_queries(detector_id, rows)
+    page = visitor.get(f"/detectors/{detector_id}")
+    assert "Mistakes come in bursts (12 neighbouring pairs" in page.text
+    [link] = [a for a in page.find("a") if "#group_by" in a.attributes.get("href", "")]
+    assert link.attributes["href"] == f"/detectors/{detector_id}/settings#group_by"

@@ -26,17 +26,24 @@ from tracker.services.estimates.fold import (
     store_folds,
     store_slices,
 )
+from tracker.services.estimates.warnings import look_again
 from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, tell
 from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.database import Database
-from tracker.storage.detectors import Detector, find_detector, load_detectors
+from tracker.storage.detectors import (
+    Detector,
+    find_detector,
+    list_versions,
+    load_detectors,
+)
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
     plan_recomputes,
 )
+from tracker.storage.estimates.projections import Kept, Row, store_projections
 from tracker.storage.estimates.slices import list_uncounted
 from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.storage.tasks import (
@@ -185,6 +192,8 @@ def _store(
         )
         if fold.has_corrections:
             _replay_drift(database, fold.detector_id)
+        if fold.due_looks:
+            _look_for_bursts(database, fold.detector_id, fold.due_looks)
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
@@ -238,6 +247,22 @@ def _replay_drift(database: Database, detector_id: int) -> None:
         versions=len(found),
         seconds=round(time.perf_counter() - begun, 4),
     )
+
+
+def _look_for_bursts(
+    database: Database, detector_id: int, version_ids: Collection[int]
+) -> None:
+    """Keep whether mistakes come in bursts, where enough labels came to look again."""
+    found: dict[Row, Kept] = {}
+    with database.read() as session:
+        detector = find_detector(session, detector_id)
+        assert detector is not None
+        for version in list_versions(session, detector_id):
+            if version.id in version_ids:
+                found |= look_again(session, detector, version)
+    if found:
+        with database.write() as session:
+            store_projections(session, found)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -30,6 +30,7 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure
 from tracker.services.evidence.populations import (
@@ -171,6 +172,9 @@ class Estimate(OfDetector):
         description="How frequent the classes are taken to be; null while the version "
         "has fewer than 100 live labels and nothing was stated before its first one.",
     )
+    warnings: list[DependentMistakes] = Field(
+        default=[], description="What speaks against the conditions that it rests on."
+    )
     window: str | None = Field(
         default=None, description="The last labels or days that it covers."
     )
@@ -263,7 +267,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    return _add_span(session, detector, versions, found, filters, counted.standings)
+    found = _add_span(session, detector, versions, found, filters, counted.standings)
+    return _add_warnings(session, detector, versions, found, filters)
 
 
 def _check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
@@ -271,6 +276,23 @@ def _check_span(since: datetime | None, until: datetime | None) -> dict[str, Any
     if since is not None and until is not None and since >= until:
         raise invalid("until", until.isoformat(), "it must be later than since")
     return {"since": since, "until": until}
+
+
+def _add_warnings(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    found: Estimate,
+    filters: Mapping[str, Any],
+) -> Estimate:
+    """Return *found* with what to be warned of, if it is of a whole version."""
+    is_some = found.as_known_at is not None or found.window is not None
+    is_mixed = found.includes_targeted or found.population.kind == POOLED_POPULATION
+    if is_some or is_mixed or any(filters.values()) or not versions:
+        return found
+    kind = found.population.kind
+    warned = find_warnings(session, detector, versions[0], kind, found.labels)
+    return found.model_copy(update={"warnings": warned})
 
 
 def list_estimates(

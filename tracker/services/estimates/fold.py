@@ -34,6 +34,7 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.warnings import is_look_due
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.storage.detectors import (
     Detector,
@@ -192,6 +193,16 @@ class Fold:
         if Checkpoints not in self.kinds:
             return {}
         return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
+
+    @property
+    def due_looks(self) -> list[int]:
+        """The versions whose labels are to be looked at for bursts of mistakes."""
+        return [
+            version_id
+            for version_id, one in self.versions.items()
+            if one.labels
+            and is_look_due(one.of(Cells).counts, one.labels, one.label_sampling)
+        ]
 
     @property
     def has_corrections(self) -> bool:

@@ -124,7 +124,12 @@ class RowWriter:
             [*inputs, *(row.input for row in known.values())],
             [*groups, *(row.group for row in known.values())],
         )
-        return find(lock=True) if known else known
+        if not known:
+            return known
+        locked = find(lock=True)
+        # Some may have got another group meanwhile.
+        self._truths.lock((), [row.group for row in locked.values()])
+        return locked
 
     def _write_new(self, keys: list[str], rows: Columns) -> bool:
         """Add *rows* with keys that are not stored, column by column.

@@ -216,6 +216,8 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     labelled = lock_labelled(session, query_id, by.name)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
+    # It may have got another group meanwhile.
+    truths.lock((), [labelled.query.group])
     _check_open(labelled)
     return labelled, truths
 

@@ -1,6 +1,6 @@
 """The stream of changes: what each label adds to the counts and takes from them."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import cache
 from typing import Any
@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, func, null, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
+from tracker.storage.detectors import Version
 from tracker.storage.estimates.cells import Cell, Change, Standings
 from tracker.storage.estimates.pending import (
     END,
@@ -211,3 +212,25 @@ def iter_first_labels(
         .order_by(Label.id)
     )
     return stream(session, statement)
+
+
+def list_first_labelled(
+    session: Session, version: Version, standings: Standings, *, limit: int
+) -> Sequence[Any]:
+    """Return the queries of a version with a label of *standings*, labelled first.
+
+    In the order of their first labels; each row has ``id``, ``label``, ``predicted``
+    and ``asked_at``.
+    """
+    statement = (
+        select(Query.id, Query.label, Query.predicted, Query.asked_at)
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == version.detector_id)
+        .where(Query.version_id == version.id)
+        .where(on_postgresql(Label.detector_id == version.detector_id))
+        .where(Label.replaces_id.is_(None), has_standing(Query, standings))
+        .order_by(Label.id)
+        .limit(limit)
+    )
+    return session.execute(statement).all()

@@ -24,6 +24,8 @@ from tracker.storage.estimates.cells import Counts, pool
 # asked, as 2026-01-31.
 CELLS = "cells"
 DAYS = "days"
+# What was last found of bursts of mistakes, by population.
+BURSTS = "bursts"
 
 # So many rows are looked up at once.
 _AT_ONCE = 500

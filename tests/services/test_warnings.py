@@ -1,0 +1,95 @@
+"""Labels whose mistakes come in bursts are warned of, until groups are named."""
+
+import random
+from collections.abc import Iterable
+
+from tests.services.conftest import Bench
+from tests.services.test_groups import change, recompute
+from tracker.services.estimates.estimate import Estimate
+from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.projections import BURSTS, find_projection
+
+
+def log_bursts(bench: Bench, wrong: Iterable[bool], *, first: int = 0) -> None:
+    bench.log_all(
+        {
+            "key": f"k{number}",
+            "predicted": "NO" if is_wrong else "YES",
+            "label": "YES",
+            "metadata": {"event": f"e{number // 5}"},
+        }
+        for number, is_wrong in enumerate(wrong, start=first)
+    )
+
+
+def in_fives(events: int, *, every: int) -> list[bool]:
+    """Events of five frames, of which every so many are wrong as a whole."""
+    return [event % every == 0 for event in range(events) for _ in range(5)]
+
+
+def codes(found: Estimate) -> list[str]:
+    return [one.code for one in found.warnings]
+
+
+def test_bursts_are_warned_of_before_and_after_the_job(bench: Bench) -> None:
+    log_bursts(bench, in_fives(20, every=8))
+    before = bench.estimate()
+    assert codes(before) == ["dependent_mistakes"]
+    [found] = before.warnings
+    # Three events of five, in one class and two blocks: four follow another in each.
+    assert (found.labels, found.neighbours) == (100, 12)
+    assert 1 < found.expected < 4
+    assert "12 neighbouring pairs" in found.message
+    recompute(bench)
+    assert bench.estimate().warnings == before.warnings
+
+
+def test_mistakes_in_random_order_are_not_warned_of(bench: Bench) -> None:
+    wrong = in_fives(20, every=8)
+    random.Random(1).shuffle(wrong)
+    log_bursts(bench, wrong)
+    assert bench.estimate().warnings == []
+
+
+def test_the_first_hundred_labels_are_the_first_look(bench: Bench) -> None:
+    wrong = in_fives(20, every=8)
+    log_bursts(bench, wrong[:99])
+    assert bench.estimate().warnings == []
+    log_bursts(bench, wrong[99:], first=99)
+    assert codes(bench.estimate()) == ["dependent_mistakes"]
+
+
+def test_between_two_looks_nothing_is_looked_at(bench: Bench) -> None:
+    log_bursts(bench, [False] * 100)
+    log_bursts(bench, in_fives(19, every=3), first=100)
+    recompute(bench)
+    assert bench.estimate().warnings == []
+    log_bursts(bench, [False] * 5, first=195)
+    assert codes(bench.estimate()) == ["dependent_mistakes"]
+    recompute(bench)
+    assert bench.estimate().warnings[0].labels == 200
+
+
+def test_the_job_keeps_what_it_found_and_reads_it_no_more(bench: Bench) -> None:
+    log_bursts(bench, in_fives(20, every=8))
+    recompute(bench)
+    with bench.database.read() as session:
+        [version] = list_versions(session, bench.detector.id)
+        state = find_projection(session, version, BURSTS, "live")
+    assert state is not None
+    assert (state["look"], state["found"]["labels"]) == (1, 100)
+
+
+def test_groups_end_the_warning(bench: Bench) -> None:
+    log_bursts(bench, in_fives(20, every=8))
+    change(bench, group_by="metadata.event")
+    recompute(bench)
+    found = bench.estimate()
+    assert (found.labels, found.grouped_left_out, found.warnings) == (20, 80, [])
+
+
+def test_only_an_estimate_of_all_labels_of_a_version_warns(bench: Bench) -> None:
+    log_bursts(bench, in_fives(20, every=8))
+    assert bench.estimate(version="*").warnings == []
+    assert bench.estimate(window="50").warnings == []
+    assert bench.estimate(where=["predicted:NO"]).warnings == []

@@ -1,0 +1,133 @@
+"""What speaks against the conditions that an estimate rests on."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.evidence.populations import choose_population, standings_of
+from tracker.shapes import Shape
+from tracker.stats import burst_look, bursts_are_beyond_doubt, find_bursts
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts
+from tracker.storage.estimates.changes import list_first_labelled
+from tracker.storage.estimates.projections import (
+    BURSTS,
+    Kept,
+    Row,
+    find_projection,
+)
+
+_FIRST_LOOK = 100
+# So many labels are looked at within a request; of more the job keeps what it found.
+_MOST_AT_ONCE = 6_400
+
+
+class DependentMistakes(Shape):
+    """Mistakes come in bursts, as those of one event do."""
+
+    code: Literal["dependent_mistakes"] = "dependent_mistakes"
+    message: str = Field(description="What was found, and what to do.")
+    labels: int = Field(description="The first labels of the version, looked at.")
+    neighbours: int = Field(
+        description="Mistakes that follow another one of their class, in the order in "
+        "which the queries were asked."
+    )
+    expected: float = Field(description="How many would if order told nothing.")
+
+
+def find_warnings(
+    session: Session, detector: Detector, version: Version, population: str, labels: int
+) -> list[DependentMistakes]:
+    """Return what to be warned of in an estimate of so many *labels* of *version*.
+
+    Where a detector has groups, they say what belongs together.
+    """
+    look = burst_look(labels)
+    if detector.groups is not None or not look:
+        return []
+    state = find_projection(session, version, BURSTS, population)
+    if state is None or state["word"] != detector.label_sampling:
+        state = {"look": 0, "found": None}
+    found = state["found"]
+    if found is None and state["look"] < look and _labels_of(look) <= _MOST_AT_ONCE:
+        found = _look(session, detector, version, population, state["look"], look)
+    return [] if found is None else [_describe(found)]
+
+
+def is_look_due(counts: Counts, new: int, label_sampling: str | None) -> bool:
+    """Return whether the *new* labels among *counts* have brought the next look."""
+    if not new:
+        return False
+    population = choose_population(label_sampling, lambda some: counts.count(some) > 0)
+    labels = counts.scored(standings_of(population, label_sampling))
+    return burst_look(labels) > burst_look(labels - new)
+
+
+def look_again(
+    session: Session, detector: Detector, version: Version
+) -> dict[Row, Kept]:
+    """Return what is to be kept of the looks that are due by the labels of *version*.
+
+    `store_projections` keeps it.
+    """
+    counts = current_counts(session, [version])[version.id]
+    population, standings = pick_population(detector, counts)
+    look = burst_look(counts.scored(standings))
+    if not look or detector.groups is not None:
+        return {}
+    found = _look(session, detector, version, population, 0, look)
+    state = {"look": look, "found": found, "word": detector.label_sampling}
+    place = detector.id, version.id, BURSTS, population
+    return {place: Kept(population, state)}
+
+
+def _look(  # noqa: PLR0913, PLR0917 - whose labels, and which looks.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    population: str,
+    after: int,
+    last: int,
+) -> dict[str, Any] | None:
+    """Return what the first look behind *after* found that leaves no doubt.
+
+    Each is at the labels that had come by then, however many there are now.
+    """
+    standings = standings_of(population, detector.label_sampling)
+    limit = _labels_of(last)
+    rows = list_first_labelled(session, version, standings, limit=limit)
+    for look in range(after + 1, last + 1):
+        some = rows[: _labels_of(look)]
+        found = find_bursts(_mistakes(some))
+        if bursts_are_beyond_doubt(found, len(some)):
+            return {
+                "labels": len(some),
+                "neighbours": found.neighbours,
+                "expected": round(found.expected, 1),
+            }
+    return None
+
+
+def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:
+    """Return by class which labels are mistakes, in the order of their queries."""
+    by_class: dict[str, list[bool]] = {}
+    for row in sorted(rows, key=lambda row: (row.asked_at, row.id)):
+        by_class.setdefault(row.label, []).append(row.label != row.predicted)
+    return list(by_class.values())
+
+
+def _labels_of(look: int) -> int:
+    return int(_FIRST_LOOK * 2 ** (look - 1))
+
+
+def _describe(found: dict[str, Any]) -> DependentMistakes:
+    message = (
+        f"Mistakes come in bursts ({found['neighbours']:,} neighbouring pairs, "
+        f"{found['expected']:,} expected), so the labels are not independent and the "
+        "intervals are too narrow. Name what belongs together: a group for each "
+        "query, or the detector's group_by"
+    )
+    return DependentMistakes(message=message, **found)
