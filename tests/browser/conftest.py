@@ -223,6 +223,7 @@ def _add_versions(database: Database) -> None:
             name="two versions",
             question=described.question,
             classes=list(described.classes),
+            label_sampling="random",
         )
         import_rows(
             session,

@@ -77,10 +77,12 @@ def test_a_large_file_is_followed_from_waiting_to_its_report(
     with held_statements(site.database, reads_on()):
         work()
         expect(state).to_contain_text("is being imported")
-        expect(page.locator("#import-rows")).to_have_text("0 rows read")
-        expect(bar).to_have_attribute("max", str(file.stat().st_size))
+        expect(page.locator("#import-rows")).to_have_text("0 %, 0 rows checked")
+        expect(bar).to_have_attribute("max", "100")
+        expect(bar).to_have_attribute("value", "0")
     expect(state).to_contain_text("was imported", timeout=120_000)
     expect(bar).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("10,000 rows read")
     expect(page.locator("main")).to_contain_text("1 bad row skipped")
     assert page.evaluate(_MARKED)
     assert watch.read() == []
