@@ -68,14 +68,19 @@ def rank_waiting(seed: str, query: Mapping[str, Any]) -> float:
     return low + place / float(2 ** (_GROUP_BITS + _MEMBER_BITS))
 
 
-def rank_new_query(
-    detector: Detector, query: Mapping[str, Any], *, label: str | None
-) -> float | None:
-    """Return the rank of a query that arrives, None if it does not wait for a label.
+def does_wait(label: str | None, sampling: str, *, is_repeat: bool) -> bool:
+    """Return whether a query that arrives waits for a label.
 
     What arrives as picked on purpose is no part of what is drawn from, and neither is
     an input that its version was put to before.
     """
-    if label is not None or query["sampling"] == TARGETED or query["is_repeat"]:
+    return label is None and sampling != TARGETED and not is_repeat
+
+
+def rank_new_query(
+    detector: Detector, query: Mapping[str, Any], *, label: str | None
+) -> float | None:
+    """Return the rank of a query that arrives, None if it does not wait for a label."""
+    if not does_wait(label, query["sampling"], is_repeat=query["is_repeat"]):
         return None
     return rank_waiting(detector.queue_seed, query)

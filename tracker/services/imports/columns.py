@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
-from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
 from tracker.services.evidence.standing import stand, stand_in_group
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
@@ -82,13 +82,22 @@ def _place(
 ) -> dict[str, list[Any]]:
     """Return what new queries count for and the ranks of those that wait."""
     labels = named["label"]
-    kinds = zip(labels, named["sampling"], named["is_repeat"], strict=True)
+    kinds = [*zip(labels, named["sampling"], named["is_repeat"], strict=True)]
     standings = [
         None if label is None else stand(sampling, is_repeat=is_repeat)
         for label, sampling, is_repeat in kinds
     ]
     ranks: list[Any] = [None] * len(labels)
-    if has_groups or None in labels:
+    if not has_groups and None in labels:
+        # Without a mapping for each row, which would take as long as the hash.
+        columns = zip(named["id"], named["input"], kinds, strict=True)
+        ranks = [
+            rank_query(detector.queue_seed, name or number)
+            if does_wait(label, sampling, is_repeat=is_repeat)
+            else None
+            for number, name, (label, sampling, is_repeat) in columns
+        ]
+    if has_groups:
         for place, query in enumerate(rows_of(named)):
             is_alone = query["group"] is None
             if query["label"] is None:
