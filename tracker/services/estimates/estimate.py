@@ -109,8 +109,9 @@ class Estimate(OfDetector):
     )
     asked_to: Instant | None = Field(
         default=None,
-        description="When the last of the scored queries was asked: the accuracies are "
-        "averages over this time.",
+        description="When the last of the scored queries was asked. The accuracies are "
+        "averages over the labelled queries: if new ones are labelled first, that is "
+        "not the average over all that were asked in this time.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
     unanswered: int = Field(
