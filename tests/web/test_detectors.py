@@ -634,3 +634,16 @@ def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
     listed = visitor.get("/").text
     assert "0 of 5 predictions correct v2, last label" in listed
     assert "7 of 7 predictions correct v9, last label" in listed
+
+
+def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"predicted": name, "label": name} for name in ("YES", "NO")] * 20
+    shelf.add_queries(detector_id, rows)
+    assert "unclear or disputed" not in visitor.get(f"/detectors/{detector_id}").text
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "UNCLEAR"}] * 10)
+    page = visitor.get(f"/detectors/{detector_id}")
+    assert (
+        "10 answers are unclear or disputed. Had all of them been right or" in page.text
+    )
+    assert "the balanced accuracy would lie between" in page.text

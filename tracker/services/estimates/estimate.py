@@ -9,6 +9,11 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.class_shares import (
+    ClassShares,
+    describe_shares,
+    known_shares,
+)
 from tracker.services.estimates.counts import (
     count_asked,
     current_counts,
@@ -30,17 +35,17 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
-from tracker.services.evidence.measure import Confusion, read_measure
+from tracker.services.evidence.measure import Confusion, read_measure, spread
+from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
-    LIVE,
     PopulationWord,
     Standings,
     standings_of,
     targeted_standings,
 )
-from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
@@ -50,8 +55,6 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import (
     Counts,
-    Shares,
-    SharesSource,
     pool,
 )
 from tracker.storage.estimates.counts import count_logged, count_window
@@ -75,24 +78,6 @@ class Population(Shape):
 
 class ClassEstimate(Score, OfClass):
     """The accuracy of one class: correct / labelled, and its interval."""
-
-
-class ClassShares(Shape):
-    """How frequent the classes are taken to be by `anytime`.
-
-    Were they far off, the interval would only be wider.
-    """
-
-    source: SharesSource = Field(
-        description="Where they come from: `class_shares` of the detector, or the "
-        "classes of the first live labels, 100 or more."
-    )
-    shares: dict[str, float] = Field(description="The part of each class.")
-
-    @property
-    def parts(self) -> tuple[float, ...]:
-        """The part of each class, in their order."""
-        return (*self.shares.values(),)
 
 
 class Estimate(OfDetector):
@@ -172,6 +157,11 @@ class Estimate(OfDetector):
         default=None,
         description="How frequent the classes are taken to be; null while the version "
         "has fewer than 100 live labels and nothing was stated before its first one.",
+    )
+    unclear_bounds: UnclearBounds | None = Field(
+        default=None,
+        description="The bounds of the detector's measure if all unclear and disputed "
+        "answers had been right or wrong; null where they are at most 5 % of all.",
     )
     warnings: list[DependentMistakes] = Field(
         default=[], description="What speaks against the conditions that it rests on."
@@ -268,8 +258,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    found = _add_span(session, detector, versions, found, filters, counted.standings)
-    return _add_warnings(session, detector, versions, found, filters)
+    return _add_facts(session, detector, versions, found, filters, counted.standings)
 
 
 def _check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
@@ -367,7 +356,7 @@ def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
         ids = [one.id for one in versions]
         some = {**recent, **filters, "standings": counted.standings}
         known = count_known(session, detector.id, ids, **some)
-        shares = _known_shares(detector, counted.counts.shares, known)
+        shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
     if not any(filters.values()):
         return counted
@@ -381,17 +370,7 @@ def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     return counted._replace(counts=counts)
 
 
-def _known_shares(
-    detector: Detector, shares: Shares | None, known: Counts
-) -> Shares | None:
-    """Return the *shares* of the classes, if they could be used then."""
-    live = standings_of(LIVE, detector.label_sampling)
-    if shares is not None and known.scored(live) < shares.labels:
-        return None
-    return shares
-
-
-def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
+def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
@@ -399,10 +378,11 @@ def _add_span(  # noqa: PLR0913, PLR0917 - which queries count.
     filters: Mapping[str, Any],
     standings: Standings,
 ) -> Estimate:
-    """Return *found* with when its queries were asked, as far as that is known.
+    """Return *found* with its warnings, and when its queries were asked if known.
 
     Of the last labels, and of what was known once, it is not.
     """
+    found = _add_warnings(session, detector, versions, found, filters)
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
         return found
@@ -439,14 +419,13 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     counts, population, standings, includes_targeted = counted
     population = POOLED_POPULATION if version == ALL else population
     found, queries_counted = counts.select(standings), counts.count(standings)
-    confusion = _spread(found.confusion, detector.classes)
     because = because or _refuse_population(population, queries_counted)
+    confusion = spread(found.confusion, detector.classes)
     correct, labelled = found.by_class(detector.classes)
-    shares = _describe_shares(detector, counts, standings)
+    shares = describe_shares(detector, counts, standings)
     bets = [None if shares is None else shares.parts]
     scores_of = partial(score, shares=bets) if window is None else score_window
     whole, *scores = scores_of([correct], [labelled], method, level)[0]
-    classes = zip(detector.classes, scores, strict=True)
     return Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -463,25 +442,20 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         unstated=counts.scored(standings & standings_of(UNSTATED, None)),
         **_count_left_out(counts, standings, detector.label_sampling),
         includes_targeted=includes_targeted,
-        classes=[ClassEstimate(name=name, **dict(one)) for name, one in classes],
+        classes=list(map(_of_class, detector.classes, scores)),
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=confusion,
         target=target,
         **_decide(detector, target, confusion, level, because=because, shares=shares),
         class_shares=shares,
+        unclear_bounds=bound_unclear(detector, counts, standings, level, bets[0]),
         window=window,
         as_known_at=as_known_at,
     )
 
 
-def _spread(
-    cells: Mapping[tuple[str, str], int], classes: Sequence[str]
-) -> dict[str, dict[str, int]]:
-    """Return *cells* by label and prediction as ``confusion[label][predicted]``."""
-    confusion: dict[str, dict[str, int]] = {name: {} for name in classes}
-    for (label, predicted), number in cells.items():
-        confusion[label][predicted] = number
-    return confusion
+def _of_class(name: str, score: Score) -> ClassEstimate:
+    return ClassEstimate(name=name, **dict(score))
 
 
 def _count_left_out(
@@ -496,20 +470,6 @@ def _count_left_out(
         "repeats_left_out": counts.repeats,
         "grouped_left_out": counts.grouped,
     }
-
-
-def _describe_shares(
-    detector: Detector, counts: Counts, standings: Standings
-) -> ClassShares | None:
-    """Return how frequent the classes are taken to be, for the live labels alone."""
-    live = standings_of(LIVE, detector.label_sampling)
-    if counts.shares is None or standings != live:
-        return None
-    parts = counts.shares.of(detector.classes)
-    if parts is None:
-        return None
-    shares = dict(zip(detector.classes, parts, strict=True))
-    return ClassShares(source=counts.shares.source, shares=shares)
 
 
 def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.

@@ -72,6 +72,16 @@ class Measure(NamedTuple):
         return (correct[place],), (counted[place],)
 
 
+def spread(
+    cells: Mapping[tuple[str, str], int], classes: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Return *cells* by label and prediction as ``confusion[label][predicted]``."""
+    confusion: dict[str, dict[str, int]] = {name: {} for name in classes}
+    for (label, predicted), number in cells.items():
+        confusion[label][predicted] = number
+    return confusion
+
+
 def read_measure(text: str) -> Measure:
     """Return the measure that a stored *text* names."""
     kind, _, of = text.partition(":")

@@ -12,6 +12,7 @@ from tracker.rounding import outward
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
+from tracker.services.estimates.unclear import UnclearBounds
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
 from tracker.words import BALANCED
@@ -145,9 +146,10 @@ def span(interval: Accuracy, target: float | None = None) -> str:
     return narrow(f"{low}–{high} %")
 
 
-def span_decided(found: Decision) -> str:
+def span_decided(found: Decision | UnclearBounds) -> str:
     """Return the interval that a verdict goes by, in percent."""
-    return span(Accuracy.from_row(found), found.target)
+    target = found.target if isinstance(found, Decision) else None
+    return span(Accuracy(accuracy=None, low=found.low, high=found.high), target)
 
 
 def read(score: Score, *, name: str, tone: int) -> Reading:
