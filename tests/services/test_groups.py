@@ -263,6 +263,19 @@ def test_an_erased_unit_stays_spent(bench: Bench) -> None:
     check_counts(bench)
 
 
+def test_an_erased_unit_stays_spent_when_groups_are_counted_again(
+    bench: Bench,
+) -> None:
+    frames = [bench.log("YES", "NO", group="g") for _ in range(3)]
+    change(bench, label_sampling="all")
+    with bench.database.write() as session:
+        for frame in frames[:2]:
+            erase_query(session, dump_id("iq", frame.id), by("alice", role="admin"))
+    recompute(bench)
+    assert standings(bench) == ["unstated", "grouped", "grouped"]
+    check_counts(bench)
+
+
 def draw(bench: Bench) -> Query | None:
     with bench.database.write() as session:
         detector = bench.attached(session)

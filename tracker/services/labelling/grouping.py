@@ -8,7 +8,7 @@ that the counts follow from the labels as ever.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.ranks import rank_waiting
 from tracker.services.evidence.standing import keeps_rank, stand
-from tracker.services.evidence.units import Units, name_group
+from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import grouping as storage
@@ -35,6 +35,8 @@ from tracker.words import (
     TARGETED,
 )
 
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 _QUERIES = 2_000
 _GROUPS = 200
 _T = TypeVar("_T")
@@ -98,29 +100,38 @@ def _count_some(
     if not groups:
         return None
     lock_groups(session, detector.id, groups)
-    members = storage.lock_answered(session, detector.id, groups)
+    erased = {erased_name(detector.queue_seed, name): name for name in groups}
+    found = storage.lock_answered(session, detector.id, [*groups, *erased])
+    # What was erased belongs to the group that its hash is of, and to no other.
+    members = [
+        {**row._mapping, "group": erased.get(row.group, row.group)}
+        for row in found
+        if row.erased_at is None or row.group in erased
+    ]
     _stand_again(session, detector, members, at)
     return groups[-1]
 
 
 def _release_some(session: Session, detector: Detector, at: datetime) -> bool:
     """Count some queries that are in no group any more by themselves."""
-    left = storage.lock_left(session, detector.id, limit=_QUERIES)
+    found = storage.lock_left(session, detector.id, limit=_QUERIES)
+    left = [dict(row._mapping) for row in found]
     _stand_again(session, detector, left, at)
     return bool(left)
 
 
 def _stand_again(
-    session: Session, detector: Detector, members: Sequence[Any], at: datetime
+    session: Session,
+    detector: Detector,
+    members: Sequence[dict[str, Any]],
+    at: datetime,
 ) -> None:
     """Give queries of whole groups the standing that they have by their labels."""
-    by_query: dict[int, list[Any]] = {one.id: [] for one in members}
+    by_query: dict[int, list[Any]] = {one["id"]: [] for one in members}
     for label in storage.list_labels_of(session, detector.id, [*by_query]):
         by_query[label.query_id].append(label)
     units = Units(session, detector)
-    placed = [
-        (_entered_at(row, by_query[row.id]), dict(row._mapping)) for row in members
-    ]
+    placed = [(_entered_at(one, by_query[one["id"]]), one) for one in members]
     # The answers of one moment came together.
     for moment in sorted({entered for entered, _ in placed}):
         batch = [query for entered, query in placed if entered == moment]
@@ -133,18 +144,21 @@ def _stand_again(
     units.write()
 
 
-def _entered_at(query: Any, labels: Sequence[Any]) -> datetime:
+def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
     """Return when a query was first labelled in the population that it is in."""
+    if query["erased_at"] is not None:
+        # It is not known any more how it ranked: what it was it stays.
+        return _LAST if query["standing"] == GROUPED else _FIRST
     own = {label.id for label in labels}
     # What was given once more with another standing says nothing new.
     given = [label for label in labels if label.source_label_id not in own]
     entered: datetime = given[0].created_at
     was_replayed = given[0].source_label_id is not None
-    place = (given[0].sampling, was_replayed or query.is_replayed)
+    place = (given[0].sampling, was_replayed or query["is_replayed"])
     for label in given[1:]:
         is_drawn = label.sampling == RANDOM and label.source_label_id is None
         is_own = is_drawn and label.standing not in {REPLAYED, REPLAYED_UNSTATED}
-        is_replayed = query.is_replayed or (place[1] and not is_own)
+        is_replayed = query["is_replayed"] or (place[1] and not is_own)
         if (label.sampling, is_replayed) != place:
             place, entered = (label.sampling, is_replayed), label.created_at
     return entered

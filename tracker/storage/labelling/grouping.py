@@ -24,6 +24,7 @@ _MEMBER = (
     Query.agreement,
     Query.is_replayed,
     Query.is_repeat,
+    Query.erased_at,
 )
 
 
