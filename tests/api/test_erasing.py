@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tests.api.problems import assert_problem
 from tests.conftest import by
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.queries.waiting import NewWaiting, add_waiting
 from tracker.storage.detectors import Detector
 from tracker.storage.people.audit import AuditEvent

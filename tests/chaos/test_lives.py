@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import IS_LONG, START
-from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.intervals import score
-from tracker.services.estimates.projections import Cells, Checkpoints, VersionFold
+from tracker.services.estimates.stream.drift import Drifting
+from tracker.services.estimates.stream.projections import (
+    Cells,
+    Checkpoints,
+    VersionFold,
+)
 from tracker.services.telling.events import Look, follow_verdict
 from tracker.storage.estimates.cells import Cell, Change
 from tracker.words import DECIDING_METHOD, RANDOM

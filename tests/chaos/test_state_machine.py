@@ -23,8 +23,8 @@ from tests.services.folds import compute_fold
 from tracker.app import create_app
 from tracker.errors import ConflictError
 from tracker.jobs.recompute import Recomputer
-from tracker.services.estimates.fold import Fold, store_folds
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.fold import Fold, store_folds
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.people.keys import create_key
 from tracker.settings import Settings
 from tracker.storage.database import open_database

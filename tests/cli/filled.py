@@ -22,7 +22,7 @@ from tracker.services.archive import archive_detector
 from tracker.services.by import By
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.device import set_settings
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.idempotency import add_answer
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile

@@ -29,7 +29,7 @@ from tests.processes import (
     wait_until,
 )
 from tracker.jobs.recompute import Recomputer
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors

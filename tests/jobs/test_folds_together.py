@@ -10,8 +10,8 @@ from tests.conftest import START, Clock, by
 from tests.services.folds import compute_fold, compute_folds
 from tracker.jobs.recompute import Recomputer, recompute_detector, recompute_small
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.fold import StaleFoldError, store_folds
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.fold import StaleFoldError, store_folds
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions

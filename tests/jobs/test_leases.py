@@ -15,7 +15,7 @@ from tests.jobs.test_recompute import make_detectors, sequences
 from tests.services.folds import compute_fold
 from tracker.cli.setup import is_alive
 from tracker.jobs.recompute import Recomputer, recompute_detector
-from tracker.services.estimates.fold import StaleFoldError, store_folds
+from tracker.services.estimates.stream.fold import StaleFoldError, store_folds
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.operations.job_runs import (

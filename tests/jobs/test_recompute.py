@@ -12,7 +12,7 @@ from tests.processes import wait_until
 from tracker.jobs.recompute import Recomputer, utc_now
 from tracker.jobs.scheduler import run_worker
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions

@@ -26,7 +26,7 @@ from tracker.errors import NotFoundError
 from tracker.jobs.recompute import Recomputer
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
 from tracker.services.operations.retention import ANSWERED_WITHIN, delete_unlabelled

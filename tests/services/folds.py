@@ -4,7 +4,12 @@ from collections.abc import Iterable
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.fold import Fold, read_folds, read_piece, score_folds
+from tracker.services.estimates.stream.fold import (
+    Fold,
+    read_folds,
+    read_piece,
+    score_folds,
+)
 from tracker.services.telling.fold_events import FoldEvents
 from tracker.storage.detectors import Detector
 

@@ -14,7 +14,7 @@ from tracker.services.estimates.charts import (
     _load_series,
     _spread,
 )
-from tracker.services.estimates.projections import QUIET
+from tracker.services.estimates.stream.projections import QUIET
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database

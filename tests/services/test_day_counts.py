@@ -9,7 +9,7 @@ from typing import Any
 from tests.conftest import START
 from tests.services.conftest import Bench
 from tracker.services.estimates.counts import count_asked
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window

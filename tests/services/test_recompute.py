@@ -13,11 +13,11 @@ from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
 from tracker.jobs.recompute import recompute_detector
-from tracker.services.estimates import fold
-from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
-from tracker.services.estimates.projections import QUIET
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream import fold
+from tracker.services.estimates.stream.fold import StaleFoldError, store_folds
+from tracker.services.estimates.stream.projections import QUIET
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database

@@ -14,19 +14,19 @@ from tests.services.test_recompute import import_steps
 from tracker.errors import InvalidInputError
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import DetectorChange, change_detector
-from tracker.services.estimates.fold import (
-    StaleFoldError,
-    read_slices,
-    store_folds,
-    store_slices,
-)
-from tracker.services.estimates.recount import recount
 from tracker.services.estimates.slices.slice_counts import (
     MOST_VALUES,
     OTHER,
     read_value,
 )
 from tracker.services.estimates.slices.slices import Slices, get_slices, list_cuts
+from tracker.services.estimates.stream.fold import (
+    StaleFoldError,
+    read_slices,
+    store_folds,
+    store_slices,
+)
+from tracker.services.estimates.stream.recount import recount
 from tracker.storage.estimates.projections import Projection
 from tracker.storage.queries.queries import Query
 from tracker.storage.telling.events import list_detector_events

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows

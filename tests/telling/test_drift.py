@@ -15,7 +15,7 @@ from tests.telling.conftest import events_of
 from tests.web.conftest import Visitor
 from tracker.jobs.recompute import Recomputer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
-from tracker.services.estimates.drift import (
+from tracker.services.estimates.stream.drift import (
     DRIFT,
     REFERENCE_LABELS,
     Replay,

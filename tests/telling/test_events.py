@@ -22,7 +22,7 @@ from tracker.services.detectors import (
     create_detector,
     get_detector,
 )
-from tracker.services.estimates.points import Stretch
+from tracker.services.estimates.stream.points import Stretch
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.deliveries import say
 from tracker.services.telling.events import Look, follow_verdict

@@ -12,8 +12,8 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.errors import UnavailableError
-from tracker.services.estimates.drift import compute_replays, store_replays
-from tracker.services.estimates.fold import (
+from tracker.services.estimates.stream.drift import compute_replays, store_replays
+from tracker.services.estimates.stream.fold import (
     Fold,
     StaleFoldError,
     read_ends,

@@ -71,7 +71,7 @@ def store_a_known_key_again():
 def let_workers_write_at_will():
     """No leases: a worker that folded writes, even if another one has written since."""
     from tracker.jobs import recompute as job
-    from tracker.services.estimates import fold
+    from tracker.services.estimates.stream import fold
 
     take = job.take_leases
     job.take_leases = lambda *given, **more: take(*given, **more | {"is_forced": True})

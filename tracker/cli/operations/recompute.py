@@ -7,7 +7,7 @@ import click
 from tracker.cli.logs import configure_logging
 from tracker.cli.setup import connected, load_settings, process_name
 from tracker.jobs.recompute import Recomputer
-from tracker.services.estimates.recount import recount as recount_labels
+from tracker.services.estimates.stream.recount import recount as recount_labels
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
 from tracker.storage.operations.leases import count_failing

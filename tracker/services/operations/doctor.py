@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.recount import recount
+from tracker.services.estimates.stream.recount import recount
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.projections import load_counts

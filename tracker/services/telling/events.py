@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import compare_with_target
-from tracker.services.estimates.points import Stretch
+from tracker.services.estimates.stream.points import Stretch
 from tracker.services.fields import Address, Instant
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices

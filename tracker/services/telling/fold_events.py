@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.drift import Drifting
-from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.stream.drift import Drifting
+from tracker.services.estimates.stream.fold import Fold
 from tracker.services.telling.events import (
     DRIFT,
     FIRST_SEEN,

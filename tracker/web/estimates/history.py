@@ -17,13 +17,13 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.charts import build_chart, list_alarms, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.drift import find_replay
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import (
     list_rows,
     list_scopes,
 )
 from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.estimates.stream.drift import find_replay
 from tracker.services.fields import parse_when
 from tracker.services.labelling.auditing.audits import AuditResult, find_result
 from tracker.services.telling.events import find_last_verdicts

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tracker.services.estimates.projections import Place, Projection, VersionFold
+from tracker.services.estimates.stream.projections import Place, Projection, VersionFold
 from tracker.stats.monitoring.slices import Evidence, SliceWatch, judge
 from tracker.storage.estimates.cells import Cell, Change
 from tracker.storage.estimates.projections import Kept

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeVar
 
 from tracker import stats
-from tracker.services.estimates.points import Point, Stretch
+from tracker.services.estimates.stream.points import Point, Stretch
 from tracker.storage.estimates.cells import Cell, Change, Counts
 from tracker.storage.estimates.projections import CELLS, DAYS, Kept
 from tracker.words import STORED_METHODS, TARGETED, UNCLEAR, UNSTATED

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.fold import replay
-from tracker.services.estimates.projections import (
+from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.stream.fold import replay
+from tracker.services.estimates.stream.projections import (
     Cells,
     Days,
     Place,
     Projection,
     name_counts,
 )
-from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import (

@@ -18,14 +18,15 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import ConflictError
-from tracker.services.estimates.drift import Drifting
-from tracker.services.estimates.points import (
+from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.stream.drift import Drifting
+from tracker.services.estimates.stream.points import (
     Found,
     dump_scores,
     estimate_points,
     measure_points,
 )
-from tracker.services.estimates.projections import (
+from tracker.services.estimates.stream.projections import (
     Cells,
     Checkpoints,
     Days,
@@ -33,7 +34,6 @@ from tracker.services.estimates.projections import (
     Projection,
     VersionFold,
 )
-from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.storage.detectors import (
     Detector,
     Version,

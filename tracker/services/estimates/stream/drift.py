@@ -18,8 +18,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.points import Stretch
-from tracker.services.estimates.projections import Cells, Place, Projection, VersionFold
+from tracker.services.estimates.stream.points import Stretch
+from tracker.services.estimates.stream.projections import (
+    Cells,
+    Place,
+    Projection,
+    VersionFold,
+)
 from tracker.stats import lower_bound
 from tracker.stats.joint.balanced import joint_lower_bound
 from tracker.stats.monitoring.drift import (

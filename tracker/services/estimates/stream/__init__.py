@@ -1,0 +1,1 @@
+"""The stream of changes: its projections, the fold and the recount."""
