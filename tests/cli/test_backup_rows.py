@@ -170,7 +170,7 @@ def test_postgresql_waits_for_many_images(file: Path, new_shell: NewShell) -> No
 
     class SlowFolder(ImageFolder):
         def put(self, content: bytes, suffix: str) -> str:
-            time.sleep(0.7)
+            time.sleep(2)
             return super().put(content, suffix)
 
     slow = SlowFolder(images_of(shell)._folder)
@@ -179,7 +179,7 @@ def test_postgresql_waits_for_many_images(file: Path, new_shell: NewShell) -> No
         open_backup(file, lambda *_: None) as reader,
         database.write() as session,
     ):
-        session.execute(text("SET idle_in_transaction_session_timeout = '1200ms'"))
+        session.execute(text("SET idle_in_transaction_session_timeout = '3500ms'"))
         reader.write_tables(session)
         reader.write_images(session, slow)
     assert len(image_files(shell)) == 2
