@@ -12,8 +12,8 @@ from werkzeug.datastructures import FileStorage
 from tests import hostile
 from tests.api.conftest import Api
 from tests.conftest import signed_in
+from tests.jobs.imports import importing
 from tracker.cli import main
-from tracker.jobs.imports import Importer
 
 FILES = hostile.SMALL | hostile.DEADLY | hostile.LARGE
 PATH = "/detectors/door/import"
@@ -72,7 +72,7 @@ def later(api, app, database, settings, path: Path) -> Said:
 
 
 def run(api: Api, database: Any) -> Said:
-    assert Importer(database, "w").run() == 1
+    assert importing(database).run() == 1
     ended = api.get("/imports/imp_1").json
     assert ended["state"] == "rejected"
     return 422, ended["error"]
