@@ -15,6 +15,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Playwright
 from sqlalchemy import select
+from werkzeug.datastructures import FileStorage, MultiDict
+from werkzeug.test import encode_multipart
 
 from tests import s3
 from tests.applications import Applications
@@ -297,6 +299,21 @@ def app(
 ) -> Flask:
     """The web application over an empty database, as it is after its start."""
     return applications.get(settings, database)
+
+
+def pack_parts(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a request that sends a form with files.
+
+    The client's own way leaves temporary files open.
+    """
+    boundary, data = encode_multipart(
+        MultiDict(
+            (name, FileStorage(*value) if isinstance(value, tuple) else value)
+            for name, values in parts.items()
+            for value in (values if isinstance(values, list) else [values])
+        )
+    )
+    return {"data": data, "content_type": f"multipart/form-data; boundary={boundary}"}
 
 
 def signed_in(

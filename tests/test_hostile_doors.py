@@ -1,33 +1,20 @@
 """Hostile files by every door: each is refused, and nothing else is touched."""
 
-import gc
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from werkzeug.datastructures import FileStorage
+from werkzeug.test import TestResponse
 
 from tests import hostile
 from tests.api.conftest import Api
-from tests.conftest import signed_in
+from tests.conftest import pack_parts, signed_in
 from tests.jobs.imports import importing
 from tracker.cli import main
-
-# A test's client leaves the temporary files of refused uploads open; they are let go
-# here, where nobody else is blamed for them.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
-)
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    gc.collect()
-
 
 FILES = hostile.SMALL | hostile.DEADLY | hostile.LARGE
 PATH = "/detectors/door/import"
@@ -51,13 +38,14 @@ def by_page(api, app, database, settings, path: Path) -> Said:
     browser = signed_in(app, "erin", "editor")
     token = browser.get("/detectors/det_1/import").text
     token = token.split('name="csrf_token"')[1].split('value="')[1].split('"')[0]
-    fields = {"csrf_token": token, "file": (io.BytesIO(path.read_bytes()), path.name)}
-    shown = browser.post(
-        "/detectors/det_1/import/preview", data=dict(fields), buffered=True
-    )
-    assert shown.status_code == 200
-    fields["file"] = (io.BytesIO(path.read_bytes()), path.name)
-    sent = browser.post("/detectors/det_1/import", data=fields, buffered=True)
+
+    def send(address: str) -> TestResponse:
+        file = (io.BytesIO(path.read_bytes()), path.name)
+        parts = {"csrf_token": token, "file": file}
+        return browser.post(address, **pack_parts(parts), buffered=True)
+
+    assert send("/detectors/det_1/import/preview").status_code == 200
+    sent = send("/detectors/det_1/import")
     if sent.status_code == 303:
         return run(api, database)
     return sent.status_code, sent.text

@@ -28,22 +28,16 @@ def zipped(content: bytes) -> bytes:
     return gzip.compress(content, 6, mtime=0)
 
 
-class _Part(io.RawIOBase):
-    """A file of its own that lies at the end of another, until the next part begins."""
+class PlacedFile(io.RawIOBase):
+    """A file that keeps its own place in what others read from too."""
 
-    def __init__(self, whole: IO[bytes]) -> None:
-        """Begin behind what *whole* holds so far."""
+    def __init__(self, size: int) -> None:
+        """Begin at the start of *size* bytes."""
         super().__init__()
-        self._whole = whole
-        self._start = whole.seek(0, io.SEEK_END)
-        self._size = self._place = 0
+        self._size, self._place = size, 0
 
     def readable(self) -> bool:
         """Say that it can be read."""
-        return True
-
-    def writable(self) -> bool:
-        """Say that it can be written."""
         return True
 
     def seekable(self) -> bool:
@@ -55,6 +49,20 @@ class _Part(io.RawIOBase):
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
         self._place = max(0, starts[whence] + offset)
         return self._place
+
+
+class _Part(PlacedFile):
+    """A file of its own that lies at the end of another, until the next part begins."""
+
+    def __init__(self, whole: IO[bytes]) -> None:
+        """Begin behind what *whole* holds so far."""
+        super().__init__(0)
+        self._whole = whole
+        self._start = whole.seek(0, io.SEEK_END)
+
+    def writable(self) -> bool:
+        """Say that it can be written."""
+        return True
 
     def readinto(self, buffer: Any, /) -> int:
         """Read the next bytes."""

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from werkzeug.datastructures import FileStorage, MultiDict
-from werkzeug.test import TestResponse, encode_multipart
+from werkzeug.test import TestResponse
+
+from tests.conftest import pack_parts
 
 
 class Api:
@@ -64,16 +65,7 @@ class Api:
     def send_parts(
         self, path: str, parts: dict[str, Any], **options: Any
     ) -> TestResponse:
-        # The client's own way leaves temporary files open.
-        boundary, content = encode_multipart(
-            MultiDict(
-                (name, FileStorage(*value) if isinstance(value, tuple) else value)
-                for name, values in parts.items()
-                for value in (values if isinstance(values, list) else [values])
-            )
-        )
-        media_type = f"multipart/form-data; boundary={boundary}"
-        return self.send_file(path, content, media_type, **options)
+        return self.call("POST", path, **pack_parts(parts), **options)
 
     def walk(self, path: str) -> list[dict[str, Any]]:
         """Return the items of every page from *path* on."""

@@ -4,10 +4,9 @@ import io
 import json
 
 import pytest
-from werkzeug.datastructures import FileStorage
-from werkzeug.test import TestResponse, encode_multipart
+from werkzeug.test import TestResponse
 
-from tests.conftest import Clock
+from tests.conftest import Clock, pack_parts
 from tests.jobs.imports import importing
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
@@ -177,15 +176,9 @@ def run_importer(database: Database, clock: Clock) -> None:
 def send_large(
     visitor: Visitor, detector_id: str, content: bytes, name: str, **more: str
 ) -> TestResponse:
-    # The client's own way leaves temporary files open.
-    file = FileStorage(io.BytesIO(content), name)
+    file = (io.BytesIO(content), name)
     parts = {"csrf_token": visitor.token, "file": file, **more}
-    boundary, body = encode_multipart(parts)
-    return visitor.client.post(
-        f"/detectors/{detector_id}/import",
-        data=body,
-        content_type=f"multipart/form-data; boundary={boundary}",
-    )
+    return visitor.client.post(f"/detectors/{detector_id}/import", **pack_parts(parts))
 
 
 def follow(

@@ -17,6 +17,7 @@ from tracker.errors import (
 )
 from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.imports.attempts import (
+    Attempt,
     MissingFileError,
     begin_attempt,
     done,
@@ -147,20 +148,22 @@ class Imports(Handler):
     def _end(self, session: Session, course: _Course, ending: Ending) -> None:
         end_import(session, course.task, ending, course.progress, at=self.clock())
 
+    def _begin(self, session: Session, course: _Course, choices: Choices) -> Attempt:
+        return begin_attempt(
+            session,
+            course.task,
+            # Not in this transaction, which is at work while more of the file is read.
+            self.database.read,
+            at=self.clock(),
+            choices=choices,
+            most_unpacked=self.most_unpacked,
+        )
+
     def _write_at_once(
         self, course: _Course, choices: Choices, note: Callable[[Progress], None]
     ) -> Ending:
         def work(session: Session) -> Ending:
-            # Not in this transaction, which is at work while more of the file is read.
-            reads, at = self.database.read, self.clock()
-            attempt = begin_attempt(
-                session,
-                course.task,
-                reads,
-                at=at,
-                choices=choices,
-                most_unpacked=self.most_unpacked,
-            )
+            attempt = self._begin(session, course, choices)
             ending = done(attempt.carry_out(session, note))
             self._end(session, course, ending)
             return ending
@@ -171,16 +174,8 @@ class Imports(Handler):
         self, course: _Course, choices: Choices, note: Callable[[Progress], None]
     ) -> Ending:
         """Write in pieces that let others in between, and show all at the end."""
-        reads, at = self.database.read, self.clock()
         with self.database.read() as session:
-            attempt = begin_attempt(
-                session,
-                course.task,
-                reads,
-                at=at,
-                choices=choices,
-                most_unpacked=self.most_unpacked,
-            )
+            attempt = self._begin(session, course, choices)
         with self.database.staging() as writes:
             clear_ended(writes, at=self.clock(), import_id=course.import_id)
             stage = Stage(self.clock, course.import_id)

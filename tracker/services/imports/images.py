@@ -9,7 +9,6 @@ import io
 import os
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,9 +19,8 @@ from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
-from tracker.services.sandbox.archives import MISSING, Names
+from tracker.services.sandbox.archives import MISSING, Names, read_image
 from tracker.services.sandbox.readers import Reader, reading
-from tracker.services.wording import show_reason
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
@@ -65,7 +63,7 @@ class ImageFiles:
                 digest.update(piece)
             return digest.hexdigest()
         for name in self.openers:
-            digest.update(f"{name}\0".encode() + self.read(name))
+            digest.update(f"{name}\0".encode() + read_image(self.openers[name]))
         return digest.hexdigest()
 
     @contextmanager
@@ -77,27 +75,10 @@ class ImageFiles:
         with tempfile.TemporaryFile() as whole:
             with zipfile.ZipFile(whole, "w") as archive:
                 for name in self.openers:
-                    archive.writestr(zipfile.ZipInfo(name), self.read(name))
+                    archive.writestr(
+                        zipfile.ZipInfo(name), read_image(self.openers[name])
+                    )
             yield cast("BinaryIO", whole)
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of an image, and of a larger file the first of them.
-
-        Raises InvalidInputError where they cannot be read.
-        """
-        try:
-            with self.openers[name]() as opened:
-                return opened.read(MAX_BYTES + 1)
-        except (
-            OSError,
-            EOFError,
-            RuntimeError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
-            raise InvalidInputError.of(
-                IMAGE, f"it cannot be read: {show_reason(error)}"
-            ) from error
 
     @contextmanager
     def cleaned(self) -> Iterator[Callable[[str], CleanImage]]:
@@ -119,7 +100,7 @@ class ImageFiles:
                 name = names.find(said)
                 if name is None:
                     raise InvalidInputError.of(IMAGE, MISSING)
-                return _clean(reader, said, self.read(name))
+                return _clean(reader, said, read_image(self.openers[name]))
 
             yield clean
 

@@ -7,9 +7,9 @@ import io
 import resource
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
@@ -44,6 +44,20 @@ class Names:
 
 def _end_of(name: str) -> str:
     return name.rpartition("/")[2]
+
+
+def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
+    """Return the bytes of an image, and of a larger file the first of them.
+
+    Raises InvalidInputError where they cannot be read.
+    """
+    try:
+        with opener() as opened:
+            return opened.read(MAX_BYTES + 1)
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InvalidInputError.of(
+            "image", f"it cannot be read: {show_reason(error)}"
+        ) from error
 
 
 def prepare(**_: Any) -> None:
@@ -92,19 +106,7 @@ class _Archive:
         name = self._names.find(said)
         if name is None:
             raise InvalidInputError.of("image", MISSING)
-        try:
-            with self._archive.open(self._entries[name]) as opened:
-                return opened.read(MAX_BYTES + 1)
-        except (
-            OSError,
-            EOFError,
-            RuntimeError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
-            raise InvalidInputError.of(
-                "image", f"it cannot be read: {show_reason(error)}"
-            ) from error
+        return read_image(lambda: self._archive.open(self._entries[name]))
 
 
 def _allow_more_time() -> None:

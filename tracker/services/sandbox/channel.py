@@ -1,12 +1,13 @@
 """What a reader is given and answers: messages, and open files."""
 
-import io
 import json
 import os
 import socket
 import struct
 from collections.abc import Callable
 from typing import Any
+
+from tracker.files import PlacedFile
 
 _HEADER = struct.Struct("!II")
 # What one message may have, of JSON and of bytes.
@@ -64,31 +65,15 @@ def dump(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class SharedFile(io.RawIOBase):
+class SharedFile(PlacedFile):
     """A file that another process has open too, and reads from where it likes."""
 
     def __init__(self, number: int) -> None:
         """Begin at the start of the file *number*."""
-        super().__init__()
+        super().__init__(os.fstat(number).st_size)
         self._number = number
-        self._place = 0
-        self._size = os.fstat(number).st_size
         # How far it was read.
         self.furthest = 0
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that it can be read from any place on."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go on at another place."""
-        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
-        self._place = max(0, starts[whence] + offset)
-        return self._place
 
     def readinto(self, buffer: Any, /) -> int:
         """Read the next bytes."""

@@ -1,6 +1,5 @@
 """The file of an import, in pieces that any process on any machine can read."""
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
@@ -8,6 +7,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import ForeignKey, LargeBinary, delete, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from tracker.files import PlacedFile
 from tracker.storage.base import Base
 from tracker.storage.imports.files import FileImport
 
@@ -73,7 +73,7 @@ def delete_some_pieces(session: Session, import_id: int, *, limit: int) -> bool:
     return bool(result.rowcount)
 
 
-class PieceFile(io.RawIOBase):
+class PieceFile(PlacedFile):
     """The file of an import, read in transactions that *reads* opens, by the piece."""
 
     def __init__(
@@ -83,32 +83,12 @@ class PieceFile(io.RawIOBase):
         size: int,
     ) -> None:
         """Open the first *size* bytes of the file."""
-        super().__init__()
+        super().__init__(size)
         self._reads = reads
         self._import_id = import_id
-        self._size = size
-        self._place = 0
         self._held: tuple[int, bytes] = (-1, b"")
         # How much was read in all; some formats are not read from front to back.
         self.bytes_read = 0
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that it can be read from any place on."""
-        return True
-
-    def tell(self) -> int:
-        """Return the place of the next byte."""
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go on reading from another place."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
-        self._place = max(0, start[whence] + offset)
-        return self._place
 
     def readinto(self, buffer: Any, /) -> int:
         """Read the next bytes, at most to the end of a piece."""

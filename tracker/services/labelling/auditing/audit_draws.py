@@ -33,7 +33,6 @@ from tracker.words import TARGETED
 
 # Longer than for one query, because a hundred can be reserved at once.
 RESERVED_FOR = timedelta(minutes=30)
-MOST_AT_ONCE = 100
 MOST_ASIDE = 3
 
 
