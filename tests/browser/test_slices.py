@@ -42,6 +42,7 @@ def cameras(site: Site) -> None:
         classes=["YES", "NO"],
         target=0.9,
         slices=["camera"],
+        label_sampling="random",
     )
     with site.database.write() as session:
         import_rows(
