@@ -274,16 +274,18 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409)
 )
 @requires("editor")
-def resume_import(path: IdPath) -> dict[str, Any]:
+def resume_import(path: IdPath) -> Response:
     """Resume an import that failed, after the last row it wrote.
 
     Its file is kept for seven days.
     """
-    with database().write() as session:
+
+    def resume(session: Session) -> tuple[services.Import, int]:
         found = services.get_import(session, path.id)
-        return services.describe_import(
-            services.resume_import(session, found, by())
-        ).dump()
+        found = services.resume_import(session, found, by())
+        return services.describe_import(found), 200
+
+    return answer_idempotently(resume)
 
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
