@@ -123,10 +123,10 @@ def commit_late():
 def fold_by_a_watermark():
     """Batches up to the newest one that was folded count as done."""
     commit_late()
-    from tracker.services.operations import recompute
+    from tracker.services.estimates import fold
 
     newest = {}
-    original = recompute.list_pending_batches
+    original = fold.list_pending_batches
 
     def list_pending_batches(session, detector_ids):
         found = {}
@@ -137,7 +137,7 @@ def fold_by_a_watermark():
                 newest[detector_id] = max(later)
         return found
 
-    recompute.list_pending_batches = list_pending_batches
+    fold.list_pending_batches = list_pending_batches
 
 
 try:
