@@ -39,7 +39,6 @@ from tracker.services.http_client import check_predictor
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
-from tracker.stats import MOST_UNEVEN
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
@@ -51,6 +50,8 @@ from tracker.words import NO_ANSWER, UNCLEAR
 
 # A question may be longer; the audit log only tells the old one from the new.
 _LONGEST_IN_LOG = 200
+# The largest share of a class over the smallest, as `tracker.stats` takes them.
+_MOST_UNEVEN = 1e9
 _MAY_BE_NULL = (
     "target",
     "stalled_after_hours",
@@ -389,7 +390,7 @@ def _check_shares(classes: Sequence[str], shares: Mapping[str, float] | None) ->
         raise InvalidInputError.of(
             "class_shares", f"{show(missing_ones[0])} must have a share too"
         )
-    if max(shares.values()) > MOST_UNEVEN * min(shares.values()):
+    if max(shares.values()) > _MOST_UNEVEN * min(shares.values()):
         text = "the largest may be a billion times the smallest at most"
         raise InvalidInputError.of("class_shares", text)
 

@@ -47,7 +47,6 @@ from tracker.stats.evidence.intervals import (
     balanced_anytime,
     log_evidence_above,
 )
-from tracker.stats.evidence.mixture import MOST_UNEVEN
 from tracker.stats.evidence.paired import (
     PairedDecision,
     log_evidence_better,
@@ -153,7 +152,6 @@ __all__ = [
     "METHODS",
     "MOST_LABELS",
     "MOST_OUTCOMES",
-    "MOST_UNEVEN",
     "OPEN",
     "UNIT",
     "WINDOW_METHOD",

@@ -80,7 +80,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         # history append-only.
         "recursive_triggers=ON",
         f"busy_timeout={BUSY_SECONDS * 1000}",
-        "cache_size=-65536",
+        "cache_size=-32768",
         # After an import the log would stay as large as the import for ever.
         f"journal_size_limit={_LARGEST_LOG_BYTES}",
         "temp_store=MEMORY",

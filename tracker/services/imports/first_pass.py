@@ -26,8 +26,8 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.lookup import find_queries_by_key
 
 Reads = Callable[[], AbstractContextManager[Session]]
-# About as much as 150,000 short rows take.
-_BYTES_IN_MEMORY = 2**26
+# About as much as 40,000 short rows take.
+_BYTES_IN_MEMORY = 2**24
 # One value in so many is weighed; none is longer than a note.
 _WEIGHED = 16
 _INSTANTS = {"asked_at", "labelled_at"}

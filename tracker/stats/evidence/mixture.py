@@ -23,8 +23,8 @@ _WIDE = {1 / 9: 0.15, 1 / 3: 0.2, 1.0: 0.3, 3.0: 0.2, 9.0: 0.15}
 _SOURCES = ((0.4, 1.0, _NEAR), (0.25, 1.4, _NEAR), (0.15, 2.5, _NEAR))
 _EQUAL = (0.2, 0.0, _WIDE)
 
-MOST_UNEVEN = 1e9
-"""The largest share of a class over the smallest."""
+# The largest share of a class over the smallest.
+_MOST_UNEVEN = 1e9
 
 
 class Mixture(NamedTuple):
@@ -114,6 +114,6 @@ def checked_shares(name: str, shares: npt.ArrayLike, shape: tuple[int, ...]) -> 
             f"{name} must broadcast to the counts' shape {shape}, not {expected.shape}"
         ) from None
     smallest = expected.min(axis=-1, keepdims=True)
-    if (expected > MOST_UNEVEN * smallest).any():
+    if (expected > _MOST_UNEVEN * smallest).any():
         raise ValueError(f"{name} must lie within a factor of 10**9")
     return expected
