@@ -22,7 +22,8 @@ d,v2,NO,
 
 @pytest.fixture
 def door(shell: Shell) -> Shell:
-    shell("detectors", "create", "door", "--question", "Is the door closed?")
+    make = ("detectors", "create", "door", "--question", "Is the door closed?")
+    shell(*make, "--label-sampling", "random")
     shell("import", "door", shell.file("pairs.csv", ROWS))
     return shell
 
