@@ -569,7 +569,7 @@ def test_the_page_says_when_the_queries_were_asked_that_count(
     rows.append({"predicted": "YES", "asked_at": "2025-01-03T12:00:00Z"})
     shelf.add_queries(detector_id, rows)
     said = visitor.get(f"/detectors/{detector_id}").text
-    assert "queries asked from 1 October to 24 December 2025" in said
+    assert "queries, asked from 1 October to 24 December 2025" in said
     assert "2 of 2 labels do not say how they were chosen" in said
 
 
