@@ -28,6 +28,7 @@ from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import Retention
 from tracker.services.estimates.recount import recount
+from tracker.services.evidence.populations import compared_standings
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.reservations import RESERVED_FOR, skip
 from tracker.services.operations.retention import (
@@ -143,7 +144,9 @@ def test_versions_are_compared_by_the_same_pairs_as_before(
     def pairs() -> object:
         with bench.database.read() as session:
             old, new = list_versions(session, bench.detector.id)
-            return count_pairs(session, bench.detector.id, old_id=old.id, new_id=new.id)
+            ids = {"old_id": old.id, "new_id": new.id}
+            live = compared_standings("random")
+            return count_pairs(session, bench.detector.id, **ids, standings=live)
 
     before = pairs()
     assert before
