@@ -23,7 +23,7 @@ SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
 # version by its input.  The rest are shown and counted nowhere.
 REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")
 REPEAT, GROUPED, OPEN = ("repeat", "grouped", "open")
-# Those that a comparison of two versions, or of a judge with people, may go by.
+# Those that a comparison of a judge with people goes by.
 COMPARED = frozenset({RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED})
 # What came of a query that several people labelled.
 AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (

@@ -139,6 +139,7 @@ def running(session: Session) -> FileImport:
         actor_kind="account",
         address="::1",
         created_at=START,
+        started_at=START,
         state=RUNNING,
     )
 

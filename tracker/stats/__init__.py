@@ -49,7 +49,6 @@ from tracker.stats.evidence.intervals import (
 )
 from tracker.stats.evidence.paired import (
     PairedDecision,
-    log_evidence_better,
     paired_anytime,
 )
 from tracker.stats.exact import (
@@ -142,7 +141,6 @@ from tracker.stats.verdicts import (
     discoveries,
     epoch_level,
     judge_evidence,
-    log_evidence_needed,
 )
 
 __all__ = [
@@ -244,8 +242,6 @@ __all__ = [
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
     "log_evidence_above",
-    "log_evidence_better",
-    "log_evidence_needed",
     "look",
     "lower_bound",
     "lowest_threshold",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from tracker.stats.arguments import checked_fraction, tail_share
+from tracker.stats.arguments import tail_share
 
 Verdict = Literal["met", "missed", "undecided"]
 
@@ -74,27 +74,3 @@ def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bo
 def log_threshold(evidence: float) -> float:
     """Return the logarithm of *evidence*, rounded up."""
     return math.log(evidence) * (1.0 + _FEW_UNITS)
-
-
-# Σ v**-1.1 over all v is 10.5844.
-_SPENT_SUM, _SPENT_POWER = 10.59, 1.1
-
-
-def log_evidence_needed(order: int, passed: int, error: float) -> float:
-    """Return how much evidence a version needs to pass a gate of many versions.
-
-    It is the *order*-th that the gate is asked about, counted from 1, and *passed* of
-    those before it had passed when it was first asked.  Of the versions that pass, the
-    expected share of false ones is then at most *error*, however many there are and
-    however their evidence depends on one another (e-LOND).  A pass is never withdrawn.
-
-    Raises ValueError unless 0 <= passed < order and 0 < error < 1.
-
-    Z. Xu and A. Ramdas, Online multiple testing with e-values, AISTATS (2024).
-    """
-    if not 0 <= passed < order:
-        raise ValueError(
-            f"passed must be from 0 to {order - 1}, not {passed!r}, for order {order!r}"
-        )
-    checked_fraction("error", error)
-    return log_threshold(_SPENT_SUM * order**_SPENT_POWER / (error * (passed + 1)))

@@ -107,8 +107,8 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     """
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
-    ids = {"old_id": before.id, "new_id": after.id}
     standings = compared_standings(detector.label_sampling)
+    ids = {"old_id": before.id, "new_id": after.id}
     counts = count_pairs(session, detector.id, **ids, standings=standings)
     estimates = [
         get_estimate(
@@ -121,7 +121,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         )
         for version in (before, after)
     ]
-    drawn = count_drawn(session, detector.id, **ids)
+    drawn = count_drawn(session, detector.id, **ids, standings=standings)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
     decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)

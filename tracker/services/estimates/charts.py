@@ -12,6 +12,7 @@ from tracker.charts.series import Axis, Series
 from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
+from tracker.services.estimates.class_shares import describe_shares
 from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.decision import compare_with_target, is_decided_by
 from tracker.services.estimates.estimate import get_estimate
@@ -22,7 +23,6 @@ from tracker.services.estimates.intervals import (
     score,
 )
 from tracker.services.estimates.windows import roll
-from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
@@ -319,13 +319,12 @@ def _find_now(
     counts = current_counts(session, [version])[version.id]
     if counts.last_label_at is None:
         return {}
-    population, standings = pick_population(detector, counts)
+    _, standings = pick_population(detector, counts)
     correct, labelled = counts.select(standings).by_class(detector.classes)
-    shares = None
-    if counts.shares is not None and population == LIVE:
-        shares = counts.shares.of(detector.classes)
+    shares = describe_shares(detector, counts, standings)
+    bets = [None if shares is None else shares.parts]
     level = detector.confidence_level
-    scores = score([correct], [labelled], method, level, [shares])[0]
+    scores = score([correct], [labelled], method, level, bets)[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
     return {
         scope: Moment.model_validate(dict(one) | when)

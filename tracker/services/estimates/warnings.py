@@ -21,8 +21,8 @@ from tracker.storage.estimates.projections import (
 )
 
 _FIRST_LOOK = 100
-# So many labels are looked at within a request; of more the job keeps what it found.
-_MOST_AT_ONCE = 6_400
+# The last look is at 6,400 labels: bursts that these do not show are weak.
+_MOST_LOOKS = 7
 
 
 class DependentMistakes(Shape):
@@ -45,14 +45,14 @@ def find_warnings(
 
     Where a detector has groups, they say what belongs together.
     """
-    look = burst_look(labels)
+    look = _looks_at(labels)
     if detector.groups is not None or not look:
         return []
     state = find_projection(session, version, BURSTS, population)
     if state is None or state["word"] != detector.label_sampling:
         state = {"look": 0, "found": None}
     found = state["found"]
-    if found is None and state["look"] < look and _labels_of(look) <= _MOST_AT_ONCE:
+    if found is None and state["look"] < look:
         found = _look(session, detector, version, population, state["look"], look)
     return [] if found is None else [_describe(found)]
 
@@ -63,7 +63,7 @@ def is_look_due(counts: Counts, new: int, label_sampling: str | None) -> bool:
         return False
     population = choose_population(label_sampling, lambda some: counts.count(some) > 0)
     labels = counts.scored(standings_of(population, label_sampling))
-    return burst_look(labels) > burst_look(labels - new)
+    return _looks_at(labels) > _looks_at(labels - new)
 
 
 def look_again(
@@ -75,7 +75,7 @@ def look_again(
     """
     counts = current_counts(session, [version])[version.id]
     population, standings = pick_population(detector, counts)
-    look = burst_look(counts.scored(standings))
+    look = _looks_at(counts.scored(standings))
     if not look or detector.groups is not None:
         return {}
     found = _look(session, detector, version, population, 0, look)
@@ -117,6 +117,10 @@ def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:
     for row in sorted(rows, key=lambda row: (row.asked_at, row.id)):
         by_class.setdefault(row.label, []).append(row.label != row.predicted)
     return list(by_class.values())
+
+
+def _looks_at(labels: int) -> int:
+    return min(burst_look(labels), _MOST_LOOKS)
 
 
 def _labels_of(look: int) -> int:

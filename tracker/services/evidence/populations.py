@@ -43,6 +43,13 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     return frozenset()
 
 
+def base_standing(sampling: str, *, is_replayed: bool) -> str:
+    """Return the standing of a query apart from its group and others' answers."""
+    if not is_replayed or sampling == TARGETED:
+        return sampling
+    return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
+
+
 def population_of(standing: str, label_sampling: str | None) -> str | None:
     """Return the population in which labels of *standing* count, None for none."""
     for population in POPULATIONS:

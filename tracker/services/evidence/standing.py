@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracker.services.evidence.consensus import Consensus, find_consensus
-from tracker.services.evidence.populations import RANDOM_ENOUGH
+from tracker.services.evidence.populations import RANDOM_ENOUGH, base_standing
 from tracker.services.evidence.units import Units
 from tracker.words import (
     DISPUTED,
@@ -36,7 +36,6 @@ from tracker.words import (
     OPEN,
     RANDOM,
     REPEAT,
-    REPLAYED,
     REPLAYED_UNSTATED,
     SETTLED,
     TARGETED,
@@ -163,13 +162,9 @@ def stand(
     """Return the standing of a labelled query by what its labelers came to."""
     if is_repeat:
         return REPEAT
-    if sampling == TARGETED:
-        return TARGETED
-    if found is not None and not found.is_scored:
+    if sampling != TARGETED and found is not None and not found.is_scored:
         return OPEN if found.is_open else DISPUTED
-    if is_replayed:
-        return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
-    return sampling
+    return base_standing(sampling, is_replayed=is_replayed)
 
 
 def keeps_rank(standing: str, label_sampling: str | None, *, is_open: bool) -> bool:

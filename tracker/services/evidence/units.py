@@ -22,11 +22,12 @@ from sqlalchemy.orm import Session
 from tracker.services.evidence.populations import (
     LIVE,
     POPULATIONS,
+    base_standing,
     population_of,
 )
 from tracker.services.evidence.ranks import group_span, rank_member
 from tracker.storage.queries import groups as storage
-from tracker.words import REPLAYED, REPLAYED_UNSTATED, UNSTATED
+from tracker.words import REPLAYED
 
 Place = tuple[int, str, str]
 """A version, a group and a population."""
@@ -96,7 +97,7 @@ class Units:
         erased = {erased_name(detector.queue_seed, name): name for name in names}
         wanted = [*names, *erased]
         for row in storage.find_units(self._session, detector.id, wanted):
-            base = _base(row.sampling, is_replayed=row.is_replayed)
+            base = base_standing(row.sampling, is_replayed=row.is_replayed)
             population = population_of(base, detector.label_sampling)
             if population is not None:
                 name = erased.get(row.group, row.group)
@@ -109,7 +110,7 @@ class Units:
         replayed.
         """
         for query, sampling, is_replayed in members:
-            base = _base(sampling, is_replayed=is_replayed)
+            base = base_standing(sampling, is_replayed=is_replayed)
             population = population_of(base, self._detector.label_sampling)
             if query["group"] is None or query["is_repeat"] or population is None:
                 continue
@@ -170,13 +171,6 @@ class Units:
 
     def _rank(self, query: Mapping[str, Any]) -> float:
         return rank_member(self._detector.queue_seed, query)
-
-
-def _base(sampling: str, *, is_replayed: bool) -> str:
-    """Return the standing of a query apart from its group and others' answers."""
-    if not is_replayed:
-        return sampling
-    return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
 
 
 def name_group(group_by: str | None, metadata: Any) -> str | None:

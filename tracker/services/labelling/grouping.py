@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.ranks import rank_waiting
-from tracker.services.evidence.standing import keeps_rank, stand
+from tracker.services.evidence.standing import Decision, dump_decision, stand
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -31,7 +31,6 @@ from tracker.words import (
     REPEAT,
     REPLAYED,
     REPLAYED_UNSTATED,
-    SETTLED,
     TARGETED,
 )
 
@@ -208,23 +207,16 @@ def _write(
         row |= {"source_label_id": before.id, "note": None}
         row |= {"standing": query["now"], "sampling": query["sampling"]}
         labels.append(row)
-        current.append(
-            {
-                "query_id": query["id"],
-                "label_id": label_id,
-                "label": query["label"],
-                "sampling": query["sampling"],
-                "standing": query["now"],
-                "is_replayed": query["is_replayed"],
-                "agreement": query["agreement"],
-                "keeps_rank": query["agreement"] != SETTLED
-                and keeps_rank(
-                    query["now"],
-                    detector.label_sampling,
-                    is_open=query["now"] == OPEN,
-                ),
-            }
+        decision = Decision(
+            query["label"],
+            query["sampling"],
+            query["now"],
+            query["is_replayed"],
+            query["agreement"],
+            is_open=query["now"] == OPEN,
         )
+        known = {"query_id": query["id"], "label_id": label_id}
+        current.append(known | dump_decision(decision, detector))
     add_labels(session, labels)
     set_current_labels(session, detector.id, current)
 

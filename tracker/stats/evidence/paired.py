@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tracker.stats.arguments import Floats, checked_counts, tail_share, total_of
 from tracker.stats.evidence.mixture import build_mixture, checked_shares
-from tracker.stats.evidence.programme import Bets, least_evidence, least_mean
+from tracker.stats.evidence.programme import Bets, least_mean
 
 PairedWord = Literal["better", "worse", "undecided"]
 
@@ -17,26 +17,20 @@ _USUAL_TILT, _LARGEST_BET = 0.4, 0.9
 
 
 class PairedDecision(NamedTuple):
-    """What pairs say of a new version: bounds of the difference, and a verdict.
-
-    *is_not_worse* is whether the difference is above minus the margin, None without
-    one.
-    """
+    """What pairs say of a new version: bounds of the difference, and a verdict."""
 
     verdict: PairedWord
     low: float
     high: float
-    is_not_worse: bool | None
 
 
-def paired_anytime(  # noqa: PLR0913 - counts, a level, and what is known besides.
+def paired_anytime(
     gained: npt.ArrayLike,
     lost: npt.ArrayLike,
     pairs: npt.ArrayLike,
     confidence_level: float,
     *,
     shares: npt.ArrayLike | None = None,
-    margin: float | None = None,
 ) -> PairedDecision:
     """Return whether a new version is better in the balanced accuracy, at any look.
 
@@ -44,50 +38,22 @@ def paired_anytime(  # noqa: PLR0913 - counts, a level, and what is known beside
     only the new version was right on *gained* and only the old one on *lost*; each is
     a list over the classes.  With one class the difference is that of the overall
     accuracy.  The new version is *better* when its interval lies above 0 and *worse*
-    when it lies below; with a *margin* it is also said whether it is not worse by
-    that.  Over all looks together each of these is ever said wrongly with a
-    probability of at most (1 - confidence_level) / 2, whatever the rates of gaining
-    and losing, whichever class is labelled next and whenever labelling stops.
+    when it lies below.  Over all looks together each of these is ever said wrongly
+    with a probability of at most (1 - confidence_level) / 2, whatever the rates of
+    gaining and losing, whichever class is labelled next and whenever labelling stops.
 
     *shares* are those of `balanced_anytime`.
 
     Raises ValueError unless 0 <= gained and lost, gained + lost <= pairs <= 10**9,
-    there is a class, margin is from 0 to 1, shares are positive and finite, and
-    0 < confidence_level < 1.
+    there is a class, shares are positive and finite, and 0 < confidence_level < 1.
     """
-    if margin is not None and not 0 <= margin <= 1:
-        raise ValueError(f"margin must lie between 0 and 1, not {margin!r}")
     needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
     low = _low(_Pairs.of(gained, lost, pairs, shares), needed)
     high = -_low(_Pairs.of(lost, gained, pairs, shares), needed)
     verdict: PairedWord = "undecided"
     if low > 0 or high < 0:
         verdict = "better" if low > 0 else "worse"
-    return PairedDecision(verdict, low, high, None if margin is None else low > -margin)
-
-
-def log_evidence_better(
-    gained: npt.ArrayLike,
-    lost: npt.ArrayLike,
-    pairs: npt.ArrayLike,
-    *,
-    by: float = 0.0,
-    shares: npt.ArrayLike | None = None,
-) -> float:
-    """Return the logarithm of the evidence that a new version is better *by* more.
-
-    The counts are those of `paired_anytime`; exchange the first two for the evidence
-    of *worse*.  While the difference is no more than *by*, the evidence ever reaches
-    1/error with a probability of at most error.  The logarithm is rounded down.
-
-    Raises ValueError as `paired_anytime` does, and unless -1 <= by <= 1.
-    """
-    if not -1 <= by <= 1:
-        raise ValueError(f"by must lie between -1 and 1, not {by!r}")
-    counts = _Pairs.of(gained, lost, pairs, shares)
-    middle, _ = counts.guess()
-    start = np.clip(middle + (by - total_of(counts.costs * middle))[:, None], -1, 1)
-    return float(least_evidence(counts.bets(), np.array([by]), start)[0])
+    return PairedDecision(verdict, low, high)
 
 
 class _Pairs(NamedTuple):

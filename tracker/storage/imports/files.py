@@ -129,9 +129,11 @@ def list_imports(
 
 
 def is_importing(session: Session, detector_id: int) -> bool:
-    """Return whether a worker is at an import of a detector."""
+    """Return whether an import of a detector has begun and not ended."""
     statement = select(FileImport.id).where(
-        FileImport.detector_id == detector_id, FileImport.state == RUNNING
+        FileImport.detector_id == detector_id,
+        FileImport.started_at.is_not(None),
+        FileImport.finished_at.is_(None),
     )
     return session.scalar(statement.limit(1)) is not None
 

@@ -1,5 +1,6 @@
 """Which inputs were drawn by chance from those on which two versions disagree."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import COMPARED, TARGETED, UNCLEAR
+from tracker.words import TARGETED, UNCLEAR
 
 
 class Draw(Base):
@@ -70,11 +71,16 @@ def add_draw(
 
 
 def count_drawn(
-    session: Session, detector_id: int, *, old_id: int, new_id: int
+    session: Session,
+    detector_id: int,
+    *,
+    old_id: int,
+    new_id: int,
+    standings: Collection[str],
 ) -> Drawn:
     """Count what was drawn and has a label that no accuracy counts.
 
-    An input whose other query has a label that is scored is counted as a pair.
+    An input whose other query has a label with one of *standings* is counted as a pair.
     """
     own, other = aliased(Query), aliased(Query)
     newest = (
@@ -108,7 +114,7 @@ def count_drawn(
             ),
             own.label != UNCLEAR,
             own.sampling == TARGETED,
-            or_(other.label.is_(None), ~has_standing(other, COMPARED)),
+            or_(other.label.is_(None), ~has_standing(other, standings)),
         )
     )
     return Drawn(*session.execute(statement).one())
