@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from tests.stats.thirds import least_of
 from tracker.stats.coverage import chances_of_ever_missing
 from tracker.stats.evidence import intervals
 from tracker.stats.evidence.intervals import (
@@ -212,13 +213,7 @@ def test_the_bounds_have_the_evidence_that_they_need_to_60_digits(counted, share
             at = [first, 2 * mpmath.mpf(low) - first]
             return mpmath.log(evidence_at(k, n, at, shares))
 
-        for _ in range(60):
-            third = (right - left) / 3
-            if logarithm(left + third) < logarithm(right - third):
-                right -= third
-            else:
-                left += third
-        least = logarithm((left + right) / 2)
+        least = least_of(logarithm, left, right)
     assert math.log(40) <= least <= math.log(40) + 0.02
     assert inside <= least <= inside + 1e-5
 

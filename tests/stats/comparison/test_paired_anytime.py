@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from tests.stats.thirds import least_of
 from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.evidence.paired import paired_anytime
 
@@ -108,13 +109,7 @@ def test_the_bound_of_two_classes_has_the_evidence_that_it_needs():
                 evidence_at(*counts, [first, 2 * mpmath.mpf(low) - first])
             )
 
-        for _ in range(50):
-            third = (right - left) / 3
-            if logarithm(left + third) < logarithm(right - third):
-                right -= third
-            else:
-                left += third
-        least = logarithm((left + right) / 2)
+        least = least_of(logarithm, left, right)
     assert math.log(40) <= least <= math.log(40) + 0.02
 
 

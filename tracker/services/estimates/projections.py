@@ -1,5 +1,6 @@
 """Projections: what is kept of the changes of a version, and how a change moves it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -119,7 +120,7 @@ class VersionFold:
         return found
 
 
-class Projection:
+class Projection(ABC):
     """A projection of the changes of one version.
 
     The fold asks for the *keys* that some changes touch, has the rows under them
@@ -130,34 +131,29 @@ class Projection:
         """Begin with nothing."""
         self.fold = fold
 
+    @abstractmethod
     def keys(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the rows that *changes* touch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, rows: Mapping[Place, Kept]) -> None:
         """Continue from the rows at the places that were asked for, if any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, change: Change) -> None:
         """Take the next change."""
-        raise NotImplementedError
 
-    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
+    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:  # noqa: B027
         """Take note that there are no more changes; *rows* returns all of a name."""
 
+    @abstractmethod
     def dump(self) -> dict[Place, Kept]:
         """Return the rows to store."""
-        raise NotImplementedError
 
     @classmethod
-    def owns(cls, name: str) -> bool:
-        """Return whether rows under *name* are its own and hold counts."""
-        raise NotImplementedError
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        """Return the counts in a row, each under the words for it."""
-        raise NotImplementedError
+    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
+        """Return the counts in a row of its own, each under the words for it."""
+        return {}
 
 
 def name_counts(counts: Counts) -> dict[str, int]:
@@ -298,14 +294,9 @@ class Cells(Projection):
         return {(CELLS, ""): Kept("", self.counts.dump())}
 
     @classmethod
-    def owns(cls, name: str) -> bool:
-        """Return whether *name* is that of the running counts."""
-        return name == CELLS
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
+    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
         """Return the count of each cell."""
-        return name_counts(Counts.load(kept.state))
+        return name_counts(Counts.load(kept.state)) if place[0] == CELLS else {}
 
 
 class Days(Projection):
@@ -344,13 +335,10 @@ class Days(Projection):
         }
 
     @classmethod
-    def owns(cls, name: str) -> bool:
-        """Return whether *name* is that of days."""
-        return name == DAYS
-
-    @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
         """Return the count of each cell of the day."""
+        if place[0] != DAYS:
+            return {}
         numbers = name_counts(Counts.load(kept.state))
         return {f"{what}, asked on {place[1]}": one for what, one in numbers.items()}
 

@@ -76,8 +76,7 @@ def _list_numbers(rows: Mapping[Place, Kept]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for kind in _KINDS:
         for place, kept in rows.items():
-            if kind.owns(place[0]):
-                numbers |= kind.numbers(place, kept)
+            numbers |= kind.numbers(place, kept)
     return numbers
 
 

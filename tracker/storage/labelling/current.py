@@ -13,7 +13,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    update,
 )
 from sqlalchemy.orm import Session
 
@@ -21,7 +20,7 @@ from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.labelling.assignments import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.prepared import Prepared
-from tracker.storage.queries.queries import LabelledQuery, Query
+from tracker.storage.queries.queries import LabelledQuery, Query, update_each
 from tracker.words import RANDOM
 
 
@@ -117,24 +116,15 @@ def _find(
 def _build_update() -> Any:
     table = Query.__table__
     agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
-    return (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.id == bindparam("query_id"),
-            table.c.detector_id == bindparam("of_detector"),
-        )
-        .values(
-            label=bindparam("label"),
-            label_id=bindparam("label_id"),
-            sampling=bindparam("sampling"),
-            standing=bindparam("standing"),
-            is_replayed=bindparam("is_replayed"),
-            queue_rank=case(
-                (bindparam("keeps_rank", type_=Boolean), table.c.queue_rank)
-            ),
-            is_gold=false(),
-            agreement=agreement,
-        )
+    return update_each().values(
+        label=bindparam("label"),
+        label_id=bindparam("label_id"),
+        sampling=bindparam("sampling"),
+        standing=bindparam("standing"),
+        is_replayed=bindparam("is_replayed"),
+        queue_rank=case((bindparam("keeps_rank", type_=Boolean), table.c.queue_rank)),
+        is_gold=false(),
+        agreement=agreement,
     )
 
 

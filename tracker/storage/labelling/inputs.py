@@ -15,7 +15,6 @@ from sqlalchemy import (
     func,
     select,
     text,
-    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -25,7 +24,7 @@ from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, update_each
 
 _AT_ONCE = 5_000
 
@@ -187,17 +186,10 @@ def set_inputs(
     """
     table = Query.__table__
     is_repeat = bindparam("of_repeat", type_=Boolean)
-    statement = (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.id == bindparam("query_id"),
-            table.c.detector_id == bindparam("of_detector"),
-        )
-        .values(
-            input=bindparam("of_input"),
-            is_repeat=is_repeat,
-            queue_rank=case((~is_repeat, table.c.queue_rank)),
-        )
+    statement = update_each().values(
+        input=bindparam("of_input"),
+        is_repeat=is_repeat,
+        queue_rank=case((~is_repeat, table.c.queue_rank)),
     )
     values = [
         {

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from tracker.storage.detectors import Detector
 from tracker.storage.prepared import Prepared
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, update_each
 from tracker.words import (
     COUNTED,
     DISPUTED,
@@ -127,22 +127,12 @@ def list_named(
     return session.execute(statement).all()
 
 
-def _build_regroup() -> Any:
-    table = Query.__table__
-    return (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.id == bindparam("query_id"),
-            table.c.detector_id == bindparam("of_detector"),
-        )
-        .values(
-            group=bindparam("of_group", type_=Text),
-            queue_rank=bindparam("rank", type_=Float),
-        )
+_REGROUP = Prepared(
+    update_each().values(
+        group=bindparam("of_group", type_=Text),
+        queue_rank=bindparam("rank", type_=Float),
     )
-
-
-_REGROUP = Prepared(_build_regroup())
+)
 
 
 def set_groups(

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -204,6 +205,15 @@ def has_standing(query: Any, standings: Collection[str]) -> ColumnElement[bool]:
     *query* is the table or an alias; a label UNCLEAR counts for no accuracy.
     """
     return and_(query.standing.in_(sorted(standings)), query.label != UNCLEAR)
+
+
+def update_each() -> Any:
+    """Return an UPDATE of one query by the parameters query_id and of_detector."""
+    table: Any = Query.__table__
+    return update(table).where(
+        table.c.id == bindparam("query_id"),
+        table.c.detector_id == bindparam("of_detector"),
+    )
 
 
 def find_query(session: Session, query_id: int) -> Query | None:

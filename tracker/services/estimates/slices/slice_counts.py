@@ -94,14 +94,11 @@ class Slices(Projection):
         return found
 
     @classmethod
-    def owns(cls, name: str) -> bool:
-        """Return whether *name* is that of the slices by a key."""
-        return name.startswith(SLICE)
-
-    @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
         """Return the counts of a slice by class."""
         name, value = place
+        if not name.startswith(SLICE):
+            return {}
         part = f"slice {value} by metadata.{name.removeprefix(SLICE)}"
         numbers = {f"{part}, queries": kept.state["queries"]}
         for label, (correct, labelled) in kept.state["counts"].items():
