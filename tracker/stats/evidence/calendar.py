@@ -27,7 +27,7 @@ _FURTHEST = 7304
 # Splits whose evidence is computed: those that may have the most, fewer if each is of
 # many classes.  The others count as nothing, which is always allowed.
 _MOST_SPLITS, _MOST_BALANCED_SPLITS, _MOST_CELLS = 32, 8, 80
-_NEGLIGIBLE = 9.0
+_NEGLIGIBLE = 10.0
 
 # More than rounding adds to a logarithm of counts of this size.
 _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
@@ -280,7 +280,7 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
         needed = errors.needed(start, part)
         has_fallen = splits.has_fallen()
         bound = np.where(has_fallen, ratio, -np.inf)
-        if len(number.right[0]) > 1 and _log_sum(bound + weights) >= needed:
+        if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
             bound[has_fallen] = splits.take(np.flatnonzero(has_fallen)).log_most()
         look = look._replace(direction=direction, splits=splits, needed=needed)
         yield from look.narrowed(bound)
