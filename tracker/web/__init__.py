@@ -28,6 +28,7 @@ from tracker.web.labelling import (
     golds,
     judges,
     label_grid,
+    labelers,
     labels,
     rechecks,
     studies,
@@ -35,7 +36,6 @@ from tracker.web.labelling import (
 from tracker.web.people import (
     accounts,
     audit,
-    labelers,
     provider,
     second_factors,
     sign_in,

@@ -15,7 +15,7 @@ from tracker.services.imports.checking import Columns
 from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
-from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.labels import Label, add_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 

@@ -28,7 +28,7 @@ from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels
+from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import add_queries

@@ -25,10 +25,10 @@ from tracker.services.labelling.truths import Truth, Truths
 from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
+from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling import labels as storage
 from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
     Labelled,

@@ -32,7 +32,7 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling.labels import add_labels, list_labels
+from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.tags import load_tags
