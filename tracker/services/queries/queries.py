@@ -12,6 +12,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
 from tracker.services.fields import (
     Address,
@@ -26,7 +27,6 @@ from tracker.services.fields import (
     VersionName,
     dump_metadata,
 )
-from tracker.services.labelling.truths import Truths
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
