@@ -13,7 +13,7 @@ from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 FULL = {

@@ -4,7 +4,7 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, judges, labelers, openapi, otlp
+from tracker.api import detectors, openapi, otlp
 from tracker.api.deciding import calculator, comparison, planning
 from tracker.api.estimates import (
     charts,
@@ -20,6 +20,8 @@ from tracker.api.labelling import (
     assignments,
     audits,
     golds,
+    judges,
+    labelers,
     labels,
     rechecks,
     reservations,

@@ -52,6 +52,7 @@ from tracker.storage.estimates.changes import (
     iter_pending_queries,
 )
 from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
     advance_batch,
@@ -77,7 +78,6 @@ from tracker.storage.estimates.snapshots import (
     add_snapshots,
 )
 from tracker.storage.imports.files import is_importing
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.words import EXACT
 
 # In this order: a checkpoint has the counts and the watch as the same label left them.

@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
 from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.truths import Truths
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
-from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
-from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.labels import Label, add_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 

@@ -14,6 +14,7 @@ from tracker.services.evidence.standing import (
     decide,
     dump_decision,
 )
+from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
@@ -23,12 +24,11 @@ from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import key_prefix, keys_of
-from tracker.services.labelling.truths import Truths
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels
+from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import add_queries

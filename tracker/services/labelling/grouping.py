@@ -22,7 +22,7 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import grouping as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
-from tracker.storage.labelling.labels import add_labels
+from tracker.storage.labels import add_labels
 from tracker.storage.queries import groups as names
 from tracker.words import (
     GROUPED,

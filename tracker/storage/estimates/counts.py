@@ -19,7 +19,7 @@ from tracker.storage.estimates.pending import (
     lies_among,
     list_pending_batches,
 )
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,

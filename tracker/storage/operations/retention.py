@@ -12,8 +12,8 @@ from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
-from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)

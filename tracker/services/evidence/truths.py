@@ -22,7 +22,7 @@ from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels, find_labels
+from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
