@@ -627,6 +627,7 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("queries", BIG, nullable=False),
         sa.Column("deleted", BIG, server_default="0", nullable=False),
+        sa.Column("deleted_to", INSTANT, nullable=True),
         sa.Column("last_label_at", INSTANT, nullable=True),
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
@@ -817,6 +818,7 @@ def _create_tables() -> None:
             "is_replayed", sa.Boolean(), server_default=sa.false(), nullable=False
         ),
         sa.Column("queue_rank", sa.Double(), nullable=True),
+        sa.Column("rank", sa.Double(), nullable=True),
         sa.Column("is_gold", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),

@@ -76,7 +76,7 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
             .where(Label.query_id.between(first, first + len(rows) - 1))
             .order_by(Label.id)
         ).all()
-    dropped = {"detector_id", "version_id", "queue_rank"}
+    dropped = {"detector_id", "version_id", "queue_rank", "rank"}
     moved = {"id", "query_id", "label_id"}
     found = [
         {

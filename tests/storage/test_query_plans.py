@@ -103,6 +103,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "is_replayed": False,
         "is_gold": False,
         "queue_rank": None if is_labelled else number % 1_009 / 1_009,
+        "rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
         "tags": None,

@@ -13,6 +13,7 @@ from tracker.api.estimates import (
     history,
     slices,
     thresholds,
+    weeks,
 )
 from tracker.api.imports import imports
 from tracker.api.labelling import (
@@ -48,6 +49,7 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         imports,
         estimates,
         cohorts,
+        weeks,
         slices,
         thresholds,
         comparison,

@@ -142,6 +142,7 @@ from tracker.stats.resampling import (
     point_632_plus,
     seeds_t,
 )
+from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
 from tracker.stats.verdicts import (
     discoveries,
@@ -228,6 +229,7 @@ __all__ = [
     "f1_scores",
     "find_bursts",
     "find_changes",
+    "finite_anytime",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -276,6 +278,7 @@ __all__ = [
     "simulated_coverage",
     "simultaneous_band",
     "slice_intervals",
+    "span_share",
     "tail_share",
     "unpaired_difference",
     "upper_bound",

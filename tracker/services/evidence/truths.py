@@ -160,6 +160,16 @@ class Truths:
         """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
 
+    def keep_rank(self, query: Mapping[str, Any]) -> float | None:
+        """Return the rank that a new query keeps for good, if it waits for a label.
+
+        An input that has a label was put to its version by somebody who may have
+        known that.
+        """
+        known = self.get(query["input"])
+        rank: float | None = query["queue_rank"]
+        return rank if known is None else None
+
     def repeats(self, version_id: int, name: str | None) -> bool:
         """Return whether a version was put to an input before; from now on it was."""
         if name is None:

@@ -107,7 +107,11 @@ def _place(
                 standings[place], _ = stand_in_group(
                     query, query["sampling"], units=truths.units
                 )
-    return {"standing": standings, "queue_rank": ranks}
+    kept = [
+        rank if name is None or truths.get(name) is None else None
+        for rank, name in zip(ranks, named["input"], strict=True)
+    ]
+    return {"standing": standings, "queue_rank": ranks, "rank": kept}
 
 
 def add_new(

@@ -259,6 +259,7 @@ class RowWriter:
             if is_spent
             else rank_new_query(self._detector, query, label=item.get("label"))
         )
+        query["rank"] = self._truths.keep_rank(query)
         return query
 
     def _label(

@@ -246,11 +246,13 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         "is_replayed": False,
         "is_repeat": truths.repeats(version_id, new.input),
         "queue_rank": None,
+        "rank": None,
     }
     if new.label is not None:
         query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
     elif group is None or not truths.units.is_spent(query):
         query["queue_rank"] = rank_new_query(detector, query, label=None)
+        query["rank"] = truths.keep_rank(query)
     return query
 
 

@@ -164,6 +164,9 @@ class Query(Base):
     is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
     # The rank in the random queue while it waits there; see services/evidence/ranks.py.
     queue_rank: Mapped[float | None]
+    # The rank that it had when it arrived, for good; None if it arrived with a label,
+    # or was not drawn from, and then it is no part of a span's sample.
+    rank: Mapped[float | None]
     # Whether its answer is known to editors; see storage/labelling/golds.py.
     is_gold: Mapped[bool] = mapped_column(default=False, server_default=false())
     # Where several people labelled it: agreed, disputed or settled.
