@@ -822,6 +822,7 @@ def _create_tables() -> None:
         sa.Column("is_gold", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("is_pooled", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.Column("tags", sa.Text(), nullable=True),
         sa.Column("erased_at", INSTANT, nullable=True),
         sa.Column("image_erased_at", INSTANT, nullable=True),
@@ -893,6 +894,12 @@ def _create_tables() -> None:
         "queries",
         ["detector_id", "group", "standing", "version_id"],
         **where('"group" IS NOT NULL'),
+    )
+    op.create_index(
+        "ix_queries_detector_id_unpooled",
+        "queries",
+        ["detector_id", "standing", "label", "predicted", "version_id"],
+        **where("NOT is_pooled"),
     )
     op.create_index(
         "ix_queries_detector_id_input_label_given",

@@ -79,6 +79,7 @@ class RowWriter:
             "is_gold": False,
             "agreement": None,
             "is_repeat": False,
+            "is_pooled": True,
             "tags": None,
             "erased_at": None,
             "image_erased_at": None,
@@ -251,8 +252,8 @@ class RowWriter:
             "key": key,
             "label": None,
             "sampling": item.get("sampling") or UNSTATED,
-            "is_repeat": self._truths.repeats(version_id, item.get("input")),
         }
+        query |= self._truths.place(version_id, item.get("input"))
         is_spent = query["group"] is not None and self._truths.units.is_spent(query)
         query["queue_rank"] = (
             None
