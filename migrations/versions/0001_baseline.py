@@ -67,6 +67,7 @@ def downgrade() -> None:
     op.drop_table("queries")
     op.drop_table("import_pieces")
     op.drop_table("import_batches")
+    op.drop_table("keyless_files")
     op.drop_table("events")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
@@ -773,6 +774,24 @@ def _create_tables() -> None:
     op.create_index("ix_events_detector_id_id", "events", ["detector_id", "id"])
     op.create_index(
         "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
+    )
+    op.create_table(
+        "keyless_files",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("prefix", sa.Text(), nullable=False),
+        sa.Column("hashes", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_keyless_files_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_keyless_files"),
+        sa.UniqueConstraint(
+            "detector_id", "digest", name="uq_keyless_files_detector_id_digest"
+        ),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "import_batches",

@@ -23,7 +23,7 @@ from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.row_keys import key_prefix, keys_of
+from tracker.services.imports.row_keys import keys_of
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -45,15 +45,15 @@ class RowWriter:
         self,
         session: Session,
         detector: Detector,
-        digest: str,
+        prefix: str,
         by: By,
         elected: Elected,
     ) -> None:
-        """Write for the file with the hash *digest*, which answers *elected*."""
+        """Write for a file that answers *elected*; made-up keys begin with *prefix*."""
         self.report = Outcome()
         self._session = session
         self._detector = detector
-        self._prefix = key_prefix(digest)
+        self._prefix = prefix
         self._by = by
         self._truths = Truths(session, detector, by, elected)
         self._opinions = Opinions(session, detector)
