@@ -66,7 +66,6 @@ from tracker.stats.exact import (
 from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
-    joint_lower_bound,
 )
 from tracker.stats.measures import (
     WINDOW_METHOD,
@@ -97,7 +96,6 @@ from tracker.stats.monitoring.bursts import (
     bursts_are_beyond_doubt,
     find_bursts,
 )
-from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
@@ -137,15 +135,10 @@ from tracker.stats.resampling import (
     seeds_t,
 )
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import (
-    discoveries,
-    epoch_level,
-    judge_evidence,
-)
+from tracker.stats.verdicts import discoveries
 
 __all__ = [
     "ACCEPTABLE_RATE",
-    "DEFAULT_RUN",
     "LARGEST_SET",
     "METHODS",
     "MOST_LABELS",
@@ -153,10 +146,7 @@ __all__ = [
     "OPEN",
     "UNIT",
     "WINDOW_METHOD",
-    "Alarm",
-    "BalancedWatch",
     "Bursts",
-    "ClassWatch",
     "Difference",
     "Floats",
     "Forecast",
@@ -215,7 +205,6 @@ __all__ = [
     "count_unanswered",
     "decide",
     "discoveries",
-    "epoch_level",
     "f1_intervals",
     "f1_scores",
     "find_bursts",
@@ -228,9 +217,7 @@ __all__ = [
     "imagine_average",
     "is_careless",
     "joint_is_costly",
-    "joint_lower_bound",
     "joint_paired_difference",
-    "judge_evidence",
     "judge_slices",
     "keep_side",
     "label_error_bound",
