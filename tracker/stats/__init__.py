@@ -42,6 +42,12 @@ from tracker.stats.coverage import (
     only_likely,
     simulated_coverage,
 )
+from tracker.stats.evidence.calendar import (
+    AccuracyChange,
+    Direction,
+    find_changes,
+    level_since,
+)
 from tracker.stats.evidence.intervals import (
     anytime,
     balanced_anytime,
@@ -146,8 +152,10 @@ __all__ = [
     "OPEN",
     "UNIT",
     "WINDOW_METHOD",
+    "AccuracyChange",
     "Bursts",
     "Difference",
+    "Direction",
     "Floats",
     "Forecast",
     "Goal",
@@ -208,6 +216,7 @@ __all__ = [
     "f1_intervals",
     "f1_scores",
     "find_bursts",
+    "find_changes",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -228,6 +237,7 @@ __all__ = [
     "labels_to_narrow",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
+    "level_since",
     "log_evidence_above",
     "look",
     "lower_bound",
