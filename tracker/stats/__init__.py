@@ -72,7 +72,6 @@ from tracker.stats.exact import (
 from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
-    joint_lower_bound,
 )
 from tracker.stats.measures import (
     WINDOW_METHOD,
@@ -103,7 +102,6 @@ from tracker.stats.monitoring.bursts import (
     bursts_are_beyond_doubt,
     find_bursts,
 )
-from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
@@ -144,15 +142,10 @@ from tracker.stats.resampling import (
 )
 from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import (
-    discoveries,
-    epoch_level,
-    judge_evidence,
-)
+from tracker.stats.verdicts import discoveries
 
 __all__ = [
     "ACCEPTABLE_RATE",
-    "DEFAULT_RUN",
     "LARGEST_SET",
     "METHODS",
     "MOST_LABELS",
@@ -161,10 +154,7 @@ __all__ = [
     "UNIT",
     "WINDOW_METHOD",
     "AccuracyChange",
-    "Alarm",
-    "BalancedWatch",
     "Bursts",
-    "ClassWatch",
     "Difference",
     "Direction",
     "Floats",
@@ -224,7 +214,6 @@ __all__ = [
     "count_unanswered",
     "decide",
     "discoveries",
-    "epoch_level",
     "f1_intervals",
     "f1_scores",
     "find_bursts",
@@ -239,9 +228,7 @@ __all__ = [
     "imagine_average",
     "is_careless",
     "joint_is_costly",
-    "joint_lower_bound",
     "joint_paired_difference",
-    "judge_evidence",
     "judge_slices",
     "keep_side",
     "label_error_bound",

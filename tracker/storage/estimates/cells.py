@@ -45,7 +45,6 @@ class Change(NamedTuple):
     day: date | None = None
     added: Cell | None = None
     removed: Cell | None = None
-    is_first: bool = False
     is_correction: bool = False
     created_at: datetime | None = None
     metadata: str | None = None
