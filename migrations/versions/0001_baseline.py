@@ -247,6 +247,9 @@ def _create_tables() -> None:
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
+        sa.Column("shown_version_id", BIG, nullable=True),
+        sa.Column("shown_since", INSTANT, nullable=True),
+        sa.Column("traffic", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column(
             "queue_seed", sa.Text(), server_default=sa.text("('')"), nullable=False
         ),
@@ -632,6 +635,7 @@ def _create_tables() -> None:
         sa.Column("last_label_at", INSTANT, nullable=True),
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
+        sa.Column("unseen", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),

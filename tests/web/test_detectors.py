@@ -637,11 +637,13 @@ def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
     old = shelf.add_detector(name="old")
     shelf.add_queries(old, [{"predicted": "YES", "label": "YES", "version": "v1"}] * 4)
     recompute()
-    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 5)
+    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v1"}] * 5)
+    # Which version answers most is seen with the next fold.
+    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 99)
     new = shelf.add_detector(name="new")
     shelf.add_queries(new, [{"predicted": "YES", "label": "YES", "version": "v9"}] * 7)
     listed = visitor.get("/").text
-    assert "0 of 5 predictions correct v2, last label" in listed
+    assert "4 of 9 predictions correct v1, last label" in listed
     assert "7 of 7 predictions correct v9, last label" in listed
 
 
