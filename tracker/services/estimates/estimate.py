@@ -150,7 +150,10 @@ class Estimate(OfDetector):
         "by another version.",
     )
     includes_targeted: bool
-    classes: list[ClassEstimate]
+    classes: list[ClassEstimate] = Field(
+        description="Each interval holds by itself at the confidence level; those of K "
+        "classes hold all at once with at least its K-th power."
+    )
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
