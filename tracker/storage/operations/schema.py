@@ -30,6 +30,7 @@ from tracker.storage.labelling import (
     judgements,  # noqa: F401
     labels,  # noqa: F401
     rechecks,  # noqa: F401
+    references,  # noqa: F401
     reservations,  # noqa: F401
     studies,  # noqa: F401
 )
