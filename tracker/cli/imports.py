@@ -158,9 +158,15 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     _print_errors(report)
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
+    references = ""
+    if report.references_added:
+        references = (
+            f"{report.references_added:,} references for predictions that come later, "
+        )
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
-        f"{report.unchanged:,} rows unchanged, {report.bad_rows:,} bad rows skipped."
+        f"{references}{report.unchanged:,} rows unchanged, "
+        f"{report.bad_rows:,} bad rows skipped."
     )
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(
