@@ -194,7 +194,7 @@ def test_after_many_corrections_a_replay_goes_by_the_labels_of_today(
         again = feed(Watch(CLASSES, 0.95), current_labels(database))
         assert replay.alarms == [alarm.dump() for alarm in again.alarms]
         assert bool(replay.alarms) is is_fallen
-        page = visitor.get("/detectors/door/history").text
+        page = visitor.get("/detectors/door/changes").text
         said = f"after {replay.corrections} corrections) "
         assert said + ("an alarm sounds after" if is_fallen else "no alarm") in page
     # What was told stays, and so does what the watch made of the first labels.

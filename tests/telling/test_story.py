@@ -108,6 +108,6 @@ def test_a_camera_gets_worse_and_everyone_is_told(
         assert get_detector(session, "door").target == 0.9
     events = visitor.get("/detectors/door/events").text
     assert "noticed after" in events
-    history = visitor.get("/detectors/door/history").text
+    history = visitor.get("/detectors/door/changes").text
     assert f"Target missed Since label {missed[-1]['data']['labels']:,}," in history
     assert "alarm sounds" not in history
