@@ -14,6 +14,7 @@ from tracker.web import (
     health,
     imports,
     metrics,
+    moved,
     security,
     settings,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "mail",
     "methods",
     "metrics",
+    "moved",
     "planning",
     "provider",
     "queries",

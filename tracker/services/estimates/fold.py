@@ -18,7 +18,6 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import ConflictError
-from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.points import (
     Found,
     dump_scores,
@@ -36,6 +35,7 @@ from tracker.services.estimates.projections import (
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.estimates.warnings import is_look_due
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -51,7 +51,7 @@ from tracker.storage.estimates.changes import (
     iter_pending_changes,
     iter_pending_queries,
 )
-from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
+from tracker.storage.estimates.counts import count_pending_rows
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
@@ -77,18 +77,18 @@ from tracker.storage.estimates.snapshots import (
     add_measures,
     add_snapshots,
 )
+from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import is_importing
 from tracker.words import EXACT
 
-# In this order: a checkpoint has the counts and the watch as the same label left them.
+# In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (
     Cells,
-    Drifting,
     Checkpoints,
     Days,
     Slices,
 )
-_ENDS: tuple[type[Projection], ...] = (Cells, Drifting, Checkpoints)
+_ENDS: tuple[type[Projection], ...] = (Cells, Checkpoints)
 _UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
 # A piece has at most so many labels, fewer for more classes: it may make a snapshot of
 # each, with a score for each class.
@@ -141,6 +141,8 @@ class Fold:
     # The id that the fold ends before, if more labels wait.
     until: int | None = None
     listeners: Sequence[Listener] = ()
+    # Which version answers most new queries, if any came.
+    traffic: Stored | None = None
     versions: dict[int, VersionFold] = field(default_factory=dict)
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
@@ -204,11 +206,6 @@ class Fold:
             and is_look_due(one.of(Cells).counts, one.labels, one.label_sampling)
         ]
 
-    @property
-    def has_corrections(self) -> bool:
-        """Whether a label was replaced."""
-        return any(one.corrections for one in self.versions.values())
-
 
 def read_folds(
     session: Session,
@@ -264,9 +261,11 @@ def _read(
     if not batches:
         return []
     folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
-    logged = count_pending_queries(session, batches, until=until)
-    for (detector_id, version_id), n in logged.items():
-        folds[detector_id].of_version(version_id).queries += n
+    logged = count_hours(session, batches, until=until)
+    for one in logged:
+        folds[one.detector_id].of_version(one.version_id).queries += one.queries
+    for detector_id, traffic in follow_traffic(session, logged).items():
+        folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
@@ -479,6 +478,7 @@ def store_folds(
 
 def _end_batches(session: Session, folds: Sequence[Fold]) -> bool:
     """Note what is folded in; False if another worker has done so."""
+    store_traffic(session, {one.detector_id: one.traffic for one in folds})
     whole = []
     for fold in folds:
         for batch in fold.batches:

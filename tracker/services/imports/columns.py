@@ -42,10 +42,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "group": rows.get("group"),
         "label": rows.get("label"),
         "sampling": rows.get("sampling", UNSTATED),
-        "is_repeat": no,
-    }
-    if "input" in rows.values:
-        named["is_repeat"] = list(map(truths.repeats, version_ids, named["input"]))
+    } | _find_repeats(version_ids, rows, truths)
     return (
         named
         | {
@@ -71,6 +68,19 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         | _place(detector, named, truths, has_groups="group" in rows.values)
         | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
     )
+
+
+def _find_repeats(
+    version_ids: Sequence[int], rows: Columns, truths: Truths
+) -> dict[str, list[bool]]:
+    if "input" not in rows.values:
+        number = len(version_ids)
+        return {"is_repeat": [False] * number, "is_pooled": [True] * number}
+    inputs = rows.get("input")
+    repeats = list(map(truths.repeats, version_ids, inputs))
+    are_new = map(truths.is_new, inputs)
+    pooled = [some or other for some, other in zip(repeats, are_new, strict=True)]
+    return {"is_repeat": repeats, "is_pooled": pooled}
 
 
 def _place(

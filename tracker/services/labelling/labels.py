@@ -146,7 +146,12 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     if labelled.is_held:
         delete_of_query(session, current.id)
     if current.input is not None:
-        truths.pass_on({current.input: Truth.of(row, decision)}, says_more=True)
+        truths.pass_on(
+            {current.input: Truth.of(row, decision)},
+            # The queries of an input have their labels together.
+            first_of=[current.input] if current.label_id is None else [],
+            says_more=True,
+        )
     return _describe_row(row)
 
 

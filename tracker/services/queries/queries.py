@@ -244,10 +244,9 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         "sampling": sampling,
         "standing": None,
         "is_replayed": False,
-        "is_repeat": truths.repeats(version_id, new.input),
         "queue_rank": None,
         "rank": None,
-    }
+    } | truths.place(version_id, new.input)
     if new.label is not None:
         query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
     elif group is None or not truths.units.is_spent(query):

@@ -28,7 +28,7 @@ from tracker.storage.estimates import (
     snapshots,  # noqa: F401
 )
 from tracker.storage.imports import files as imports  # noqa: F401
-from tracker.storage.imports import import_pieces, written  # noqa: F401
+from tracker.storage.imports import import_pieces, keyless, written  # noqa: F401
 from tracker.storage.labelling import (
     assignments,  # noqa: F401
     draws,  # noqa: F401
@@ -36,6 +36,7 @@ from tracker.storage.labelling import (
     inputs,  # noqa: F401
     judgements,  # noqa: F401
     rechecks,  # noqa: F401
+    references,  # noqa: F401
     reservations,  # noqa: F401
     studies,  # noqa: F401
 )
