@@ -67,6 +67,7 @@ def downgrade() -> None:
     op.drop_table("queries")
     op.drop_table("import_pieces")
     op.drop_table("import_batches")
+    op.drop_table("keyless_files")
     op.drop_table("events")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
@@ -627,6 +628,7 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("queries", BIG, nullable=False),
         sa.Column("deleted", BIG, server_default="0", nullable=False),
+        sa.Column("deleted_to", INSTANT, nullable=True),
         sa.Column("last_label_at", INSTANT, nullable=True),
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
@@ -774,6 +776,24 @@ def _create_tables() -> None:
         "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
     )
     op.create_table(
+        "keyless_files",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("prefix", sa.Text(), nullable=False),
+        sa.Column("hashes", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_keyless_files_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_keyless_files"),
+        sa.UniqueConstraint(
+            "detector_id", "digest", name="uq_keyless_files_detector_id_digest"
+        ),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "import_batches",
         sa.Column("batch", BIG, autoincrement=False, nullable=False),
         sa.Column("import_id", BIG, nullable=False),
@@ -817,9 +837,11 @@ def _create_tables() -> None:
             "is_replayed", sa.Boolean(), server_default=sa.false(), nullable=False
         ),
         sa.Column("queue_rank", sa.Double(), nullable=True),
+        sa.Column("rank", sa.Double(), nullable=True),
         sa.Column("is_gold", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("is_pooled", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.Column("tags", sa.Text(), nullable=True),
         sa.Column("erased_at", INSTANT, nullable=True),
         sa.Column("image_erased_at", INSTANT, nullable=True),
@@ -891,6 +913,12 @@ def _create_tables() -> None:
         "queries",
         ["detector_id", "group", "standing", "version_id"],
         **where('"group" IS NOT NULL'),
+    )
+    op.create_index(
+        "ix_queries_detector_id_unpooled",
+        "queries",
+        ["detector_id", "standing", "label", "predicted", "version_id"],
+        **where("NOT is_pooled"),
     )
     op.create_index(
         "ix_queries_detector_id_input_label_given",

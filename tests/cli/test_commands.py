@@ -404,6 +404,22 @@ def test_how_frequent_the_classes_are_is_said_by_class(shell: Shell) -> None:
     assert "'OK' must have a share too" in one.stderr
 
 
+def test_an_input_of_several_versions_counts_once_where_they_are_pooled(
+    shell: Shell,
+) -> None:
+    shell("detectors", "create", "door", "--question", "Is it?")
+    lines = ["key,predicted,label,sampling,input,version"]
+    lines += [
+        f"{version}-{n},YES,YES,random,{n},{version}"
+        for n in range(3)
+        for version in ("v1", "v2")
+    ]
+    shell("import", "door", shell.file("rows.csv", "\n".join(lines)))
+    said = shell("estimate", "door", "--version", "*").stdout
+    assert "version *: 3 labels" in said
+    assert "3 labels of other versions left out" in said
+
+
 def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
     make = ("detectors", "create", "door", "--question", "Is it?")
     shell(*make, "--group-by", "metadata.session")

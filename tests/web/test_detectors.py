@@ -330,6 +330,15 @@ def test_the_newest_version_is_shown_and_any_other_on_request(
     pooled = visitor.get(f"{path}?version=*")
     assert facts(pooled)["Labels"] == "10"
     assert "they are counted as if they were one detector" in pooled.text
+    both = [
+        {"predicted": "YES", "label": "YES", "version": one, "input": "same"}
+        for one in ("v1", "v2")
+    ]
+    shelf.add_queries(detector_id, both)
+    pooled = visitor.get(f"{path}?version=*")
+    assert facts(pooled)["Labels"] == "11"
+    assert facts(pooled)["Inputs that count by another version, left out"] == "1"
+    assert "several versions answered counts once" in pooled.text
     unknown = visitor.get(f"{path}?version=v3")
     assert unknown.status in {400, 404}
     assert "there are: 'v1', 'v2'" in unknown.text

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.intervals import MethodWord
-from tracker.services.evidence.populations import PopulationWord
+from tracker.services.estimates.intervals import ALL, MethodWord
+from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
@@ -211,18 +211,18 @@ def _read(
 ) -> tuple[dict[str, Any], list[ConfidenceBin]]:
     versions = choose_versions(session, detector, version)
     counts = pool(current_counts(session, versions).values())
-    population, standings = pick_population(detector, counts)
+    is_pooled = version == ALL
+    population, standings = pick_population(detector, counts, is_pooled=is_pooled)
     ids = [one.id for one in versions]
-    bins = count_confidences(session, detector.id, ids, standings)
-    pooled = "*" if version == "*" else None
+    bins = count_confidences(session, detector.id, ids, standings, are_pooled=is_pooled)
     return {
         "detector": dump_id("det", detector.id),
         "name": detector.name,
-        "version": pooled or next((one.name for one in versions), None),
+        "version": ALL if is_pooled else next((one.name for one in versions), None),
         "computed_at": computed_at,
         "confidence_level": confidence_level or detector.confidence_level,
         "method": EXACT,
-        "population": population,
+        "population": POOLED if is_pooled and population != UNSTATED else population,
         "queries": sum(one.queries for one in bins),
         "labels": sum(one.labelled for one in bins),
     }, bins

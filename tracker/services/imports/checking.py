@@ -230,7 +230,7 @@ def try_first(rows: MappedRows) -> Outcome:
             report.note_values(piece.noted)
             if report.rows:
                 break
-    report.note_file(rows.plan.renamed(), rows.notes)
+    report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
     return report
 
 

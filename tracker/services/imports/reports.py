@@ -63,6 +63,8 @@ class Outcome:
     # What was read as what: field, value, meaning, number of rows.
     values: list[list[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # What may make the figures wrong.
+    warnings: list[str] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -112,12 +114,14 @@ class Outcome:
         found = replace(
             written,
             rows=self.rows,
+            unchanged=self.unchanged + written.unchanged,
             bad_rows=self.bad_rows + written.bad_rows,
             conflicts=self.conflicts + written.conflicts,
             errors=[*self.errors, *written.errors][:_MOST_ERRORS],
             columns=self.columns,
             values=self.values,
             notes=self.notes,
+            warnings=self.warnings,
         )
         found.put_in_order()
         return found
@@ -149,9 +153,15 @@ class Outcome:
             if reading in self._noted or len(self._noted) < _MOST_READINGS:
                 self._noted[reading] += rows
 
-    def note_file(self, columns: Mapping[str, str], notes: Iterable[str]) -> None:
+    def note_file(
+        self,
+        columns: Mapping[str, str],
+        notes: Iterable[str],
+        warnings: Iterable[str] = (),
+    ) -> None:
         """Say how the file was read, at its end."""
         self.columns = dict(columns)
+        self.warnings = list(warnings)
         self.notes = list(notes)
         self.values = [[*reading, rows] for reading, rows in self._noted.items()]
 
@@ -223,6 +233,12 @@ class ImportReport(Shape):
     notes: list[str] = Field(
         default_factory=list,
         description="Further notes on how the file was read.",
+        exclude_if=operator.not_,
+    )
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="What may make the figures wrong, such as a column that looks like "
+        "the truth and was not read.",
         exclude_if=operator.not_,
     )
 

@@ -14,6 +14,7 @@ from tracker.services.evidence.standing import (
     decide,
     dump_decision,
 )
+from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
@@ -22,13 +23,12 @@ from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.row_keys import key_prefix, keys_of
-from tracker.services.labelling.truths import Truths
+from tracker.services.imports.row_keys import keys_of
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels
+from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import add_queries
@@ -45,15 +45,15 @@ class RowWriter:
         self,
         session: Session,
         detector: Detector,
-        digest: str,
+        prefix: str,
         by: By,
         elected: Elected,
     ) -> None:
-        """Write for the file with the hash *digest*, which answers *elected*."""
+        """Write for a file that answers *elected*; made-up keys begin with *prefix*."""
         self.report = Outcome()
         self._session = session
         self._detector = detector
-        self._prefix = key_prefix(digest)
+        self._prefix = prefix
         self._by = by
         self._truths = Truths(session, detector, by, elected)
         self._opinions = Opinions(session, detector)
@@ -79,6 +79,7 @@ class RowWriter:
             "is_gold": False,
             "agreement": None,
             "is_repeat": False,
+            "is_pooled": True,
             "tags": None,
             "erased_at": None,
             "image_erased_at": None,
@@ -251,14 +252,15 @@ class RowWriter:
             "key": key,
             "label": None,
             "sampling": item.get("sampling") or UNSTATED,
-            "is_repeat": self._truths.repeats(version_id, item.get("input")),
         }
+        query |= self._truths.place(version_id, item.get("input"))
         is_spent = query["group"] is not None and self._truths.units.is_spent(query)
         query["queue_rank"] = (
             None
             if is_spent
             else rank_new_query(self._detector, query, label=item.get("label"))
         )
+        query["rank"] = self._truths.keep_rank(query)
         return query
 
     def _label(

@@ -16,8 +16,8 @@ from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
+from tracker.services.labelling.labelers import get_agreement
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.people.labelers import get_agreement
 from tracker.services.queries import erasing
 from tracker.services.queries.finding import find_and_count, find_queries
 from tracker.services.queries.queries import get_query
