@@ -8,13 +8,13 @@ from tests.web.conftest import Visitor
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("/detectors/door/changes?version=v1&x=time", "/detectors/door/changes"),
-        ("/detectors/door/labelling?version=v1&x=time", "/detectors/door/labelling"),
-        ("/detectors/door/setup?version=v1&x=time", "/detectors/door/setup"),
-        ("/keys?version=v1&x=time", "/keys"),
-        ("/people?version=v1&x=time", "/people"),
-        ("/activity?version=v1&x=time", "/activity"),
-        ("/alerts?version=v1&x=time", "/alerts"),
+        ("/detectors/door/history?version=v1&x=time", "/detectors/door/changes"),
+        ("/detectors/door/plan?version=v1&x=time", "/detectors/door/labelling"),
+        ("/detectors/door/settings?version=v1&x=time", "/detectors/door/setup"),
+        ("/settings?version=v1&x=time", "/keys"),
+        ("/settings/accounts?version=v1&x=time", "/people"),
+        ("/settings/audit?version=v1&x=time", "/activity"),
+        ("/webhooks?version=v1&x=time", "/alerts"),
     ],
 )
 def test_an_old_address_leads_to_the_page(
@@ -27,7 +27,7 @@ def test_an_old_address_leads_to_the_page(
 
 
 def test_an_old_address_of_nothing_is_not_found(visitor: Visitor) -> None:
-    assert visitor.get("/detectors/nobody/changes").status == 404
+    assert visitor.get("/detectors/nobody/history").status == 404
 
 
 TABS = {
