@@ -419,8 +419,9 @@ def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) ->
     page = visitor.get(f"/detectors/{published}/labelling?within=5")
     assert "About 97 more labels" in page.text
     assert "183 queries drawn at random" in page.text
-    (chosen,) = [o for o in page.find("option") if "selected" in o.attributes]
-    assert chosen.attributes["value"] == "5"
+    chosen = [o for o in page.find("option") if "selected" in o.attributes]
+    # Of the version in the header, and of the width.
+    assert [one.attributes["value"] for one in chosen] == ["v1", "5"]
     assert visitor.get(f"/detectors/{published}/labelling?within=junk").status == 200
 
 
