@@ -65,6 +65,7 @@ for _word in (
     words.chance,
     words.confidence,
     words.covers,
+    words.day,
     words.exactly,
     words.lasting,
     words.number,
