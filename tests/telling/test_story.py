@@ -100,5 +100,5 @@ def test_a_camera_gets_worse_and_everyone_is_told(
         assert get_detector(session, "door").target == 0.9
     events = visitor.get("/detectors/door/events").text
     assert "missed after" in events
-    history = visitor.get("/detectors/door/history").text
+    history = visitor.get("/detectors/door/changes").text
     assert f"Target missed Since label {told[-1]['data']['labels']:,}," in history

@@ -139,7 +139,7 @@ def test_the_last_labels_beside_all(
 ) -> None:
     labels = read_labels(database)
     whole, last = count_of(labels), count_of(labels[-window:])
-    page = visitor.get(f"{path}/history?window={window}")
+    page = visitor.get(f"{path}/changes?window={window}")
     (row,) = cells(page, "All labels and the last ones")
     ends, all_ends = of_window(last), balanced("joint", whole)
     assert row[1:5] == [
@@ -183,7 +183,7 @@ def test_since_when_each_verdict_held(
     changes = [next(group) for _, group in groupby(whiskers.items(), lambda x: x[1])]
     assert len(changes) > 2
     *before, ((number, at), verdict) = changes
-    page = visitor.get(f"{path}/history")
+    page = visitor.get(f"{path}/changes")
     (strip,) = page.find("div", class_="strip")
     said = "Undecided" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
@@ -247,7 +247,7 @@ def test_the_table_of_snapshots(
 ) -> None:
     labels, snapshots = read_labels(database), snapshots_of(database)
     query = f"?method=exact&measure={measure}"
-    page = visitor.get(f"{path}/history{query}")
+    page = visitor.get(f"{path}/changes{query}")
     table = cells(page, "Table of snapshots")
     assert len(table) > 4
     for (at, number, *shown), (labelled, when) in zip(
@@ -275,7 +275,7 @@ def test_what_was_known_at_an_earlier_moment(
         for place, one in enumerate(snapshots, start=1)
         if one[0] == PHASES[0][0]
     )
-    page = visitor.get(f"{path}/history?window=200&then={place}")
+    page = visitor.get(f"{path}/changes?window=200&then={place}")
     assert f"what was known on {at} UTC" in page.text
     today = read_labels(database, is_today=True)
     for row, labels, changed in zip(
@@ -323,7 +323,7 @@ def test_how_late_labels_come(visitor: Visitor, shelf: Shelf) -> None:
             rows.append(row)
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, rows)
-    page = visitor.get(f"/detectors/{detector_id}/history")
+    page = visitor.get(f"/detectors/{detector_id}/changes")
     known = [hours for delays in DELAYS.values() for hours in delays if hours]
     usual = float(np.quantile(known, 0.9, method="weibull"))
     assert f"Nine of ten labels came within {lasting(3_600 * usual)}." in page.text

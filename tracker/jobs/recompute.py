@@ -37,6 +37,7 @@ from tracker.storage.detectors import (
     list_versions,
     load_detectors,
 )
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
@@ -44,7 +45,6 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.estimates.projections import Kept, Row, store_projections
 from tracker.storage.estimates.slices import list_uncounted
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.storage.tasks import (
     RECOMPUTE,
     LostTaskError,

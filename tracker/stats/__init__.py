@@ -121,6 +121,7 @@ from tracker.stats.monitoring.slices import (
 )
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
+    lowest_in_band,
     lowest_threshold,
     simultaneous_band,
 )
@@ -140,6 +141,7 @@ from tracker.stats.resampling import (
     point_632_plus,
     seeds_t,
 )
+from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
 from tracker.stats.verdicts import discoveries
 
@@ -217,6 +219,7 @@ __all__ = [
     "f1_scores",
     "find_bursts",
     "find_changes",
+    "finite_anytime",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -241,6 +244,7 @@ __all__ = [
     "log_evidence_above",
     "look",
     "lower_bound",
+    "lowest_in_band",
     "lowest_threshold",
     "macro_f1_interval",
     "macro_precision_interval",
@@ -263,6 +267,7 @@ __all__ = [
     "simulated_coverage",
     "simultaneous_band",
     "slice_intervals",
+    "span_share",
     "tail_share",
     "unpaired_difference",
     "upper_bound",

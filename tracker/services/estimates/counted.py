@@ -26,6 +26,9 @@ class Counted(NamedTuple):
     population: str
     standings: Standings
     includes_targeted: bool = False
+    is_pooled: bool = False
+    # How many count by another version's query, where versions are pooled.
+    others: int = 0
     # Whether they are all labels of one version, what counts now of them, and whether
     # that is what is shown.
     is_of_version: bool = False
@@ -74,12 +77,15 @@ def choose_labels(
     wanted: str | None = None,
     *,
     includes_targeted: bool = False,
+    is_pooled: bool = False,
 ) -> Counted:
     """Return which of *counts* are of the population that is *wanted*, or there."""
-    population, standings = pick_population(detector, counts, wanted)
+    population, standings = pick_population(
+        detector, counts, wanted, is_pooled=is_pooled
+    )
     if includes_targeted:
         standings |= targeted_standings(detector.label_sampling)
-    return Counted(counts, population, standings, includes_targeted)
+    return Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
 def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
@@ -98,19 +104,26 @@ def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     if recent["known_at"] is not None or recent["last"] is not None:
         ids = [one.id for one in versions]
         some = {**recent, **filters, "standings": counted.standings}
+        some["are_pooled"] = counted.is_pooled
         known = count_known(session, detector.id, ids, **some)
         shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
-    if not any(filters.values()):
-        return counted
+    counts = counted.counts
     if filters["where"]:
         found = count_window(session, detector.id, **filters)
         seen = pool(found[one.id] for one in versions if one.id in found)
-    else:
+        counts = replace(counts, cells=seen.cells)
+    elif any(filters.values()):
         span = {name: filters[name] for name in ("since", "until")}
         seen = count_asked(session, detector, versions, **span)
-    counts = replace(counted.counts, cells=seen.cells)
-    return counted._replace(counts=counts)
+        counts = replace(counts, cells=seen.cells)
+    if not counted.is_pooled:
+        return counted._replace(counts=counts)
+    others = pool(
+        count_window(session, detector.id, **filters, are_others=True).values()
+    )
+    number = others.count(counted.standings)
+    return counted._replace(counts=counts.without(others), others=number)
 
 
 def date_counts(

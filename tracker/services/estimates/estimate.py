@@ -41,6 +41,11 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.replays import (
+    REPLAYS_ASIDE,
+    decide_replay,
+    find_replay,
+)
 from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
@@ -60,7 +65,6 @@ from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import (
-    Counts,
     pool,
 )
 from tracker.storage.estimates.counts import count_logged
@@ -85,7 +89,8 @@ class Population(Shape):
     kind: PopulationWord = Field(
         description="live: labels of the version's own queries, chosen at random; "
         "replayed: taken over from other versions by input; unstated: nobody has said "
-        "how they were chosen; pooled: of several versions."
+        "how they were chosen; pooled: of several versions, an input by one of those "
+        "that had answered it when it got its first label, drawn at random."
     )
     queries: int = Field(description="Its labelled queries, unclear ones included.")
     of: int | None = Field(description="All queries of the version; null if not known.")
@@ -153,8 +158,16 @@ class Estimate(OfDetector):
     grouped_left_out: int = Field(
         description="Labelled queries of groups that count by another query."
     )
+    versions_left_out: int = Field(
+        default=0,
+        description="Where versions are pooled, labelled queries of inputs that count "
+        "by another version.",
+    )
     includes_targeted: bool
-    classes: list[ClassEstimate]
+    classes: list[ClassEstimate] = Field(
+        description="Each interval holds by itself at the confidence level; those of K "
+        "classes hold all at once with at least its K-th power."
+    )
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
@@ -262,9 +275,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     versions = choose_versions(session, detector, name)
     current = pool(current_counts(session, versions).values())
     is_part = any(filters.values()) or window is not None
-    chosen = choose_labels(
-        detector, current, population, includes_targeted=include_targeted
-    )._replace(
+    kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
+    chosen = choose_labels(detector, current, population, **kind)._replace(
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == DECIDING_METHOD),
     )
@@ -311,6 +323,22 @@ def _add_warnings(
     kind = found.population.kind
     warned = find_warnings(session, detector, versions[0], kind, found.labels)
     return found.model_copy(update={"warnings": warned})
+
+
+def _add_replay(
+    session: Session, detector: Detector, versions: Sequence[Version], found: Estimate
+) -> Estimate:
+    """Return *found* with what a replay decides, if it is of replayed labels."""
+    if found.no_decision_because != REPLAYS_ASIDE or found.target is None:
+        return found
+    replay = find_replay(session, detector, versions[0])
+    if replay.because is not None:
+        return found.model_copy(update={"no_decision_because": replay.because})
+    first, *others = decide_replay(
+        detector, replay, found.target, found.confidence_level
+    )
+    decided = {"decision": first, "also": others, "no_decision_because": None}
+    return found.model_copy(update=decided)
 
 
 def list_estimates(
@@ -362,6 +390,7 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     Of the last labels, and of what was known once, it is not.
     """
     found = _add_warnings(session, detector, versions, found, filters)
+    found = _add_replay(session, detector, versions, found)
     if found.span is not None and found.span.since is not None:
         start = datetime.combine(found.span.since, time(), detector.zone)
         filters = {**filters, "since": start}
@@ -399,7 +428,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     as_known_at: datetime | None = None,
 ) -> Estimate:
     counts, standings, now = counted.counts, counted.standings, counted.now
-    population = POOLED_POPULATION if version == ALL else counted.population
+    population = POOLED_POPULATION if counted.is_pooled else counted.population
     found, queries_counted = counted.select()
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
@@ -420,7 +449,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         labels=sum(labelled),
         **_count_answered(confusion, level),
         unclear=sum(found.unclear.values()),
-        **_count_left_out(counts, standings, detector.label_sampling),
+        **_count_left_out(counted, detector.label_sampling),
         includes_targeted=counted.includes_targeted,
         classes=list(map(_of_class, detector.classes, scores)),
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
@@ -447,10 +476,9 @@ def _of_class(name: str, score: Score) -> ClassEstimate:
     return ClassEstimate(name=name, **dict(score))
 
 
-def _count_left_out(
-    counts: Counts, standings: Standings, word: str | None
-) -> dict[str, Any]:
+def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
     """Return how many labels are not scored, by the reason, and facts of all."""
+    counts, standings = counted.counts, counted.standings
     return {
         "last_label_at": counts.last_label_at,
         "corrections": counts.corrections,
@@ -461,6 +489,7 @@ def _count_left_out(
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
         "repeats_left_out": counts.repeats,
         "grouped_left_out": counts.grouped,
+        "versions_left_out": counted.others,
     }
 
 
@@ -525,12 +554,7 @@ def _refuse_population(population: str, labels: int) -> str | None:
     """Return why labels of a population have no verdict."""
     if population == UNSTATED:
         return refuse_unstated(labels)
-    if population == REPLAYED:
-        return (
-            "its labels were given to another version, whose inputs it was put to; "
-            "label queries of its own"
-        )
-    return None
+    return REPLAYS_ASIDE if population == REPLAYED else None
 
 
 def _refuse_decision(counted: Counted, *, is_part: bool) -> str | None:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
@@ -41,6 +41,7 @@ from tracker.services.estimates.projections import (
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.estimates.warnings import is_look_due
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -57,7 +58,8 @@ from tracker.storage.estimates.changes import (
     iter_pending_changes,
     iter_pending_queries,
 )
-from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
+from tracker.storage.estimates.counts import count_pending_rows
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
     add_batch,
@@ -83,8 +85,8 @@ from tracker.storage.estimates.slices import (
     list_counted,
     list_uncounted,
 )
+from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import list_importing
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
 
 # In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (
@@ -152,6 +154,8 @@ class Fold:
     is_settled: bool = False
     has_due: bool = False
     listeners: Sequence[Listener] = ()
+    # Which version answers most new queries, if any came.
+    traffic: Stored | None = None
     versions: dict[int, VersionFold] = field(default_factory=dict)
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
@@ -288,9 +292,11 @@ def _read(
     if not batches:
         return []
     folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
-    logged = count_pending_queries(session, batches, until=until)
-    for (detector_id, version_id), n in logged.items():
-        folds[detector_id].of_version(version_id).queries += n
+    logged = count_hours(session, batches, until=until)
+    for one in logged:
+        folds[one.detector_id].of_version(one.version_id).queries += one.queries
+    for detector_id, traffic in follow_traffic(session, logged).items():
+        folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
@@ -525,6 +531,7 @@ def store_folds(
     """
     if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
         raise StaleFoldError("another worker has folded these labels")
+    store_traffic(session, {one.detector_id: one.traffic for one in folds})
     if not end_batches(session, [(one.batches, one.until) for one in folds]):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
@@ -549,17 +556,13 @@ def store_folds(
             (fold.detector_id, version_id, *place): kept
             for fold in folds
             for version_id, version in fold.versions.items()
-            if version.labels or version.cut_by or fold.is_end
+            if version.labels or version.cut_by or fold.is_end or fold.has_due
             for place, kept in version.dump().items()
         },
     )
     _store_calendars(session, folds, computed_at)
-    taken = [
-        one
-        for fold, run_id in zip(folds, run_ids, strict=True)
-        for one in fold.take(versions, run_id)
-    ]
-    store_points(session, taken, computed_at=computed_at)
+    taken = map(Fold.take, folds, repeat(versions), run_ids)
+    store_points(session, chain.from_iterable(taken), computed_at=computed_at)
     for fold in folds:
         for listener in fold.listeners:
             listener.tell(session, fold, versions, at=computed_at)

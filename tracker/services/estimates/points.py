@@ -4,7 +4,7 @@ Rows that are computed together give the bits that each gives alone, and cost a 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -111,7 +111,7 @@ class Taken(NamedTuple):
 
 
 def store_points(
-    session: Session, taken: Sequence[Taken], *, computed_at: datetime
+    session: Session, taken: Iterable[Taken], *, computed_at: datetime
 ) -> None:
     """Add the snapshots of versions, each after those that there are."""
     snapshots: list[dict[str, Any]] = []

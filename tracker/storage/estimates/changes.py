@@ -22,7 +22,7 @@ from tracker.storage.estimates.pending import (
     is_pending,
     lies_among,
 )
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,

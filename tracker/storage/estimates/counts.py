@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, false, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, false, func, select, text
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -20,7 +20,7 @@ from tracker.storage.estimates.pending import (
     lies_among,
     list_pending_batches,
 )
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,
@@ -60,10 +60,10 @@ def count_pending_days(
     """
     days: dict[int, dict[date, list[Counts]]] = {}
     minute = minute_of(session, Query.asked_at)
-    for (detector_id, version_id, text), counts in _count_pending(
+    for (detector_id, version_id, at), counts in _count_pending(
         session, zones, (minute,)
     ).items():
-        instant = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
         day = day_in(instant, zones[detector_id])
         days.setdefault(version_id, {}).setdefault(day, []).append(counts)
     return {
@@ -96,7 +96,7 @@ def _count_pending(
             func.count().filter(corrects),
             func.max(Label.created_at),
         )
-        statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
+        statement = of_pending(chosen, Label, batches).join(Query, is_of_query())
         statement = statement.where(*conditions).group_by(*place, *kind)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
@@ -117,7 +117,7 @@ def count_pending_queries(
     Or those whose ids are below *until*.
     """
     place = (Query.detector_id, Query.version_id)
-    statement = _of_pending(select(*place, func.count()), Query, batches)
+    statement = of_pending(select(*place, func.count()), Query, batches)
     statement = statement.where(Query.id + 0 < (END if until is None else until))
     rows = session.execute(statement.group_by(*place))
     return {(detector_id, version_id): n for detector_id, version_id, n in rows}
@@ -128,16 +128,17 @@ def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     found = dict.fromkeys(batches, 0)
     for rows_of in (Query, Label):
         columns = select(PendingBatch.detector_id, func.count())
-        statement = _of_pending(columns, rows_of, batches)
+        statement = of_pending(columns, rows_of, batches)
         rows: Any = session.execute(statement.group_by(PendingBatch.detector_id))
         for detector_id, number in rows:
             found[detector_id] += number
     return found
 
 
-def _of_pending(
+def of_pending(
     columns: Select[*tuple[Any, ...]], rows_of: type[Query | Label], batches: Pending
 ) -> Select[*tuple[Any, ...]]:
+    """Select *columns* of the queries or labels of pending *batches*."""
     return (
         columns.select_from(PendingBatch)
         .join(rows_of, belongs_to(rows_of.id))
@@ -147,17 +148,19 @@ def _of_pending(
     )
 
 
-def count_window(
+def count_window(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
     detector_id: int,
     *,
     since: datetime | None,
     until: datetime | None,
     where: Sequence[Condition] = (),
+    are_others: bool = False,
 ) -> dict[int, Counts]:
     """Count the labelled queries asked at or after *since* and before *until*.
 
-    Of those the ones for which all of *where* holds.
+    Of those the ones for which all of *where* holds.  They *are others* that do not
+    count where versions are pooled.
 
     Without either it is the recount of everything by the current labels.
     """
@@ -170,6 +173,9 @@ def count_window(
         statement = statement.where(Query.asked_at >= since)
     if until is not None:
         statement = statement.where(Query.asked_at < until)
+    if are_others:
+        # As the index has it, which would not be used for IS false.
+        statement = statement.where(text("NOT queries.is_pooled"))
     statement = statement.where(*(one.test(session) for one in where))
     return _add_up(session.execute(statement))
 

@@ -65,7 +65,7 @@ class Line:
     readings: Sequence[Reading]
 
 
-@pages.get("/detectors/<detector_id>/history")
+@pages.get("/detectors/<detector_id>/changes")
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show how the intervals of a version tightened, as a chart and a table."""
