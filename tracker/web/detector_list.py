@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.discoveries import find_discoveries
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.estimate import Estimate, list_estimates
 from tracker.services.versions import list_shown
 from tracker.storage.base import parse_id
@@ -24,6 +26,8 @@ from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balance
 from tracker.web.drawing.sparklines import draw_sparkline
 from tracker.web.drawing.words import describe_mix
 
+DROPPED = "dropped"
+_STANDS = timedelta(days=30)
 # So many stand on a page, in the order in which they need somebody.
 _PAGE = 30
 # With fewer labels a bar is so long that the axis for it would squeeze all others.
@@ -43,9 +47,17 @@ class Row:
     failure: Task | None
 
     @property
-    def place(self) -> tuple[bool, int]:
+    def place(self) -> tuple[bool, bool, int]:
         """Where it stands in the list: who needs a look comes first."""
-        return not self.failure, STATES.index(self.state)
+        return not self.failure, not self.dropped, STATES.index(self.state)
+
+    @property
+    def dropped(self) -> AccuracyChange | None:
+        """A fall that was told in these days; it stands beside the verdict."""
+        change = self.estimate.change
+        if change is None or change.state != DROPPED:
+            return None
+        return change if change.at > self.estimate.computed_at - _STANDS else None
 
     @property
     def state(self) -> str:
@@ -78,11 +90,15 @@ def show_detectors() -> ResponseReturnValue:
         held = [row for row, stands in zip(rows, standing, strict=True) if stands]
         rows.sort(key=lambda row: row.place)
         chosen = request.args.get("state", "")
-        shown = {state: [row for row in rows if row.state == state] for state in STATES}
+        shown = {
+            DROPPED: [row for row in rows if row.dropped],
+            **{state: [row for row in rows if row.state == state] for state in STATES},
+        }
         return render_template(
             "detectors/list.html",
             rows=shown.get(chosen, rows),
             counts=counts,
+            dropped=len(shown[DROPPED]),
             held=held,
             new_key=None,
             chosen=chosen if chosen in shown else None,
