@@ -68,7 +68,9 @@ class Replay(NamedTuple):
     # By label and prediction, and by label what is missing.
     cells: Counter[tuple[str, str]]
     missing: Counter[str]
+    # Why it decides nothing, and why it decides nothing about pairs.
     because: str | None = None
+    no_pairs_because: str | None = None
 
 
 class _Member(NamedTuple):
@@ -123,11 +125,8 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         member = _Member(_rank(detector, row), row.label, predicted)
         streams.setdefault(place, []).append(member)
     taken = [one for some in streams.values() for one in _take_lowest(some)]
-    if taken:
-        return Replay(
-            Counter((one.label, one.predicted) for one in taken if one.predicted),
-            Counter(one.label for one in taken if one.predicted is None),
-        )
+    cells = Counter((one.label, one.predicted) for one in taken if one.predicted)
+    missing = Counter(one.label for one in taken if one.predicted is None)
     usable = sum(one.predicted is not None for some in streams.values() for one in some)
     because = NOT_RANDOM if not put else SEEN
     if usable:
@@ -136,7 +135,11 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
             "random for other versions, which are neither all nor the first ones of a "
             "replay; put it to the others, or label queries of its own"
         )
-    return Replay(Counter(), Counter(), because)
+    # A pair beyond the first gap, or one with a label that was seen, is counted too.
+    is_whole = taken and not missing and cells.total() == put
+    return Replay(
+        cells, missing, None if taken else because, None if is_whole else because
+    )
 
 
 def _is_blind(version: Version, row: Any) -> bool:
