@@ -37,8 +37,8 @@ from tracker.services.people.keys import create_key
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.storage.estimates.job_runs import beat
 from tracker.storage.operations import schema
-from tracker.storage.operations.job_runs import beat
 from tracker.storage.people.accounts import find_account
 from tracker.words import ROLES
 

@@ -61,8 +61,6 @@ Verdict = Literal["met", "missed", "undecided"]
 EVENTS = {
     "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
     "{before} before.",
-    "drift.detected": "{name}, version {version}: the accuracy ({scope}) has fallen, "
-    "most likely since label {since_label:,}; noticed after {labels}.",
     "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
@@ -73,8 +71,6 @@ EVENTS = {
 EVENT_FIGURES = {
     "verdict.changed": "With {confidence_level} % confidence the balanced accuracy "
     "lies between {low} % and {high} %; the target is {target} %.",
-    "drift.detected": "By {reference_labels:,} earlier labels it was above "
-    "{reference} %.",
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct.",
     "audit.finished": "With {labels} the balanced accuracy lies between "

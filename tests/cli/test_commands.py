@@ -404,6 +404,22 @@ def test_how_frequent_the_classes_are_is_said_by_class(shell: Shell) -> None:
     assert "'OK' must have a share too" in one.stderr
 
 
+def test_an_input_of_several_versions_counts_once_where_they_are_pooled(
+    shell: Shell,
+) -> None:
+    shell("detectors", "create", "door", "--question", "Is it?")
+    lines = ["key,predicted,label,sampling,input,version"]
+    lines += [
+        f"{version}-{n},YES,YES,random,{n},{version}"
+        for n in range(3)
+        for version in ("v1", "v2")
+    ]
+    shell("import", "door", shell.file("rows.csv", "\n".join(lines)))
+    said = shell("estimate", "door", "--version", "*").stdout
+    assert "version *: 3 labels" in said
+    assert "3 labels of other versions left out" in said
+
+
 def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
     make = ("detectors", "create", "door", "--question", "Is it?")
     shell(*make, "--group-by", "metadata.session")
@@ -416,3 +432,23 @@ def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
     shell("recompute", "--all")
     found = json.loads(shell("estimate", "door", "--format", "json").stdout)
     assert found["grouped_left_out"] == 0
+
+
+def test_weeks_are_printed_and_exported(door: Shell) -> None:
+    lines = [f"{n},YES,YES,2026-01-{20 + n % 2 * 7}T10:00:00Z" for n in range(6)]
+    content = "\n".join(["key,predicted,label,asked_at", *lines]) + "\n"
+    door("import", "door", door.file("labels.csv", content))
+
+    table = door("weeks", "door", "--measure", "overall").stdout
+    found = json.loads(door("weeks", "door", "--format", "json").stdout)
+    rows = list(
+        csv.DictReader(io.StringIO(door("weeks", "door", "--format", "csv").stdout))
+    )
+
+    assert "version default, overall by week, UTC" in table
+    assert "2026-01-26" in table
+    assert "labelled ones" in table
+    assert found["measure"] == "balanced"
+    assert [row["from"] for row in rows] == [one["from"] for one in found["items"]]
+    assert [row["labels"] for row in rows] == ["3", "3"]
+    assert "one version" in door("weeks", "door", "--version", "*", status=1).stderr

@@ -26,17 +26,17 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.estimates.traffic import count_hours
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import (
-    add_labels,
-    iter_label_rows,
-    list_labels,
-)
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (
     count_waiting,
     find_free_query,
     list_reserved,
     reserve_query,
+)
+from tracker.storage.labels import (
+    add_labels,
+    iter_label_rows,
+    list_labels,
 )
 from tracker.storage.operations.retention import (
     Place,
@@ -103,6 +103,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "is_replayed": False,
         "is_gold": False,
         "queue_rank": None if is_labelled else number % 1_009 / 1_009,
+        "rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
         "tags": None,

@@ -29,21 +29,6 @@ FIGURES = [
     (
         "verdict.changed",
         {
-            "verdict": "undecided",
-            "before": "met",
-            "labels": 1778,
-            "target": 0.9,
-            "low": 0.91361,
-            "high": 0.95409,
-            "confidence_level": 0.95,
-        },
-        "door, version v1: undecided after 1,778 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 91.3 % and 95.5 %; the target "
-        "is 90 %. An alarm of drift ended it: the labels since then do not say so yet.",
-    ),
-    (
-        "verdict.changed",
-        {
             "verdict": "met",
             "before": "undecided",
             "labels": 702,
@@ -55,18 +40,6 @@ FIGURES = [
         "door, version v1: met after 702 labels, undecided before. With 95 % "
         "confidence the balanced accuracy lies between 90.004 % and 93.451 %; the "
         "target is 90 %.",
-    ),
-    (
-        "drift.detected",
-        {
-            "scope": "YES",
-            "reference": 0.87129,
-            "reference_labels": 100,
-            "labels": 420,
-            "since_label": 350,
-        },
-        "door, version v1: the accuracy (YES) has fallen, most likely since label 350; "
-        "noticed after 420 labels. By 100 earlier labels it was above 87.1 %.",
     ),
     (
         "slice.worse",

@@ -125,7 +125,7 @@ def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do
     assert "Target met" in page.text
     assert page.find("button", name="label_sampling") == []
     assert "Target met" in visitor.get("/").text
-    assert "label_sampling" in visitor.get("/settings/audit").text
+    assert "label_sampling" in visitor.get("/activity").text
 
 
 @pytest.mark.parametrize("measure", ["overall", "recall:NO", "precision:YES"])
@@ -231,7 +231,7 @@ def test_without_queries_the_next_step_is_to_send_some(
     assert "no estimate yet: anything in it is possible" in legend.text
     assert "target" in legend.text
     assert "decides the verdict" not in legend.text
-    plan = visitor.get(f"/detectors/{detector_id}/plan").by_id("more")
+    plan = visitor.get(f"/detectors/{detector_id}/labelling").by_id("more")
     assert "over 10 million" not in plan.text
     assert plan.text.count("every class needs labels first") == 3
 
@@ -244,7 +244,7 @@ def test_the_verdict_follows_from_the_interval(
     visitor: Visitor, shelf: Shelf, published: str, target: float, said: str
 ) -> None:
     visitor.send(
-        f"/detectors/{published}/settings",
+        f"/detectors/{published}/setup",
         {
             "name": "door",
             "question": "Is the door closed?",
@@ -330,6 +330,15 @@ def test_the_newest_version_is_shown_and_any_other_on_request(
     pooled = visitor.get(f"{path}?version=*")
     assert facts(pooled)["Labels"] == "10"
     assert "they are counted as if they were one detector" in pooled.text
+    both = [
+        {"predicted": "YES", "label": "YES", "version": one, "input": "same"}
+        for one in ("v1", "v2")
+    ]
+    shelf.add_queries(detector_id, both)
+    pooled = visitor.get(f"{path}?version=*")
+    assert facts(pooled)["Labels"] == "11"
+    assert facts(pooled)["Inputs that count by another version, left out"] == "1"
+    assert "several versions answered counts once" in pooled.text
     unknown = visitor.get(f"{path}?version=v3")
     assert unknown.status in {400, 404}
     assert "there are: 'v1', 'v2'" in unknown.text
@@ -407,18 +416,19 @@ def test_the_confusion_matrix_frames_what_is_correct(
 
 
 def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) -> None:
-    page = visitor.get(f"/detectors/{published}/plan?within=5")
+    page = visitor.get(f"/detectors/{published}/labelling?within=5")
     assert "About 97 more labels" in page.text
     assert "183 queries drawn at random" in page.text
-    (chosen,) = [o for o in page.find("option") if "selected" in o.attributes]
-    assert chosen.attributes["value"] == "5"
-    assert visitor.get(f"/detectors/{published}/plan?within=junk").status == 200
+    chosen = [o for o in page.find("option") if "selected" in o.attributes]
+    # Of the version in the header, and of the width.
+    assert [one.attributes["value"] for one in chosen] == ["v1", "5"]
+    assert visitor.get(f"/detectors/{published}/labelling?within=junk").status == 200
 
 
 def test_the_plan_is_done_when_the_interval_is_narrow_enough(
     visitor: Visitor, published: str
 ) -> None:
-    shown = visitor.get(f"/detectors/{published}/plan?within=10").text
+    shown = visitor.get(f"/detectors/{published}/labelling?within=10").text
     assert "more labels" in shown
     assert "over 10 million" not in shown
 
@@ -431,8 +441,8 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
         "/detectors/new", fields | {"confidence_level": "99,5", "target": "90 %"}
     )
     assert answer.status_code == 303
-    settings = visitor.get(f"{answer.location}/settings")
-    form = settings.form(f"{answer.location}/settings")
+    settings = visitor.get(f"{answer.location}/setup")
+    form = settings.form(f"{answer.location}/setup")
     assert form["confidence_level"] == "99.5"
     assert form["target"] == "90"
     assert "yes, no, half" in settings.text

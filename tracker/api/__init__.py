@@ -4,7 +4,7 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, judges, labelers, openapi, otlp
+from tracker.api import detectors, openapi, otlp
 from tracker.api.deciding import calculator, comparison, gates, planning
 from tracker.api.estimates import (
     charts,
@@ -13,12 +13,15 @@ from tracker.api.estimates import (
     history,
     slices,
     thresholds,
+    weeks,
 )
 from tracker.api.imports import imports
 from tracker.api.labelling import (
     assignments,
     audits,
     golds,
+    judges,
+    labelers,
     labels,
     rechecks,
     reservations,
@@ -46,6 +49,7 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         imports,
         estimates,
         cohorts,
+        weeks,
         slices,
         thresholds,
         comparison,

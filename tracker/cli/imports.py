@@ -82,6 +82,16 @@ class _How(NamedTuple):
     "--labeler", default="import", show_default=True, help="Who gave the labels."
 )
 @click.option(
+    "--same-rows",
+    is_flag=True,
+    help="Rows without a key are those of an earlier file, corrected.",
+)
+@click.option(
+    "--new-rows",
+    is_flag=True,
+    help="Rows without a key are all new, however like those of an earlier file.",
+)
+@click.option(
     "--images",
     type=click.Path(exists=True, path_type=Path),
     help="A folder or zip file of images, named by the column image.",
@@ -115,9 +125,9 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
 ) -> None:
     """Import the queries and labels in FILE into DETECTOR.
 
-    FILE is CSV, Excel, JSON Lines, JSON or Parquet, as its name says, or one of these
-    with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow, Weights &
-    Biases and FiftyOne are read as they are.
+    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its name says, or one of
+    these with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow,
+    Weights & Biases and FiftyOne are read as they are.
     All rows are checked first: if one of them is wrong, none is added.  Running it
     again adds what is missing, and nothing twice.
     """
@@ -146,9 +156,17 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         ) from error
     _print_readings(report)
     _print_errors(report)
+    for warning in report.warnings:
+        click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
+    references = ""
+    if report.references_added:
+        references = (
+            f"{report.references_added:,} references for predictions that come later, "
+        )
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
-        f"{report.unchanged:,} rows unchanged, {report.bad_rows:,} bad rows skipped."
+        f"{references}{report.unchanged:,} rows unchanged, "
+        f"{report.bad_rows:,} bad rows skipped."
     )
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(

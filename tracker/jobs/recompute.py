@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.estimates.drift import compute_replays, store_replays
 from tracker.services.estimates.fold import (
     Fold,
     StaleFoldError,
@@ -38,6 +37,7 @@ from tracker.storage.detectors import (
     list_versions,
     load_detectors,
 )
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     has_unplanned,
     list_pending_detectors,
@@ -45,7 +45,6 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.estimates.projections import Kept, Row, store_projections
 from tracker.storage.estimates.slices import list_uncounted
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.storage.tasks import (
     RECOMPUTE,
     LostTaskError,
@@ -190,8 +189,6 @@ def _store(
             snapshots=fold.snapshots,
             seconds=round(took, 4),
         )
-        if fold.has_corrections:
-            _replay_drift(database, fold.detector_id)
         if fold.due_looks:
             _look_for_bursts(database, fold.detector_id, fold.due_looks)
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
@@ -225,27 +222,6 @@ def _store_slices(
         detector=f"det_{found.detector_id}",
         keys=found.cut_by,
         seconds=round(seconds + time.perf_counter() - begun, 4),
-    )
-
-
-def _replay_drift(database: Database, detector_id: int) -> None:
-    """Say which drift alarms the labels of today would raise, after many corrections.
-
-    Two workers at once write the same, or one the newer.
-    """
-    begun = time.perf_counter()
-    with database.read() as session:
-        detector = find_detector(session, detector_id)
-        found = {} if detector is None else compute_replays(session, detector)
-    if not found:
-        return
-    with database.write() as session:
-        store_replays(session, detector_id, found)
-    log.info(
-        "drift replayed",
-        detector=f"det_{detector_id}",
-        versions=len(found),
-        seconds=round(time.perf_counter() - begun, 4),
     )
 
 

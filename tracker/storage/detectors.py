@@ -152,6 +152,8 @@ class Version(Base):
     queries: Mapped[int] = mapped_column(BigId, default=0)
     # Those of them that were deleted since, because nobody labelled them.
     deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    # When the last of those was asked: what was asked before is not all there.
+    deleted_to: Mapped[datetime | None]
     last_label_at: Mapped[datetime | None]
     # When a snapshot is due because labels have ended between two checkpoints.
     run_due_at: Mapped[datetime | None] = mapped_column(index=True)

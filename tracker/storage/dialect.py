@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
-    Integer,
     String,
     cast,
     func,
@@ -105,7 +105,7 @@ def floor(session: Session, value: ColumnElement[Any]) -> ColumnElement[int]:
 
     A cast cuts off on SQLite, which may lack the function, and rounds on PostgreSQL.
     """
-    return cast(value if is_sqlite(session) else func.floor(value), Integer)
+    return cast(value if is_sqlite(session) else func.floor(value), BigInteger)
 
 
 def day_of(session: Session, instant: Any) -> ColumnElement[str]:

@@ -27,10 +27,9 @@ from tracker.storage.detectors import (
 )
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.storage.telling.events import Event
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import count_mix
-from tracker.web.detector_list import describe_needed, find_alarms
+from tracker.web.detector_list import describe_needed
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -81,7 +80,6 @@ class Report:
     disputed: int
     reread: Reread | None
     failure: Task | None
-    alarm: Event | None
 
     @property
     def measure(self) -> str:
@@ -230,5 +228,4 @@ def build_report(
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
-        alarm=find_alarms(session, [one]).get(one.id) if one else None,
     )

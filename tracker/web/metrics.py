@@ -20,10 +20,10 @@ from tracker.http import account, database, now, requires
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, list_detectors
+from tracker.storage.estimates.job_runs import find_last_heartbeat
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.imports.files import count_waiting
-from tracker.storage.operations.job_runs import find_last_heartbeat
 from tracker.storage.tasks import RECOMPUTE, count_failing
 from tracker.web.blueprint import pages
 from tracker.words import BALANCED, DECIDING_METHOD, EXACT, STORED_METHODS, Verdict

@@ -94,7 +94,16 @@ class ImportChoice(Parameters):
     labeler: str | None = Field(
         default=None, description="The labeler, if not the caller."
     )
-
+    same_rows: Flag = Field(
+        default=False,
+        description="Whether rows without a key are those of an earlier file, "
+        "corrected.",
+    )
+    new_rows: Flag = Field(
+        default=False,
+        description="Whether rows without a key are all new, however like those of an "
+        "earlier file.",
+    )
     uses_saved: Flag = Field(
         default=True,
         alias="saved_mapping",

@@ -87,6 +87,11 @@ def print_estimate(found: Estimate) -> None:
         click.echo(
             f"left out: {found.unclear:,} unclear, {found.targeted_left_out:,} targeted"
         )
+    if found.versions_left_out:
+        click.echo(
+            f"an input counts once, by a version that was drawn: "
+            f"{found.versions_left_out:,} labels of other versions left out"
+        )
     decision = found.decision
     if decision is not None:
         low, high = outward(decision.low, decision.high, 6)

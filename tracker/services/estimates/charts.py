@@ -23,7 +23,6 @@ from tracker.services.estimates.intervals import (
     score,
 )
 from tracker.services.estimates.windows import roll
-from tracker.services.telling.events import DRIFT
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.storage.detectors import Detector, Version
@@ -34,14 +33,11 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_snapshots,
 )
-from tracker.storage.telling.events import Event, list_detector_events
 from tracker.words import BALANCED, DECIDING_METHOD
 
 # More points than these cannot be told apart on a screen.
 _MOST_POINTS = 250
 _MOST_CLASSES = 12
-_MOST_ALARMS = 5
-_MOST_EVENTS = 50
 _MOST_CORRECTIONS = 200
 _MOST_BETWEEN = 1_000
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -69,8 +65,8 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     history is, and ends with the live estimate.  A nameless one shows the balanced
     accuracy alone, and no name of the detector, its version or its classes.  With a
     *window*, at *computed_at*, the accuracy of the last labels or days at each moment
-    is drawn too, and with it what happened: drift alarms, corrections, verdicts, and a
-    line at *then*.
+    is drawn too, and with it what happened: corrections, verdicts, and a line at
+    *then*.
     """
     check_method(method)
     versions = choose_versions(session, detector, version)
@@ -171,15 +167,6 @@ def _list_marks(
             session, detector.id, version.id, limit=_MOST_CORRECTIONS
         )
     ]
-    marks += [
-        Mark(
-            "alarm",
-            event.data["labels"],
-            event.happened_at,
-            f"drift alarm, {event.happened_at:%-d %b}",
-        )
-        for event in list_alarms(session, detector, version)[:_MOST_ALARMS]
-    ]
     if then is not None:
         known = find_newest_snapshot(session, version, by=then)
         number = points[0].labels if known is None else known.labels
@@ -190,12 +177,6 @@ def _list_marks(
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
     """Return how many labels the first snapshot from an instant on had."""
     return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
-
-
-def list_alarms(session: Session, detector: Detector, version: Version) -> list[Event]:
-    """Return the newest drift alarms of a version, the newest first."""
-    events = list_detector_events(session, detector.id, kind=DRIFT, limit=_MOST_EVENTS)
-    return [event for event in events if event.version_id == version.id]
 
 
 def list_states(session: Session, detector: Detector, version: Version) -> list[State]:

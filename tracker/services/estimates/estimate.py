@@ -75,7 +75,8 @@ class Population(Shape):
     kind: PopulationWord = Field(
         description="live: labels of the version's own queries, chosen at random; "
         "replayed: taken over from other versions by input; unstated: nobody has said "
-        "how they were chosen; pooled: of several versions."
+        "how they were chosen; pooled: of several versions, an input by one of those "
+        "that had answered it when it got its first label, drawn at random."
     )
     queries: int = Field(description="Its labelled queries, unclear ones included.")
     of: int | None = Field(description="All queries of the version; null if not known.")
@@ -143,8 +144,16 @@ class Estimate(OfDetector):
     grouped_left_out: int = Field(
         description="Labelled queries of groups that count by another query."
     )
+    versions_left_out: int = Field(
+        default=0,
+        description="Where versions are pooled, labelled queries of inputs that count "
+        "by another version.",
+    )
     includes_targeted: bool
-    classes: list[ClassEstimate]
+    classes: list[ClassEstimate] = Field(
+        description="Each interval holds by itself at the confidence level; those of K "
+        "classes hold all at once with at least its K-th power."
+    )
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
@@ -239,9 +248,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
     current = pool(current_counts(session, versions).values())
-    chosen = _choose_labels(
-        detector, current, population, includes_targeted=include_targeted
-    )
+    kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
+    chosen = _choose_labels(detector, current, population, **kind)
     recent = {"known_at": as_known_at, "last": span.last}
     counted = _count(session, detector, versions, chosen, filters, recent)
     target = detector.target if target is None else target
@@ -344,6 +352,9 @@ class _Counted(NamedTuple):
     population: str
     standings: Standings
     includes_targeted: bool = False
+    is_pooled: bool = False
+    # How many count by another version's query, where versions are pooled.
+    others: int = 0
 
 
 def _choose_labels(
@@ -352,12 +363,15 @@ def _choose_labels(
     wanted: str | None = None,
     *,
     includes_targeted: bool = False,
+    is_pooled: bool = False,
 ) -> _Counted:
     """Return which of *counts* are of the population that is *wanted*, or there."""
-    population, standings = pick_population(detector, counts, wanted)
+    population, standings = pick_population(
+        detector, counts, wanted, is_pooled=is_pooled
+    )
     if includes_targeted:
         standings |= targeted_standings(detector.label_sampling)
-    return _Counted(counts, population, standings, includes_targeted)
+    return _Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
 def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
@@ -376,19 +390,26 @@ def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     if recent["known_at"] is not None or recent["last"] is not None:
         ids = [one.id for one in versions]
         some = {**recent, **filters, "standings": counted.standings}
+        some["are_pooled"] = counted.is_pooled
         known = count_known(session, detector.id, ids, **some)
         shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
-    if not any(filters.values()):
-        return counted
+    counts = counted.counts
     if filters["where"]:
         found = count_window(session, detector.id, **filters)
         seen = pool(found[one.id] for one in versions if one.id in found)
-    else:
+        counts = replace(counts, cells=seen.cells)
+    elif any(filters.values()):
         span = {name: filters[name] for name in ("since", "until")}
         seen = count_asked(session, detector, versions, **span)
-    counts = replace(counted.counts, cells=seen.cells)
-    return counted._replace(counts=counts)
+        counts = replace(counts, cells=seen.cells)
+    if not counted.is_pooled:
+        return counted._replace(counts=counts)
+    others = pool(
+        count_window(session, detector.id, **filters, are_others=True).values()
+    )
+    number = others.count(counted.standings)
+    return counted._replace(counts=counts.without(others), others=number)
 
 
 def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
@@ -438,8 +459,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     window: str | None = None,
     as_known_at: datetime | None = None,
 ) -> Estimate:
-    counts, population, standings, includes_targeted = counted
-    population = POOLED_POPULATION if version == ALL else population
+    counts, population, standings, includes_targeted, *_ = counted
+    population = POOLED_POPULATION if counted.is_pooled else population
     found, queries_counted = counts.select(standings), counts.count(standings)
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
@@ -462,7 +483,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         unclear=sum(found.unclear.values()),
         corrections=counts.corrections,
         unstated=counts.scored(standings & standings_of(UNSTATED, None)),
-        **_count_left_out(counts, standings, detector.label_sampling),
+        **_count_left_out(counted, detector.label_sampling),
         includes_targeted=includes_targeted,
         classes=list(map(_of_class, detector.classes, scores)),
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
@@ -480,10 +501,9 @@ def _of_class(name: str, score: Score) -> ClassEstimate:
     return ClassEstimate(name=name, **dict(score))
 
 
-def _count_left_out(
-    counts: Counts, standings: Standings, word: str | None
-) -> dict[str, Any]:
+def _count_left_out(counted: _Counted, word: str | None) -> dict[str, Any]:
     """Return how many labels are not scored, by the reason."""
+    counts, standings = counted.counts, counted.standings
     return {
         "unstated_left_out": counts.count(standings_of(UNSTATED, word) - standings),
         "replayed_left_out": counts.count(standings_of(REPLAYED, word) - standings),
@@ -491,6 +511,7 @@ def _count_left_out(
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
         "repeats_left_out": counts.repeats,
         "grouped_left_out": counts.grouped,
+        "versions_left_out": counted.others,
     }
 
 

@@ -18,7 +18,6 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import ConflictError
-from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.points import (
     Found,
     dump_scores,
@@ -53,6 +52,7 @@ from tracker.storage.estimates.changes import (
     iter_pending_queries,
 )
 from tracker.storage.estimates.counts import count_pending_rows
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
     advance_batch,
@@ -79,18 +79,16 @@ from tracker.storage.estimates.snapshots import (
 )
 from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import is_importing
-from tracker.storage.operations.job_runs import JobRun, add_job_runs
 from tracker.words import EXACT
 
-# In this order: a checkpoint has the counts and the watch as the same label left them.
+# In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (
     Cells,
-    Drifting,
     Checkpoints,
     Days,
     Slices,
 )
-_ENDS: tuple[type[Projection], ...] = (Cells, Drifting, Checkpoints)
+_ENDS: tuple[type[Projection], ...] = (Cells, Checkpoints)
 _UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
 # A piece has at most so many labels, fewer for more classes: it may make a snapshot of
 # each, with a score for each class.
@@ -207,11 +205,6 @@ class Fold:
             if one.labels
             and is_look_due(one.of(Cells).counts, one.labels, one.label_sampling)
         ]
-
-    @property
-    def has_corrections(self) -> bool:
-        """Whether a label was replaced."""
-        return any(one.corrections for one in self.versions.values())
 
 
 def read_folds(

@@ -34,7 +34,7 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_measures_of,
 )
-from tracker.storage.labelling.labels import iter_label_rows
+from tracker.storage.labels import iter_label_rows
 from tracker.storage.queries.tags import load_tags
 from tracker.storage.queries.where import Condition
 from tracker.words import (

@@ -20,18 +20,6 @@ from tracker.words import EXACT, STORED_METHODS
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """The labels since the last alarm, by class, with the truth they first came with.
-
-    *alarms* counts those of the version so far.
-    """
-
-    alarms: int
-    correct: tuple[int, ...]
-    labelled: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """The counts of a version at the moment of a snapshot."""
 
@@ -43,7 +31,6 @@ class Point:
     unclear: int
     targeted: int
     methods: tuple[str, ...]
-    stretch: Stretch | None
     # How frequent the classes are taken to be; see `balanced_anytime`.
     shares: tuple[float, ...] | None = None
 

@@ -150,20 +150,12 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
-    if "reference" in data:
-        # It is a lower bound.
-        found = Accuracy(accuracy=None, low=data["reference"], high=1.0)
-        known["reference"], _ = bounds(found)
     if "value" in data:
         known["value"] = show(data["value"])
     for name in ("target", "confidence_level"):
         if name in data:
             known[name] = f"{100 * data[name]:g}"
-    told = f"{say(kind, data)} {figures.format_map(known)}"
-    if data.get("verdict") == "undecided" and data["low"] > data["target"]:
-        # Otherwise its figures seem to contradict it.
-        told += " An alarm of drift ended it: the labels since then do not say so yet."
-    return told
+    return f"{say(kind, data)} {figures.format_map(known)}"
 
 
 def write_body(

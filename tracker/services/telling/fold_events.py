@@ -1,4 +1,4 @@
-"""The events of a fold: first queries, drift alarms, verdicts and worse slices."""
+"""The events of a fold: first queries, verdicts and worse slices."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,13 +7,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import bound, share_level
-from tracker.services.estimates.drift import Drifting
 from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.points import Point
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.events import (
-    DRIFT,
     FIRST_SEEN,
     SLICE_WORSE,
     VERDICT,
@@ -80,10 +78,6 @@ class FoldEvents:
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
                 told.append((FIRST_SEEN, None))
-            # An alarm may be what ends a verdict, so it is told first.
-            if Drifting in fold.kinds:
-                alarms = folded.of(Drifting).watch.alarms
-                told += [(DRIFT, alarm.dump()) for alarm in alarms]
             verdicts = self.verdicts.get(version_id, ())
             told += [(VERDICT, one.dump()) for one in verdicts]
             if Slices in fold.kinds:
@@ -104,6 +98,4 @@ def _look(fold: Fold, point: Point, balanced: Score) -> Look:
     if fold.promises > 1 or fold.measure.kind != BALANCED:
         level = share_level(fold.level, fold.promises)
         low, high = bound(right, counted, level, shares)
-    # The labels since a drift alarm are known by class alone.
-    stretch = point.stretch if fold.measure.kind == BALANCED else None
-    return Look(right, counted, low, high, stretch, shares)
+    return Look(right, counted, low, high, shares)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -45,7 +45,6 @@ class Change(NamedTuple):
     day: date | None = None
     added: Cell | None = None
     removed: Cell | None = None
-    is_first: bool = False
     is_correction: bool = False
     created_at: datetime | None = None
     metadata: str | None = None
@@ -170,6 +169,13 @@ class Counts:
         if change.removed is not None:
             self.add(change.removed, -1)
         self.corrections += change.is_correction
+
+    def without(self, others: "Counts") -> "Counts":
+        """Return these counts less those of *others*, which are among them."""
+        cells = dict(self.cells)
+        for cell, number in others.cells.items():
+            cells[cell] -= number
+        return replace(self, cells=cells)
 
     def dump(self) -> dict[str, Any]:
         """Return the counts as JSON, equal for equal counts."""

@@ -20,7 +20,7 @@ from tracker.storage.estimates.pending import (
     is_pending,
     lies_among,
 )
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,
@@ -149,7 +149,6 @@ def _stream_changes(
                 asked_at.date(),
                 Cell(standing, label, predicted),
                 None if is_first else Cell(old_standing, old_label, predicted),
-                is_first,
                 bool(corrects),
                 created_at,
                 metadata,
@@ -192,26 +191,6 @@ def _stream_queries(
     with closing(stream(session, statement)) as rows:
         for detector_id, version_id, id_, metadata in rows:
             yield Change(detector_id, version_id, id_, metadata=metadata)
-
-
-def iter_first_labels(
-    session: Session, detector_id: int, version_id: int, standings: Standings
-) -> Generator[Any]:
-    """Stream the queries of a version whose label of today has one of *standings*.
-
-    They come in the order of their first labels; each has ``label``, that of today,
-    and ``predicted``.
-    """
-    statement = (
-        select(Query.label, Query.predicted)
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(Label.replaces_id.is_(None), has_standing(Query, standings))
-        .order_by(Label.id)
-    )
-    return stream(session, statement)
 
 
 def list_first_labelled(

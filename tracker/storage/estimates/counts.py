@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, false, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, false, func, select, text
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -19,7 +19,7 @@ from tracker.storage.estimates.pending import (
     lies_among,
     list_pending_batches,
 )
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,
@@ -117,17 +117,19 @@ def of_pending(
     )
 
 
-def count_window(
+def count_window(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
     detector_id: int,
     *,
     since: datetime | None,
     until: datetime | None,
     where: Sequence[Condition] = (),
+    are_others: bool = False,
 ) -> dict[int, Counts]:
     """Count the labelled queries asked at or after *since* and before *until*.
 
-    Of those the ones for which all of *where* holds.
+    Of those the ones for which all of *where* holds.  They *are others* that do not
+    count where versions are pooled.
 
     Without either it is the recount of everything by the current labels.
     """
@@ -140,6 +142,9 @@ def count_window(
         statement = statement.where(Query.asked_at >= since)
     if until is not None:
         statement = statement.where(Query.asked_at < until)
+    if are_others:
+        # As the index has it, which would not be used for IS false.
+        statement = statement.where(text("NOT queries.is_pooled"))
     statement = statement.where(*(one.test(session) for one in where))
     return _add_up(session.execute(statement))
 

@@ -7,7 +7,7 @@ from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query, has_standing
 
 _OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)

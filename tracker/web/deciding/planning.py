@@ -47,7 +47,7 @@ class Plan:
     rows: Sequence[tuple[str, int | None]]
 
 
-@pages.get("/detectors/<detector_id>/plan")
+@pages.get("/detectors/<detector_id>/labelling")
 @requires("viewer")
 def show_plan(detector_id: str) -> ResponseReturnValue:
     """Show how many more labels would reach a given width."""

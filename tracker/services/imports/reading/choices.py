@@ -14,6 +14,8 @@ from tracker.shapes import Shape
 Extra = Literal["metadata", "ignore", "refuse"]
 EXTRAS: tuple[Extra, ...] = ("metadata", "ignore", "refuse")
 METADATA, IGNORE, REFUSE = EXTRAS
+# What rows without a key are that are nearly those of an earlier file.
+SAME_ROWS, NEW_ROWS = ("same", "new")
 # What a column may be said to hold.
 MAPPED = (*FIELDS, IMAGE)
 
@@ -75,6 +77,8 @@ class Choices(Mapping):
     """What was said beside the file: how it is read, and whose labels they are."""
 
     labeler: KeyName | None = None
+    # Of rows without a key, SAME_ROWS or NEW_ROWS; None where nobody says it.
+    rows: Literal["same", "new"] | None = None
     # What becomes of other columns where nobody says it.
     usual_extra: Extra = REFUSE
     # Whether what was saved with the detector is to be added.
@@ -124,6 +128,8 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
     time_zone: str | None = None,
     time_format: str | None = None,
     labeler: str | None = None,
+    same_rows: bool = False,
+    new_rows: bool = False,
     uses_saved: bool = True,
 ) -> Choices:
     """Return what was said in texts, FIELD=COLUMN and VALUE=CLASS among them.
@@ -131,6 +137,8 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
     Raises InvalidInputError that says all that is wrong with them.
     """
     wrong: list[FieldError] = []
+    if same_rows and new_rows:
+        wrong.append(FieldError("same_rows", "rows cannot be new ones too"))
     try:
         return Choices(
             columns=_pairs("map", columns, "FIELD=COLUMN", wrong),
@@ -141,6 +149,7 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
             time_zone=time_zone or None,
             time_format=time_format or None,
             labeler=labeler or None,
+            rows="same" if same_rows else "new" if new_rows else None,
         )
     except ValidationError as error:
         wrong += [

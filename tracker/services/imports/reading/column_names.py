@@ -32,6 +32,14 @@ KNOWN = {name: name for name in FIELDS} | {
     alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
 }
 _BLANKS = re.compile(r"[\s\-]+")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_TRUTHS = frozenset(
+    (
+        *("truth", "gold", "golden", "expected", "reference", "target", "actual"),
+        *("annotation", "label", "correct", "answer"),
+    )
+)
+_WEIGHTS = frozenset({"weight", "weights"})
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
 # One row of an annotation, as Label Studio writes it into CSV.
@@ -55,6 +63,25 @@ class Plan:
     # Says which labels of an export were replaced by another one.
     is_current: str | None = None
 
+    def warnings(self) -> list[str]:
+        """Return what is said loudly of columns that are not read."""
+        found = []
+        others = (*self.extras, *self.left_out)
+        if "label" not in self.fields:
+            found += [
+                f"the column {show(name)} looks like the truth and is not read as "
+                f"labels; to read it, add map label={show_name(name)}"
+                for name in others
+                if _words_of(name) & _TRUTHS
+            ]
+        found += [
+            f"the column {show(name)} looks like weights, which are not read: every "
+            "label counts once"
+            for name in others
+            if _words_of(name) & _WEIGHTS
+        ]
+        return found
+
     def renamed(self) -> dict[str, str]:
         """Return the fields whose column has another name."""
         return {
@@ -62,6 +89,10 @@ class Plan:
             for name, column in self.fields.items()
             if normal(column) != name
         }
+
+
+def _words_of(name: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(name)}
 
 
 def normal(name: str) -> str:

@@ -1,6 +1,7 @@
 """JSON documents as programs write them: rows, columns, tables, annotated tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tracker.errors import InvalidInputError
@@ -17,14 +18,19 @@ from tracker.services.imports.reading.rows import (
 )
 from tracker.services.wording import show_name
 
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 _SHAPES = (
     'is required: {"items": [{…}, …]}; a list of objects, columns of values, and what '
     "pandas, MLflow, Weights & Biases, Label Studio and FiftyOne write are read too"
 )
 
 
-def document_pieces(body: Any) -> Iterator[RawPiece]:
+def document_pieces(
+    body: Any, columns: Mapping[str, str] = NO_COLUMNS
+) -> Iterator[RawPiece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
+
+    *columns* are by field those that were named.
 
     * ``{"items": [{…}]}``, the API's own
     * ``[{…}]``, also Label Studio's tasks
@@ -34,7 +40,7 @@ def document_pieces(body: Any) -> Iterator[RawPiece]:
     * ``{"column": […]}`` and ``{"column": {"0": …}}``, or by row: pandas
     """
     if isinstance(body, list) and body:
-        yield from iter_pieces(_read_list(body))
+        yield from iter_pieces(_read_list(body, columns))
     elif not isinstance(body, dict):
         raise InvalidInputError.of("items", _SHAPES)
     elif isinstance(body.get("items"), list):
@@ -49,8 +55,10 @@ def document_pieces(body: Any) -> Iterator[RawPiece]:
         yield from _read_columns(body)
 
 
-def _read_list(body: list[Any]) -> Iterator[Row]:
-    return read_tasks(body) if all(map(is_task, body)) else iter_objects(body)
+def _read_list(body: list[Any], columns: Mapping[str, str]) -> Iterator[Row]:
+    if all(map(is_task, body)):
+        return read_tasks(body, columns)
+    return iter_objects(body)
 
 
 def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:

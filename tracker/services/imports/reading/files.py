@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import SEEK_END
 from pathlib import PurePath
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
-from tracker.services.imports.reading.documents import document_pieces
+from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.kinds import (
     GZIP,
     LARGE_DOCUMENT,
@@ -28,6 +28,7 @@ from tracker.services.imports.reading.rows import (
     unknown_columns,
     with_metadata,
 )
+from tracker.services.imports.saved import load_mapping
 from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
 from tracker.services.strict_json import load_json
@@ -42,6 +43,8 @@ BY_SUFFIX = {
     ".json": "json",
     ".parquet": "parquet",
     ".xlsx": "xlsx",
+    ".arrow": "arrow",
+    ".feather": "arrow",
 }
 _PACKED = ".gz"
 # What the name of a file may end in.
@@ -61,8 +64,13 @@ BY_MEDIA_TYPE = {
 SMALL = 2**20
 _TEXTS = {"csv", "jsonl", "json"}
 # These have values that JSON has not.
-_TYPED = {"parquet", "xlsx"}
-_BEGINNINGS = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
+_TYPED = {"parquet", "arrow", "xlsx"}
+_BEGINNINGS = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "xlsx",
+    b"ARRO": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +104,22 @@ class RowFile:
     def rows(self, detector: Detector) -> MappedRows:
         """Read the rows from the first one on, as fields of a query of *detector*."""
         notes: list[str] = []
-        return MappedRows(self._pieces(notes), detector, self.choices, notes=notes)
+        choices = self.choices.join(load_mapping(detector))
+        pieces = self._pieces(notes, choices.remembered | choices.columns)
+        return MappedRows(pieces, detector, choices, notes=notes)
 
-    def _pieces(self, notes: list[str]) -> Generator[RawPiece]:
+    def _pieces(self, notes: list[str], columns: dict[str, str]) -> Generator[RawPiece]:
         if self.document is not None:
-            yield from document_pieces(self.document)
+            yield from document_pieces(self.document, columns)
             return
         if self._is_read_here():
             self._note(self.size)
             read = read_pieces(
-                self.format, self.stream, notes, most_unpacked=self.most_unpacked
+                self.format,
+                self.stream,
+                notes,
+                most_unpacked=self.most_unpacked,
+                columns=columns,
             )
         else:
             read = read_apart(
@@ -113,6 +127,7 @@ class RowFile:
                 self.stream,
                 notes,
                 most_unpacked=self.most_unpacked,
+                columns=columns,
                 on_read=self._note,
             )
         yield from read
@@ -128,17 +143,19 @@ class RowFile:
         self._place[0] = place
 
 
-def read_apart(
+def read_apart(  # noqa: PLR0913 - how it is read.
     kind: str,
     stream: BinaryIO,
     notes: list[str],
     *,
     most_unpacked: int = MOST_UNPACKED,
+    columns: Mapping[str, str] = NO_COLUMNS,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[RawPiece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``."""
     hook = load_value if kind in _TYPED else None
-    with reading("rows", stream, kind=kind, most_unpacked=most_unpacked) as reader:
+    options: dict[str, Any] = {"most_unpacked": most_unpacked, "columns": dict(columns)}
+    with reading("rows", stream, kind=kind, **options) as reader:
         while True:
             (piece, new, place), _ = reader.answer(hook)
             notes += new

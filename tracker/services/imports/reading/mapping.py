@@ -21,7 +21,6 @@ from tracker.services.imports.reading.rows import (
 )
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
-from tracker.services.imports.saved import load_mapping
 from tracker.services.wording import show, show_name
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
@@ -162,7 +161,7 @@ class MappedRows:
         """Prepare to read *pieces* once; what is read into *notes* is said."""
         self._pieces = pieces
         self.detector = detector
-        self._choices = choices.join(load_mapping(detector))
+        self.choices = choices
         self.plan = Plan()
         self.notes: list[str] = [] if notes is None else notes
 
@@ -194,13 +193,13 @@ class MappedRows:
                 if len(seen) > MOST_COLUMNS:
                     refuse_many_columns()
                 self.plan = plan_columns(
-                    names, self._choices, has_header=piece.has_header
+                    names, self.choices, has_header=piece.has_header
                 )
                 is_planned = True
             kind = piece.has_comma, piece.is_strict
             if kind not in readers:
                 readers[kind] = build_readers(
-                    self.detector, self._choices, comma=kind[0], is_strict=kind[1]
+                    self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
             yield MappedPiece(piece, self.plan, readers[kind])
 
@@ -218,7 +217,7 @@ class MappedRows:
                 found += piece.rows()[: rows - len(found)]
                 if len(found) >= rows:
                     break
-        saved = {column: name for name, column in self._choices.remembered.items()}
+        saved = {column: name for name, column in self.choices.remembered.items()}
         return [
             Seen(
                 name,

@@ -18,7 +18,7 @@ from tracker.stats import OPEN, Floats, Interval, Look, Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
-from tracker.storage.labelling.labels import find_labels
+from tracker.storage.labels import find_labels
 from tracker.words import Verdict
 
 METHOD = "active"
