@@ -151,6 +151,22 @@ def test_inputs_that_were_not_labelled_at_random_decide_nothing(bench: Bench) ->
     assert (found.decision, found.no_decision_because) == (None, NOT_RANDOM)
 
 
+def test_references_are_replayed_too(bench: Bench) -> None:
+    bench.log_all(
+        {"input": name, "label": truth_of(name), "sampling": "random"}
+        for name in INPUTS
+    )
+    put(bench, INPUTS[:60])
+    bench.say("v2")
+    assert "60 of the 120 inputs" in str(decide(bench))
+    put(bench, INPUTS[60:])
+    found = decide(bench)
+    assert isinstance(found, Decision)
+    assert (found.verdict, found.labels) == ("met", 120)
+    bench.say("v2", unseen=False)
+    assert decide(bench) == SEEN
+
+
 def compare(bench: Bench, **choices: object) -> Comparison:
     with bench.database.read() as session:
         return get_comparison(

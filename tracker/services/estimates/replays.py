@@ -29,7 +29,7 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.replays import iter_replayable, iter_replayed
+from tracker.storage.labelling.labelled_inputs import iter_replayable, iter_replayed
 from tracker.words import NO_ANSWER
 
 _MISSING_OF = 10  # One of so many may be missing.
@@ -111,7 +111,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
     Labels that were there before the version are one stream, and those that came later
     another, for each of the other versions.  A stream that says nothing is left out.
     """
-    streams: dict[tuple[int, bool], list[_Member]] = {}
+    streams: dict[tuple[int | None, bool], list[_Member]] = {}
     seen: set[str] = set()
     put = 0
     standings = standings_of(LIVE, detector.label_sampling)
@@ -120,7 +120,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
             continue
         seen.add(row.input)
         put += row.asked is not None
-        place = row.version_id, row.labelled > version.created_at
+        place = row.version_id, _first_label(row) > version.created_at
         predicted = row.predicted if _is_blind(version, row) else None
         member = _Member(_rank(detector, row), row.label, predicted)
         streams.setdefault(place, []).append(member)
@@ -142,10 +142,15 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
     )
 
 
+def _first_label(row: Any) -> datetime:
+    found: datetime = min(one for one in (row.labelled, row.referred) if one)
+    return found
+
+
 def _is_blind(version: Version, row: Any) -> bool:
     """Return whether a version said something of an input without its label."""
     asked: datetime | None = row.asked
-    return asked is not None and (version.unseen or row.labelled > asked)
+    return asked is not None and (version.unseen or _first_label(row) > asked)
 
 
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
