@@ -156,6 +156,15 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         ) from error
     _print_readings(report)
     _print_errors(report)
+    _print_counts(report)
+    if report.conflicts and not skip_bad_rows:
+        raise click.ClickException(
+            f"{report.conflicts:,} rows were not written: others wrote the same keys "
+            "while the file was imported. All other rows were."
+        )
+
+
+def _print_counts(report: Outcome) -> None:
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
     references = ""
@@ -168,11 +177,6 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         f"{references}{report.unchanged:,} rows unchanged, "
         f"{report.bad_rows:,} bad rows skipped."
     )
-    if report.conflicts and not skip_bad_rows:
-        raise click.ClickException(
-            f"{report.conflicts:,} rows were not written: others wrote the same keys "
-            "while the file was imported. All other rows were."
-        )
 
 
 @contextmanager

@@ -123,9 +123,12 @@ def ask_gate(
             session,
             detector,
             computed_at=by.at,
+            population=choice.population,
             old=choice.not_worse_than,
             new=estimate.version,
         )
+        if comparison.no_decision_because is not None:
+            raise ConflictError(f"no verdict: {comparison.no_decision_because}")
         checks.append(_check_change(comparison))
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
@@ -193,8 +196,6 @@ def _check_width(estimate: Estimate, most: float) -> Check:
 
 
 def _say_why_undecided(comparison: Comparison) -> str:
-    if comparison.no_decision_because:
-        return comparison.no_decision_because
     new, old = comparison.new, comparison.old
     if comparison.paired is None:
         return f"{new} and {old} have no labelled input in common"
