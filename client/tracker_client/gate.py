@@ -115,11 +115,13 @@ def measure(  # noqa: PLR0913 - one for each option.
 
 def _check_target(decision: dict[str, Any]) -> Check:
     low, high = outward(decision["low"], decision["high"], 2)
+    advice = decision["advice"]
     return Check(
         "target",
         decision["verdict"],
         f"{_name(decision['measure'])} between {low} and {high} %, target "
-        f"{100 * decision['target']:g} %, {decision['labels']:,} labels",
+        f"{100 * decision['target']:g} %, {decision['labels']:,} labels"
+        + ("" if advice is None else f". {advice['text']}".removesuffix(".")),
     )
 
 

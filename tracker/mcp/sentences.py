@@ -58,9 +58,8 @@ def _say_decision(decision: Decision | None, because: str | None) -> str:
         f"the interval that holds at every look, the balanced accuracy lies between "
         f"{_bounds(decision.low, decision.high)}."
     )
-    if decision.verdict == "undecided" and decision.labels_to_decide is not None:
-        more = plural(decision.labels_to_decide, "more label")
-        said += f" About {more} would decide it."
+    if decision.advice is not None:
+        said += f" {decision.advice.text}"
     return said
 
 

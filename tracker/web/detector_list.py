@@ -26,7 +26,6 @@ from tracker.storage.telling.events import Event, find_last_events
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
 
 # So many stand on a page, in the order in which they need somebody.
 _PAGE = 30
@@ -63,11 +62,6 @@ class Row:
         if self.estimate.decision:
             return self.estimate.decision.verdict
         return "none" if self.estimate.target is None else "no-verdict"
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
 
 
 @pages.get("/")
@@ -147,10 +141,3 @@ def find_alarms(session: Session, versions: Iterable[Version]) -> dict[int, Even
     found = find_last_events(session, [one.id for one in versions], DRIFT)
     begun = now() - _ALARM_STANDS
     return {id_: one for id_, one in found.items() if one.happened_at > begun}
-
-
-def describe_needed(estimate: Estimate) -> str:
-    """Return which labels the verdict of *estimate* waits for, by class."""
-    found = estimate.decision
-    more = found.labels_to_decide if found else None
-    return describe_mix(estimate.expect(more)) if more else ""

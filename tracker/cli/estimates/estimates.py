@@ -99,3 +99,5 @@ def print_estimate(found: Estimate) -> None:
             f"target {decision.target:g}: {decision.verdict}, by the anytime "
             f"interval {low:f} to {high:f}"
         )
+        if decision.advice is not None:
+            click.echo(decision.advice.text)

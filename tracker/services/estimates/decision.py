@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from tracker import stats
+from tracker.services.estimates.advice import Advice, advise
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.evidence.measure import Confusion, Measure
 from tracker.services.evidence.populations import LIVE
@@ -53,6 +54,11 @@ class Decision(Shape):
         "0 once it is decided, null where no number can be foreseen: while a class has "
         "no label, with the estimate at the target, and beyond ten million."
     )
+    advice: Advice | None = Field(
+        default=None,
+        description="Which labels it waits for; null once it is decided, and where "
+        "nothing can be foreseen.",
+    )
 
 
 def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
@@ -80,9 +86,10 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     if more and len(counted) == 1 and labels:
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
+    verdict = compare_with_target(low, high, target)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     return Decision(
-        verdict=compare_with_target(low, high, target),
+        verdict=verdict,
         measure=str(measure),
         target=target,
         method=DECIDING_METHOD,
@@ -91,6 +98,7 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         high=high,
         labels=labels,
         labels_to_decide=more,
+        advice=advise(measure, confusion, more) if verdict == "undecided" else None,
     )
 
 
