@@ -121,6 +121,14 @@ def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, 
         "high": 1.0,
         "labels": 0,
         "labels_to_decide": None,
+        "advice": {
+            "class": "YES",
+            "predicted": None,
+            "labels": None,
+            "share": None,
+            "random_queries": None,
+            "text": "Labels of YES are needed first.",
+        },
     }
 
 
