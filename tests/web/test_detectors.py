@@ -91,7 +91,7 @@ def test_the_list_puts_first_what_needs_somebody(
     # Every row says what comes next, with one link at most.
     more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
-    assert f"About {roughly(sum(more))} more labels" in page.text
+    assert f"about {roughly(sum(more))} queries drawn at random" in page.text
     assert "Set a target for aimless to get a verdict." in page.text
     assert "See mistakes of missed" in page.text
 
@@ -266,7 +266,7 @@ def test_the_verdict_follows_from_the_interval(
     }[said] in page.text
     more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
-    step = f"About {roughly(sum(more))} more labels"
+    step = f"about {roughly(sum(more))} queries drawn at random"
     waiting = "No query waits for a label now, so log more first."
     assert (step in page.text) == (waiting in page.text) == (said == "Undecided")
     buttons = [a.text for a in page.find("a", class_="btn btn-outline")]

@@ -24,7 +24,6 @@ from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
 
 DROPPED = "dropped"
 _STANDS = timedelta(days=30)
@@ -67,11 +66,6 @@ class Row:
         if self.estimate.decision:
             return self.estimate.decision.verdict
         return "none" if self.estimate.target is None else "no-verdict"
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
 
 
 @pages.get("/")
@@ -142,10 +136,3 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
             versions.items(), estimates, strict=True
         )
     ]
-
-
-def describe_needed(estimate: Estimate) -> str:
-    """Return which labels the verdict of *estimate* waits for, by class."""
-    found = estimate.decision
-    more = found.labels_to_decide if found else None
-    return describe_mix(estimate.expect(more)) if more else ""
