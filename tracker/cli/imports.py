@@ -117,9 +117,9 @@ def import_file(
 ) -> None:
     """Import the queries and labels in FILE into DETECTOR.
 
-    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its name says, or one of
-    these with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow,
-    Weights & Biases and FiftyOne are read as they are.
+    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its content says, or one
+    of these with .gz; - is what comes in by a pipe.  What evaluation and labelling
+    tools write is read as it is, see docs/importing.md.
     All rows are checked first: if one of them is wrong, none is added.  Running it
     again adds what is missing, and nothing twice.
     """

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
+from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
     FIELDS,
     IMAGE,
     refuse_columns,
     unknown_columns,
 )
+from tracker.services.imports.reading.shapes import known_columns
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -31,6 +33,13 @@ _ALIASES = {
 KNOWN = {name: name for name in FIELDS} | {
     alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
 }
+# What a label without a prediction or a key is of, the column that comes first.
+_INPUTS = frozenset(
+    (
+        *("text", "question", "prompt", "sentence", "document", "filename"),
+        *("file_name", "file", "path", "image", "image_path", "image_url", "url"),
+    )
+)
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _TRUTHS = frozenset(
@@ -115,9 +124,10 @@ def plan_columns(
     header each row answers for its own names, and unknown ones are only noted.
     """
     wrong: list[FieldError] = []
-    extra = choices.extra or choices.usual_extra
     has_images = choices.images is not None
-    known = KNOWN | _label_studio(names) | _exported(names)
+    known, is_shaped = _known(names)
+    # The other columns of a tool's own file are known ones.
+    extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     known |= {IMAGE: IMAGE} if has_images else {}
     fields = dict(_chosen(names, choices, wrong))
     if IMAGE in fields and not has_images:
@@ -137,6 +147,7 @@ def plan_columns(
             fields[found] = candidates[0]
             taken.update(candidates)
     others = [name for name in free if name not in taken]
+    _find_input(fields, others)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out += tuple(dict.fromkeys(others))
@@ -157,6 +168,22 @@ def plan_columns(
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
     )
+
+
+def _known(names: Sequence[str]) -> tuple[dict[str, str], bool]:
+    """Return the field of each column that is known, and if a tool's shape says so."""
+    shaped = known_columns(names, SHAPES)
+    if shaped is not None:
+        return {normal(column): name for column, name in shaped.items()}, True
+    return KNOWN | _label_studio(names) | _exported(names), False
+
+
+def _find_input(fields: dict[str, str], others: list[str]) -> None:
+    """Take one of *others* for the input, where nothing else says what is labelled."""
+    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
+        for name in [one for one in others if normal(one) in _INPUTS][:1]:
+            fields["input"] = name
+            others.remove(name)
 
 
 def _exported(names: Sequence[str]) -> dict[str, str]:

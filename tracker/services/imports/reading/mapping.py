@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.class_columns import (
+    ClassColumns,
+    find_class_columns,
+)
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
@@ -139,6 +143,11 @@ def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
     return {**found, **(metadata or {})} if found else metadata
 
 
+def _may_have_classes(piece: RawPiece, detector: Detector) -> bool:
+    """Return whether a header without rows has a column for each class."""
+    return all(any(one in name for name in piece.names) for one in detector.classes)
+
+
 class Seen(NamedTuple):
     """A column of a file, the field that it is taken for, and its first values."""
 
@@ -178,7 +187,7 @@ class MappedRows:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
-        for piece in self._pieces:
+        for piece in self._with_classes():
             if piece.first >= BATCH_LIMIT:
                 raise InvalidInputError.of(
                     "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
@@ -202,6 +211,30 @@ class MappedRows:
                     self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
             yield MappedPiece(piece, self.plan, readers[kind])
+
+    def _with_classes(self) -> Iterator[RawPiece]:
+        """Read columns of the classes as the class, where there are such."""
+        found: ClassColumns | None = None
+        is_known = False
+        for piece in self._pieces:
+            if not is_known and (rows := piece.rows()):
+                is_known = bool(rows)
+                named = {*self.choices.columns, *map(guess_field, piece.names)}
+                found = find_class_columns(
+                    piece,
+                    self.detector.classes,
+                    has_predicted="predicted" in named,
+                    has_label="label" in named,
+                )
+                if found is not None:
+                    self.notes.append(
+                        f"the columns of the classes as {found.field}: the one with "
+                        + ("a 1" if found.is_mark else "the highest number")
+                    )
+            if found is not None:
+                yield found.read(piece)
+            elif is_known or not _may_have_classes(piece, self.detector):
+                yield piece
 
     def look(self, rows: int = 3) -> list[Seen]:
         """Return the columns, each with what it is by its name, and its first *rows*.

@@ -33,8 +33,10 @@ NO_LABEL = "no label"
 def as_text(value: Any) -> str | None:
     """Return a value that is one word or number as text; None for a NaN.
 
-    Raises ValueError for anything else.
+    A list of one such is itself.  Raises ValueError for anything else.
     """
+    while isinstance(value, list) and len(value) == 1:
+        (value,) = value
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
