@@ -377,3 +377,42 @@ def test_every_shape_has_a_name_of_its_own_fields() -> None:
         assert shape.fields.keys() & {"predicted", "label"}, shape.name
         assert shape.fields.keys() & {"key", "input"}, shape.name
     assert DOOR.classes == ["YES", "NO"]
+
+
+def test_a_field_may_be_named_by_a_path() -> None:
+    record = {"id": "a", "out": {"answer": ["YES"]}, "seen": [{"value": "NO"}]}
+    choices = read_choices(columns=["predicted=out.answer", "label=seen[-1].value"])
+    for content in (lines(record, record | {"id": "b"}), lines(record, {"id": "c"})):
+        rows, _ = read(content, "x.jsonl", choices=choices)
+        assert rows[0] == {"key": "a", "predicted": "YES", "label": "NO"}
+
+
+def test_every_row_has_what_is_set() -> None:
+    choices = read_choices(version="run-7", given=["sampling=random", "labeler=ann"])
+    rows, report = read("id,pred,label\n1,YES,NO\n2,no,NO\n", choices=choices)
+    assert not report.errors
+    given = {"version": "run-7", "sampling": "random", "labeler": "ann"}
+    assert [row["input"] for row in rows] == ["1", "2"]
+    assert all(given.items() <= row.items() for row in rows)
+    assert not any("key" in row for row in rows)
+
+
+@pytest.mark.parametrize("given", ["key=a", "nothing", "version"])
+def test_what_cannot_be_set_is_refused(given) -> None:
+    with pytest.raises(InvalidInputError, match="set"):
+        read_choices(given=[given])
+
+
+def test_a_prediction_may_be_said_to_be_none() -> None:
+    choices = read_choices(no_answer=["I am not sure"])
+    rows, report = read("pred,label\nI am not sure,NO\nYES,YES\n", choices=choices)
+    assert [row["predicted"] for row in rows] == ["NO_ANSWER", "YES"]
+    assert ["predicted", "I am not sure", "NO_ANSWER", 1] in report.values
+
+
+def test_a_question_that_is_asked_again_is_a_group() -> None:
+    rows, _ = read("id,epoch,pred,label\n0,1,YES,YES\n0,2,NO,YES\n")
+    assert [(row["group"], row["metadata"]["epoch"]) for row in rows] == [
+        ("0", "1"),
+        ("0", "2"),
+    ]

@@ -79,6 +79,20 @@ class _How(NamedTuple):
 @click.option(
     "--labeler", default="import", show_default=True, help="Who gave the labels."
 )
+@click.option("--version", metavar="NAME", help="The version of every row.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A field that has the same value in every row; repeatable.",
+)
+@click.option(
+    "--no-answer",
+    multiple=True,
+    metavar="VALUE",
+    help="A prediction that is none, such as a refusal; repeatable.",
+)
 @click.option(
     "--same-rows",
     is_flag=True,

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tracker.errors import FieldError
@@ -40,6 +40,8 @@ _INPUTS = frozenset(
         *("file_name", "file", "path", "image", "image_path", "image_url", "url"),
     )
 )
+_HEAD = re.compile(r"[^.\[]+")
+_REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _TRUTHS = frozenset(
@@ -125,21 +127,22 @@ def plan_columns(
     """
     wrong: list[FieldError] = []
     has_images = choices.images is not None
-    known, is_shaped = _known(names)
+    known, is_shaped = _known(names, choices)
     # The other columns of a tool's own file are known ones.
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     known |= {IMAGE: IMAGE} if has_images else {}
     fields = dict(_chosen(names, choices, wrong))
     if IMAGE in fields and not has_images:
         wrong.append(FieldError("map", "there are no images beside the file"))
-    taken = set(fields.values())
+    taken = {head_of(column, names) for column in fields.values()}
     left_out = tuple(
         name
         for name in dict.fromkeys(names)
         if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == "")
     )
     free = [name for name in names if name not in taken and name not in left_out]
-    for found in [one for one in (*FIELDS, IMAGE) if one not in fields]:
+    settled = fields.keys() | choices.given.keys()
+    for found in [one for one in (*FIELDS, IMAGE) if one not in settled]:
         candidates = [name for name in free if known.get(normal(name)) == found]
         if len(candidates) > 1:
             wrong.append(_ambiguous(found, candidates))
@@ -170,12 +173,26 @@ def plan_columns(
     )
 
 
-def _known(names: Sequence[str]) -> tuple[dict[str, str], bool]:
+def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool]:
     """Return the field of each column that is known, and if a tool's shape says so."""
     shaped = known_columns(names, SHAPES)
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
-    return KNOWN | _label_studio(names) | _exported(names), False
+    found = KNOWN | _label_studio(names) | _exported(names)
+    normals = set(map(normal, names))
+    if "key" not in normals and normals & _REPEATS:
+        # A question that is asked several times.
+        found["id"] = "group"
+    elif not normals & {"key", "input"} and "version" in choices.given:
+        # Each version answers the same test set, whose ids stand for the inputs.
+        found["id"] = "input"
+    return found, False
+
+
+def head_of(column: str, names: Collection[str]) -> str:
+    """Return the column that a path begins with, itself for what is a column."""
+    head = _HEAD.match(column)
+    return column if column in names or head is None else head[0]
 
 
 def _find_input(fields: dict[str, str], others: list[str]) -> None:
@@ -220,6 +237,8 @@ def _chosen(
     for name, column in choices.columns.items():
         alike = [one for one in names if normal(one) == normal(column)]
         found = column if column in names else alike[0] if len(alike) == 1 else None
+        if found is None and head_of(column, names) in names:
+            found = column
         if found is None:
             shown = ", ".join(map(show, names[:50]))
             message = f"there is no column {show(column)}; there are: {shown}"

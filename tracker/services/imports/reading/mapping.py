@@ -14,6 +14,7 @@ from tracker.services.imports.reading.class_columns import (
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
+    head_of,
     plan_columns,
 )
 from tracker.services.imports.reading.rows import (
@@ -23,6 +24,7 @@ from tracker.services.imports.reading.rows import (
     read_given,
     refuse_many_columns,
 )
+from tracker.services.imports.reading.shapes import find_value
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
@@ -33,8 +35,15 @@ from tracker.storage.estimates.pending import BATCH_LIMIT
 class MappedPiece:
     """Rows of a file by the names of the fields; see ``Piece``."""
 
-    def __init__(self, piece: RawPiece, plan: Plan, readers: dict[str, Reader]) -> None:
-        """Read *piece* by *plan*."""
+    def __init__(
+        self,
+        piece: RawPiece,
+        plan: Plan,
+        readers: dict[str, Reader],
+        given: dict[str, str],
+    ) -> None:
+        """Read *piece* by *plan*; every row has what is *given*."""
+        self._given = given
         self._piece = piece
         self._plan = plan
         self._readers = readers
@@ -50,7 +59,7 @@ class MappedPiece:
     @property
     def names(self) -> list[str]:
         """The fields."""
-        return list(self._plan.fields)
+        return [*self._plan.fields, *self._given]
 
     def columns(self) -> dict[str, list[Any]]:
         """Return them by column; ValueError where one could not be read."""
@@ -59,10 +68,13 @@ class MappedPiece:
         if self._plan.unknown and not self._plan.unknown.isdisjoint(raw):
             raise ValueError("a row has a field that is not known")
         found = {
-            name: self._read(name, raw[column])
+            name: self._read(name, _values_at(raw, column))
             for name, column in self._plan.fields.items()
-            if column in raw
+            if head_of(column, raw) in raw
         }
+        length = len(next(iter(raw.values()), ()))
+        for name, value in self._given.items():
+            found[name] = self._read(name, [value]) * length
         if self._plan.is_current in raw and "label" in found:
             told = zip(found["label"], raw[self._plan.is_current], strict=True)
             found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
@@ -101,6 +113,8 @@ class MappedPiece:
         errors = list(row.errors)
         for name, column in self._plan.fields.items():
             value = row.values.get(column)
+            if value is None and column not in row.values:
+                value = find_value(row.values, column)
             if value is None:
                 continue
             try:
@@ -110,6 +124,9 @@ class MappedPiece:
                 continue
             if found is not None:
                 values[name] = found
+        if row.values:
+            for name, value in self._given.items():
+                (values[name],) = self._read(name, [value])
         if _is_false(row.values.get(self._plan.is_current or "")):
             values.pop("label", None)
         errors += [
@@ -128,6 +145,13 @@ class MappedPiece:
         if found is not None:
             values["metadata"] = found
         return Row(row.number, values, tuple(errors))
+
+
+def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any]:
+    if column in raw:
+        return raw[column]
+    head = head_of(column, raw)
+    return [find_value({head: value}, column) for value in raw[head]]
 
 
 def _is_false(value: Any) -> bool:
@@ -210,7 +234,7 @@ class MappedRows:
                 readers[kind] = build_readers(
                     self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
-            yield MappedPiece(piece, self.plan, readers[kind])
+            yield MappedPiece(piece, self.plan, readers[kind], self.choices.given)
 
     def _with_classes(self) -> Iterator[RawPiece]:
         """Read columns of the classes as the class, where there are such."""

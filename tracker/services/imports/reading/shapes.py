@@ -79,6 +79,12 @@ def find(value: Any, path: str) -> Any:
     return value
 
 
+def find_value(value: Any, path: str) -> Any:
+    """Return what *value* has at *path*, None if nothing."""
+    found = find(value, path)
+    return None if found is _MISSING else found
+
+
 def first_of(record: Any, document: Any, paths: str) -> Any:
     """Return the first value that is there of those at *paths*."""
     for path in paths.split(" | "):
