@@ -72,7 +72,6 @@ from tracker.stats.exact import (
 from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
-    joint_lower_bound,
 )
 from tracker.stats.measures import (
     WINDOW_METHOD,
@@ -103,7 +102,6 @@ from tracker.stats.monitoring.bursts import (
     bursts_are_beyond_doubt,
     find_bursts,
 )
-from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
@@ -123,6 +121,7 @@ from tracker.stats.monitoring.slices import (
 )
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
+    lowest_in_band,
     lowest_threshold,
     simultaneous_band,
 )
@@ -142,16 +141,12 @@ from tracker.stats.resampling import (
     point_632_plus,
     seeds_t,
 )
+from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import (
-    discoveries,
-    epoch_level,
-    judge_evidence,
-)
+from tracker.stats.verdicts import discoveries
 
 __all__ = [
     "ACCEPTABLE_RATE",
-    "DEFAULT_RUN",
     "LARGEST_SET",
     "METHODS",
     "MOST_LABELS",
@@ -160,10 +155,7 @@ __all__ = [
     "UNIT",
     "WINDOW_METHOD",
     "AccuracyChange",
-    "Alarm",
-    "BalancedWatch",
     "Bursts",
-    "ClassWatch",
     "Difference",
     "Direction",
     "Floats",
@@ -223,11 +215,11 @@ __all__ = [
     "count_unanswered",
     "decide",
     "discoveries",
-    "epoch_level",
     "f1_intervals",
     "f1_scores",
     "find_bursts",
     "find_changes",
+    "finite_anytime",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -237,9 +229,7 @@ __all__ = [
     "imagine_average",
     "is_careless",
     "joint_is_costly",
-    "joint_lower_bound",
     "joint_paired_difference",
-    "judge_evidence",
     "judge_slices",
     "keep_side",
     "label_error_bound",
@@ -254,6 +244,7 @@ __all__ = [
     "log_evidence_above",
     "look",
     "lower_bound",
+    "lowest_in_band",
     "lowest_threshold",
     "macro_f1_interval",
     "macro_precision_interval",
@@ -276,6 +267,7 @@ __all__ = [
     "simulated_coverage",
     "simultaneous_band",
     "slice_intervals",
+    "span_share",
     "tail_share",
     "unpaired_difference",
     "upper_bound",

@@ -12,6 +12,7 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
 from tracker.services.estimates.estimate import (
+    NOW,
     Estimate,
     get_estimate,
 )
@@ -27,10 +28,7 @@ from tracker.storage.detectors import (
 )
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.storage.telling.events import Event
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.deciding.planning import count_mix
-from tracker.web.detector_list import describe_needed, find_alarms
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -81,7 +79,6 @@ class Report:
     disputed: int
     reread: Reread | None
     failure: Task | None
-    alarm: Event | None
 
     @property
     def measure(self) -> str:
@@ -110,11 +107,6 @@ class Report:
     def mistakes(self) -> int:
         """The scored labels that the detector had not predicted."""
         return self.estimate.labels - sum(self.estimate.correct)
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
 
     @property
     def fingerprint(self) -> str:
@@ -194,7 +186,6 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             fingerprint=report.fingerprint,
             report=report,
             measures=read_measures(report.estimate),
-            mix=count_mix(report.estimate),
             detector=report.detector,
         )
 
@@ -210,7 +201,12 @@ def build_report(
     chosen = choose_versions(session, detector, version)
     one = chosen[0] if chosen and version != "*" else None
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     balanced = read_balanced(estimate)
     if estimate.labels and estimate.method != "exact":
@@ -230,5 +226,4 @@ def build_report(
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
-        alarm=find_alarms(session, [one]).get(one.id) if one else None,
     )

@@ -9,6 +9,7 @@ from tracker.services.evidence.populations import (
     POPULATIONS,
     Standings,
     choose_population,
+    compared_standings,
     standings_of,
 )
 from tracker.services.wording import invalid
@@ -17,6 +18,7 @@ from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_pending_labels, count_window
 from tracker.storage.estimates.projections import load_counts, sum_days
 from tracker.storage.queries.where import Between
+from tracker.words import UNSTATED
 
 _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -81,9 +83,16 @@ def _next_midnight(instant: datetime) -> datetime:
 
 
 def pick_population(
-    detector: Detector, counts: Counts, wanted: str | None = None
+    detector: Detector,
+    counts: Counts,
+    wanted: str | None = None,
+    *,
+    is_pooled: bool = False,
 ) -> tuple[str, Standings]:
     """Return a population and its standings: the one *wanted*, else by the counts.
+
+    Where versions are pooled, the random label of an input counts for the version that
+    was drawn, which may not be the one that it was given to.
 
     Raises InvalidInputError for a population that there is not.
     """
@@ -92,6 +101,8 @@ def pick_population(
         raise invalid("population", wanted, f"it must be one of {known}")
     word = detector.label_sampling
     chosen = wanted or choose_population(word, lambda some: counts.count(some) > 0)
+    if is_pooled and chosen != UNSTATED:
+        return chosen, compared_standings(word)
     return chosen, standings_of(chosen, word)
 
 

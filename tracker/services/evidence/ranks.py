@@ -68,6 +68,11 @@ def rank_waiting(seed: str, query: Mapping[str, Any]) -> float:
     return low + place / float(2 ** (_GROUP_BITS + _MEMBER_BITS))
 
 
+def rank_version(seed: str, version_id: int, name: str) -> float:
+    """Return the rank of a version among those that the input *name* was put to."""
+    return _hash(f"{seed}:version:{version_id}:{name}")
+
+
 def does_wait(label: str | None, sampling: str, *, is_repeat: bool) -> bool:
     """Return whether a query that arrives waits for a label.
 

@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
 from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.truths import Truths
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
-from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
-from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.labels import Label, add_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 
@@ -42,10 +42,7 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         "group": rows.get("group"),
         "label": rows.get("label"),
         "sampling": rows.get("sampling", UNSTATED),
-        "is_repeat": no,
-    }
-    if "input" in rows.values:
-        named["is_repeat"] = list(map(truths.repeats, version_ids, named["input"]))
+    } | _find_repeats(version_ids, rows, truths)
     return (
         named
         | {
@@ -71,6 +68,19 @@ def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselv
         | _place(detector, named, truths, has_groups="group" in rows.values)
         | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
     )
+
+
+def _find_repeats(
+    version_ids: Sequence[int], rows: Columns, truths: Truths
+) -> dict[str, list[bool]]:
+    if "input" not in rows.values:
+        number = len(version_ids)
+        return {"is_repeat": [False] * number, "is_pooled": [True] * number}
+    inputs = rows.get("input")
+    repeats = list(map(truths.repeats, version_ids, inputs))
+    are_new = map(truths.is_new, inputs)
+    pooled = [some or other for some, other in zip(repeats, are_new, strict=True)]
+    return {"is_repeat": repeats, "is_pooled": pooled}
 
 
 def _place(
@@ -107,7 +117,11 @@ def _place(
                 standings[place], _ = stand_in_group(
                     query, query["sampling"], units=truths.units
                 )
-    return {"standing": standings, "queue_rank": ranks}
+    kept = [
+        rank if name is None or truths.get(name) is None else None
+        for rank, name in zip(ranks, named["input"], strict=True)
+    ]
+    return {"standing": standings, "queue_rank": ranks, "rank": kept}
 
 
 def add_new(

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import TrackerError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
-from tracker.services.estimates.intervals import score_share
+from tracker.services.estimates.intervals import ALL, score_share
 from tracker.services.fields import Input, Instant, Key, LabelText, Note, VersionName
 from tracker.services.queries.queries import DEFAULT_VERSION, NewQuery, log_query
 from tracker.services.versions import choose_versions
@@ -153,7 +153,12 @@ def build_report(
 ) -> JudgeReport:
     """Return how each judge agrees with the labels of a version; ``*`` pools all."""
     chosen = choose_versions(session, detector, version)
-    rows = storage.count_judgements(session, detector.id, [one.id for one in chosen])
+    rows = storage.count_judgements(
+        session,
+        detector.id,
+        [one.id for one in chosen],
+        are_pooled=version == ALL,
+    )
     judges: dict[tuple[str, JudgeKind], _Cells] = {}
     for row in rows:
         cells = judges.setdefault((row.judge, row.kind), {})

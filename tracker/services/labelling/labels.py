@@ -14,6 +14,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.evidence.standing import choose_sampling, decide, dump_decision
+from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling.golds import (
     add_answer,
@@ -21,14 +22,13 @@ from tracker.services.labelling.golds import (
     list_own_labels,
     takes_answer,
 )
-from tracker.services.labelling.truths import Truth, Truths
 from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
+from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling import labels as storage
 from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
     Labelled,
@@ -146,7 +146,12 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     if labelled.is_held:
         delete_of_query(session, current.id)
     if current.input is not None:
-        truths.pass_on({current.input: Truth.of(row, decision)}, says_more=True)
+        truths.pass_on(
+            {current.input: Truth.of(row, decision)},
+            # The queries of an input have their labels together.
+            first_of=[current.input] if current.label_id is None else [],
+            says_more=True,
+        )
     return _describe_row(row)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.estimates.cells import Cell, Counts, Standings
-from tracker.storage.labelling.labels import (
+from tracker.storage.labels import (
     Label,
     is_correction,
     is_of_query,
@@ -40,11 +40,13 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     until: datetime | None = None,
     where: Sequence[Condition] = (),
     standings: Standings = frozenset(),
+    are_pooled: bool = False,
 ) -> Counts:
     """Count the labels that were current at *known_at*, now unless given.
 
     With *last* only so many with one of *standings*, of the queries whose first label
     came last.
+    Of versions that *are pooled* an input counts by one of them.
     It reads the labels themselves, so many of them or all.
     """
     shape = _Shape(is_of_last=last is not None, is_as_known=known_at is not None)
@@ -53,6 +55,8 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         limits.append(Query.asked_at >= since)
     if until is not None:
         limits.append(Query.asked_at < until)
+    if are_pooled:
+        limits.append(Query.is_pooled.is_(other=True))
     statement = _select_kinds(shape, limits) if limits else _KINDS[shape]
     chosen = {
         "detector_id": detector_id,

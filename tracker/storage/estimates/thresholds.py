@@ -33,12 +33,17 @@ def count_confidences(
     detector_id: int,
     version_ids: Collection[int],
     standings: Collection[str],
+    *,
+    are_pooled: bool = False,
 ) -> list[ConfidenceBin]:
     """Return the bins that hold queries of these versions, the lowest first.
 
-    Labels with one of *standings* are counted in them.
+    Labels with one of *standings* are counted in them, of versions that *are pooled*
+    each input once.
     """
     scored = has_standing(Query, standings)
+    if are_pooled:
+        scored = and_(scored, Query.is_pooled)
     right = and_(scored, Query.label == Query.predicted)
     step = floor(session, Query.confidence * STEPS).label("step")
     statement = (

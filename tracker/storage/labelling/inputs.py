@@ -22,7 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query, update_each
 
@@ -180,7 +180,7 @@ def iter_queries_of(
 def set_inputs(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Set ``input`` and ``is_repeat`` of the queries ``id``.
+    """Set ``input``, ``is_repeat`` and ``is_pooled`` of the queries ``id``.
 
     A repeat leaves the random queue, where the first query with its input stands.
     """
@@ -189,6 +189,7 @@ def set_inputs(
     statement = update_each().values(
         input=bindparam("of_input"),
         is_repeat=is_repeat,
+        is_pooled=bindparam("of_pooled", type_=Boolean),
         queue_rank=case((~is_repeat, table.c.queue_rank)),
     )
     values = [
@@ -197,7 +198,14 @@ def set_inputs(
             "of_detector": detector_id,
             "of_input": row["input"],
             "of_repeat": row["is_repeat"],
+            "of_pooled": row["is_pooled"],
         }
         for row in rows
     ]
     session.connection().execute(statement, values)
+
+
+def leave_pool(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
+    """Let queries count no longer where versions are pooled."""
+    rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
+    session.connection().execute(update_each().values(is_pooled=False), rows)

@@ -74,9 +74,15 @@ def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
 
 
 def count_judgements(
-    session: Session, detector_id: int, version_ids: Sequence[int]
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    *,
+    are_pooled: bool = False,
 ) -> Sequence[Any]:
     """Return judge, kind, label, judged class and how many queries, of these versions.
+
+    Of versions that *are pooled*, an input counts by one of them.
 
     The label is None where the query has no scored one.  An input that a version was
     given twice counts once, by its first query.
@@ -95,6 +101,7 @@ def count_judgements(
             Query.detector_id == detector_id,
             Query.version_id.in_(version_ids),
             ~Query.is_repeat,
+            *([Query.is_pooled] if are_pooled else []),
         )
         .subquery()
     )

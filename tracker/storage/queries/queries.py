@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -89,6 +90,17 @@ class Query(Base):
             "version_id",
             sqlite_where=text('"group" IS NOT NULL'),
             postgresql_where=text('"group" IS NOT NULL'),
+        ),
+        # Those that do not count where versions are pooled, as they are counted.
+        Index(
+            "ix_queries_detector_id_unpooled",
+            "detector_id",
+            "standing",
+            "label",
+            "predicted",
+            "version_id",
+            sqlite_where=text("NOT is_pooled"),
+            postgresql_where=text("NOT is_pooled"),
         ),
         # What was put to several versions, which are compared by it.
         Index(
@@ -164,12 +176,17 @@ class Query(Base):
     is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
     # The rank in the random queue while it waits there; see services/evidence/ranks.py.
     queue_rank: Mapped[float | None]
+    # The rank that it had when it arrived, for good; None if it arrived with a label,
+    # or was not drawn from, and then it is no part of a span's sample.
+    rank: Mapped[float | None]
     # Whether its answer is known to editors; see storage/labelling/golds.py.
     is_gold: Mapped[bool] = mapped_column(default=False, server_default=false())
     # Where several people labelled it: agreed, disputed or settled.
     agreement: Mapped[str | None] = mapped_column(Text)
     # Whether its version was put to the input before; such a query is never scored.
     is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+    # Whether it counts where versions are pooled: of each input one query does.
+    is_pooled: Mapped[bool] = mapped_column(default=True, server_default=true())
     # What people marked it with: a JSON list in order, None without any.
     tags: Mapped[str | None] = mapped_column(Text)
     # When its content was taken away; what was counted of it stays.
@@ -368,6 +385,16 @@ _DISPUTED = select(func.count()).where(
 def count_disputed(session: Session, detector_id: int) -> int:
     """Count the queries on which labelers disagree and nobody has settled it."""
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
+
+
+def list_written_versions(
+    session: Session, detector_id: int, at: datetime
+) -> Sequence[str]:
+    """Return the names of the versions whose queries were added at an instant."""
+    ids = select(Query.version_id).where(
+        Query.detector_id == detector_id, Query.created_at == at
+    )
+    return session.scalars(select(Version.name).where(Version.id.in_(ids))).all()
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:

@@ -17,6 +17,7 @@ from tracker.services.estimates.slices.slice_parts import (
     Part,
     read_parts,
 )
+from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -31,6 +32,8 @@ from tracker.stats import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.slices import list_counted
 from tracker.words import ANYTIME
 
@@ -152,6 +155,8 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
     parts = read_parts(session, detector, versions, by)
     is_metadata = by.startswith(METADATA)
     whole = _count_whole(parts)
+    if by == "version":
+        whole = _count_once(session, detector, whole)
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -173,6 +178,16 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
 def _count_whole(parts: Iterable[Part]) -> tuple[int, int]:
     pairs = [pair for part in parts for pair in part.counts.values()]
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+
+def _count_once(
+    session: Session, detector: Detector, whole: tuple[int, int]
+) -> tuple[int, int]:
+    """Return right and labelled ones of all versions, each input counted once."""
+    found = count_window(session, detector.id, since=None, until=None, are_others=True)
+    others = pool(found.values()).select(standings_of(LIVE, detector.label_sampling))
+    correct, labelled = others.by_class(detector.classes)
+    return whole[0] - sum(correct), whole[1] - sum(labelled)
 
 
 def _describe(

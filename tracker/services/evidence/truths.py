@@ -1,6 +1,6 @@
 """The truth belongs to the input: one label for all the queries that share it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
+from tracker.services.evidence.ranks import rank_version
 from tracker.services.evidence.standing import (
     Decision,
     dump_decision,
@@ -22,10 +23,14 @@ from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels, find_labels
+from tracker.storage.labelling.references import find_references, put_references
+from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
+
+# The label and the query of a reference, of which a copy still tells that it is one.
+_NO_LABEL = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,26 @@ class Truth:
             label["labelled_at"],
             label["created_at"],
             source_label_id=label["source_label_id"],
+        )
+
+    @classmethod
+    def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
+        """Return the truth that a reference states, which is no query's label."""
+        sampling = reference["sampling"]
+        return cls(
+            _NO_LABEL,
+            _NO_LABEL,
+            Decision(
+                reference["label"],
+                sampling,
+                sampling,
+                is_replayed=False,
+                agreement=None,
+                is_open=False,
+            ),
+            reference["labeler"],
+            reference["labelled_at"],
+            reference["created_at"],
         )
 
     @property
@@ -109,6 +134,8 @@ class Truths:
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
         self._truths: dict[str, Truth] = {}
+        # By input, as rows.
+        self._references: Mapping[str, Any] = {}
 
     def _draw_ids(self) -> Iterator[int]:
         while True:
@@ -155,10 +182,45 @@ class Truths:
             name: Truth.of(row._mapping, agreement=row.agreement)
             for name, row in found.items()
         }
+        left = given - self._truths.keys()
+        self._references = find_references(session, detector_id, left)
+        self._truths |= {
+            name: Truth.of_reference(row._mapping)
+            for name, row in self._references.items()
+        }
+
+    def refer(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write references to inputs that are held and that no query has.
+
+        The newest one counts, of those with one input the last.
+        """
+        last = {row["input"]: row for row in rows}
+        changed = [row for name, row in last.items() if name in self._references]
+        new = [row for name, row in last.items() if name not in self._references]
+        put_references(self._session, new, changed)
+        self._truths |= {name: Truth.of_reference(row) for name, row in last.items()}
 
     def get(self, name: str | None) -> Truth | None:
         """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
+
+    def keep_rank(self, query: Mapping[str, Any]) -> float | None:
+        """Return the rank that a new query keeps for good, if it waits for a label.
+
+        An input that has a label was put to its version by somebody who may have
+        known that.
+        """
+        known = self.get(query["input"])
+        rank: float | None = query["queue_rank"]
+        return rank if known is None else None
+
+    def is_new(self, name: str | None) -> bool:
+        """Return whether an input that is held has no truth yet, or there is none.
+
+        Where versions are pooled, an input counts by a query that was there when it
+        got its first label.
+        """
+        return name not in self._truths
 
     def repeats(self, version_id: int, name: str | None) -> bool:
         """Return whether a version was put to an input before; from now on it was."""
@@ -168,6 +230,11 @@ class Truths:
         is_repeat = place in self._firsts
         self._firsts.add(place)
         return is_repeat
+
+    def place(self, version_id: int, name: str | None) -> dict[str, bool]:
+        """Return what a new query is among those with its input, which is held."""
+        is_repeat = self.repeats(version_id, name)
+        return {"is_repeat": is_repeat, "is_pooled": is_repeat or self.is_new(name)}
 
     def arrive(
         self, queries: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]
@@ -179,6 +246,7 @@ class Truths:
         """
         inputs = {query["id"]: query["input"] for query in queries}
         given: dict[str, Truth] = {}
+        known_before = self._truths.keys() & set(inputs.values())
         for label in labels:
             name = inputs.get(label["query_id"])
             if name is None:
@@ -187,7 +255,7 @@ class Truths:
             if known is None or known.label != label["label"]:
                 given[name] = Truth.of(label)
                 self._truths[name] = given[name]
-        self.pass_on(given)
+        self.pass_on(given, first_of=given.keys() - known_before)
         labelled = {label["query_id"] for label in labels}
         self._write(
             (self._truths[query["input"]], query)
@@ -198,18 +266,47 @@ class Truths:
             and query["input"] not in given
         )
 
-    def pass_on(self, given: Mapping[str, Truth], *, says_more: bool = False) -> None:
+    def pass_on(
+        self,
+        given: Mapping[str, Truth],
+        *,
+        first_of: Collection[str] = (),
+        says_more: bool = False,
+    ) -> None:
         """Give each truth to the queries with its input that have another label.
 
         And to the others too, where it *says_more* than a class: who else was asked.
+        It is the *first* label of some inputs, by which it is known from then on which
+        of its queries counts where versions are pooled.
         """
-        found = storage.iter_queries_of(self._session, self._detector_id, list(given))
+        names = list(given)
+        found = [*storage.iter_queries_of(self._session, self._detector_id, names)]
+        self._pool_once(row for row in found if row.input in first_of)
         self._write(
             (given[row.input], row._mapping)
             for row in found
             if row.id != given[row.input].query_id
             and (says_more or row.label != given[row.input].label)
         )
+
+    def _pool_once(self, rows: Iterable[Any]) -> None:
+        """Let one query of each input count where versions are pooled, by its rank.
+
+        No result can move it later, and what is put to a version because of another's
+        mistakes has its label already.
+        """
+        answered: dict[str, list[tuple[float, int]]] = {}
+        for row in rows:
+            if not row.is_repeat:
+                rank = rank_version(
+                    self._detector.queue_seed, row.version_id, row.input
+                )
+                answered.setdefault(row.input, []).append((rank, row.id))
+        others = [
+            number for some in answered.values() for _, number in sorted(some)[1:]
+        ]
+        if others:
+            storage.leave_pool(self._session, self._detector_id, others)
 
     def join(self, queries: Sequence[dict[str, Any]]) -> None:
         """Give *queries* that had none their ``input``, which is held.
@@ -218,8 +315,9 @@ class Truths:
         """
         if not queries:
             return
+        known_before = set(self._truths)
         for query in queries:
-            query["is_repeat"] = self.repeats(query["version_id"], query["input"])
+            query.update(self.place(query["version_id"], query["input"]))
         storage.set_inputs(self._session, self._detector_id, queries)
         label_ids = [query["label_id"] for query in queries if query["label_id"]]
         labels = find_labels(self._session, self._detector_id, label_ids)
@@ -237,7 +335,7 @@ class Truths:
             if own is None or query["is_repeat"] or own.label != truth.label:
                 copies.append((truth, query))
         self._write(copies)
-        self.pass_on(given)
+        self.pass_on(given, first_of=given.keys() - known_before)
 
     def _write(self, copies: Iterable[tuple[Truth, Mapping[str, Any]]]) -> None:
         labels, current = [], []
