@@ -40,17 +40,19 @@ from tracker.services.estimates.replays import (
     decide_replay,
     find_replay,
 )
+from tracker.services.estimates.samples import SAMPLED, AverageWord, count_sample
 from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
-from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
+    LIVE,
     PopulationWord,
     Standings,
     standings_of,
     targeted_standings,
 )
+from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
@@ -58,10 +60,7 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import (
-    Counts,
-    pool,
-)
+from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_logged, count_window
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.queries.finding import find_asked_span
@@ -99,10 +98,13 @@ class Estimate(OfDetector):
         default=None, description="When the first of the scored queries was asked."
     )
     asked_to: Instant | None = Field(
-        default=None,
-        description="When the last of the scored queries was asked. The accuracies are "
-        "averages over the labelled queries: if new ones are labelled first, that is "
-        "not the average over all that were asked in this time.",
+        default=None, description="When the last of the scored queries was asked."
+    )
+    average_of: AverageWord = Field(
+        default="labels",
+        description="labels: the accuracies are averages over the labelled queries; if "
+        "new ones are labelled first, that is not the average over all that were asked "
+        "in this time. span: they are for all queries of the span.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
     unanswered: int = Field(
@@ -232,13 +234,15 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     as_known_at: datetime | None = None,
     population: str | None = None,
     target: float | None = None,
+    average_of: AverageWord = "labels",
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
     It needs no label but those that the job has not folded in yet; with *since*
     or *until* the queries asked in that window are counted again, and with *where*
     those for which it holds; see ``parse_where``.  A *window* of the last labels or
-    days stands beside them, and *as_known_at* leaves out what came later.
+    days stands beside them, and *as_known_at* leaves out what came later.  As the
+    *average_of* a span it counts only what is a random sample of its queries.
     """
     check_method(method)
     at = as_known_at or computed_at
@@ -252,6 +256,11 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     chosen = _choose_labels(detector, current, population, **kind)
     recent = {"known_at": as_known_at, "last": span.last}
     counted = _count(session, detector, versions, chosen, filters, recent)
+    if average_of == "span":
+        others = (where, window, as_known_at, population, *kind.values())
+        cells = count_sample(session, detector, versions, (since, until), others)
+        counted = _Counted(replace(current, cells=cells), LIVE, SAMPLED)
+    is_window = any(filters.values()) or span.last is not None
     target = detector.target if target is None else target
     found = _build_estimate(
         detector,
@@ -261,16 +270,11 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         computed_at=computed_at,
         method=method,
         level=confidence_level or detector.confidence_level,
-        because=_refuse_decision(
-            target,
-            is_pooled=version == ALL,
-            is_window=any(filters.values()) or span.last is not None,
-            includes_targeted=include_targeted,
-        ),
+        because=_refuse_decision(target, chosen, is_window=is_window),
         target=target,
         window=window,
         as_known_at=as_known_at,
-    )
+    ).model_copy(update={"average_of": average_of})
     return _add_facts(session, detector, versions, found, filters, counted.standings)
 
 
@@ -573,16 +577,12 @@ def _refuse_population(population: str, labels: int) -> str | None:
 
 
 def _refuse_decision(
-    target: float | None,
-    *,
-    is_pooled: bool,
-    is_window: bool,
-    includes_targeted: bool,
+    target: float | None, counted: _Counted, *, is_window: bool
 ) -> str | None:
     if target is None:
         return NO_TARGET
-    if includes_targeted:
+    if counted.includes_targeted:
         return TARGETED
-    if is_pooled:
+    if counted.is_pooled:
         return POOLED
     return CHOSEN_SPAN if is_window else None
