@@ -55,7 +55,7 @@ def test_only_labels_below_the_first_gap_count(bench: Bench) -> None:
         {"include_targeted": True},
         {"where": ["predicted:YES"]},
         {"version": "*"},
-        {"population": "live"},
+        {"population": "replayed"},
     ],
 )
 def test_a_span_takes_no_other_choice(bench: Bench, choice: dict[str, Any]) -> None:

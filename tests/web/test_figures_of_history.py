@@ -184,7 +184,7 @@ def test_since_when_each_verdict_held(
     assert len(changes) > 2
     *before, ((number, at), verdict) = changes
     page = visitor.get(f"{path}/changes")
-    (strip, *_) = page.find("div", class_="strip")
+    (strip,) = page.find("div", class_="strip")
     said = "Undecided" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
     whisker = span(*balanced("anytime", count_of(labels), shares=shares))

@@ -66,6 +66,12 @@ class EstimateChoice(Window, Where):
     target: LevelText | None = Field(
         default=None, description="Decide about this target, not the detector's own."
     )
+    span: services.SpanWord | None = Field(
+        default=None,
+        description="now counts queries asked since the last proved change, all those "
+        "of the version. By default all, and now with the method anytime, which is "
+        "the interval of the decision.",
+    )
     average_of: AverageWord = Field(
         default="labels",
         description="span: count only the labels of the queries that rank below the "

@@ -5,9 +5,8 @@ beyond that do not count: if new queries are labelled first, the average over al
 is not the average over the queries of the span.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from sqlalchemy.orm import Session
 
@@ -18,30 +17,29 @@ from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
 from tracker.words import RANDOM
 
 AverageWord = Literal["labels", "span"]
-# However a query was chosen for its label: its rank chose it for the sample.
-SAMPLED = frozenset({RANDOM})
 
 
 def count_sample(
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
-    ends: tuple[datetime | None, datetime | None],
+    filters: Mapping[str, Any],
     others: Iterable[object],
 ) -> dict[Cell, int]:
-    """Count the sample of the queries that were asked between *ends*.
+    """Count the sample of the queries that were asked between the ends in *filters*.
 
     Raises InvalidInputError where there is none: without both ends, with any of the
     *others* that choose labels, where groups count once, and where queries without a
     label were deleted.
     """
-    since, until = ends
-    if since is None or until is None or any(others):
+    since, until = filters["since"], filters["until"]
+    if since is None or until is None or filters["where"] or any(others):
         raise _refuse("it needs since and until, and takes no other choice of labels")
     if detector.groups is not None:
         raise _refuse("the queries have groups; weeks counts each group once")
     if any(one.deleted_to and one.deleted_to >= since for one in versions):
         raise _refuse("queries of the span were deleted before anybody labelled them")
+    # However a query was chosen for its label: its rank chose it for the sample.
     return {
         Cell(RANDOM, label, predicted): number
         for one in versions
