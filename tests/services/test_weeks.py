@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -22,10 +21,10 @@ from tracker.storage.base import dump_id
 from tracker.storage.operations.retention import list_unlabelled
 from tracker.storage.queries.queries import Query, find_query
 
-# Of the week before the one in which the tests are, which is that of START.
+# The week before the one in which the tests are; a version is born in it.
 MONDAY = datetime(2026, 1, 19, tzinfo=UTC)
 SUNDAY = MONDAY + timedelta(days=6, hours=23)
-BEFORE = 0.05 * span_share(-1, are_days=False)
+FIRST = 0.05 * span_share(0, are_days=False)
 
 
 def weeks(bench: Bench, **choices: Any) -> Weeks:
@@ -54,7 +53,7 @@ def label_all(bench: Bench, queries: Sequence[Query], wrong: int = 0) -> None:
 def bounds(
     k: int, m: int, size: int, *, unclear: int = 0, part: float = 1 / 2
 ) -> tuple[float, float]:
-    error = BEFORE * part
+    error = FIRST * part
     low = finite_anytime(k, m, size, error)[0]
     return low / size, finite_anytime(k + unclear, m, size, error)[1] / size
 
@@ -149,7 +148,7 @@ def test_labels_that_came_with_their_queries_speak_for_themselves(bench: Bench) 
         80,
         8,
     )
-    interval = anytime(8, 80, 1 - BEFORE / 4)
+    interval = anytime(8, 80, 1 - FIRST / 4)
     assert found.low == pytest.approx(float(interval.low))
     assert found.high == pytest.approx(float(interval.high))
     assert found.below_target is True
@@ -218,13 +217,13 @@ def test_classes_by_their_labels_go_by_the_labels(bench: Bench) -> None:
     queries = log_some(bench, 100)
     label_all(bench, queries[:60], wrong=20)
     found = the_week(bench, measure="balanced")
-    interval = balanced_anytime([40, 0], [40, 20], 1 - BEFORE)
+    interval = balanced_anytime([40, 0], [40, 20], 1 - FIRST)
     assert (found.basis, found.drawn, found.accuracy) == ("labels", 60, 0.5)
     assert found.low == pytest.approx(float(interval.low))
     assert found.high == pytest.approx(float(interval.high))
     found = the_week(bench, measure="recall:NO")
     assert (found.drawn, found.correct, found.accuracy) == (20, 0, 0)
-    assert found.high == pytest.approx(float(anytime(0, 20, 1 - BEFORE).high))
+    assert found.high == pytest.approx(float(anytime(0, 20, 1 - FIRST).high))
 
 
 def test_queries_that_arrive_late_close_a_week_once_more(bench: Bench) -> None:
@@ -285,10 +284,11 @@ def test_days_weeks_and_months_begin_in_a_time_zone(bench: Bench) -> None:
     bench.log("YES", asked_at=datetime(2026, 3, 29, 21, 59, tzinfo=UTC))
     bench.log("YES", asked_at=datetime(2026, 3, 29, 22, 0, tzinfo=UTC))
     bench.clock.at += timedelta(days=90)
-    zone = ZoneInfo("Europe/Berlin")
+    with bench.database.write() as session:
+        bench.attached(session).time_zone = "Europe/Berlin"
 
     def begins(by_what: str) -> list[str]:
-        found = weeks(bench, by=by_what, zone=zone)
+        found = weeks(bench, by=by_what)
         assert found.time_zone == "Europe/Berlin"
         return [f"{one.since:%m-%d %H} {one.until:%m-%d %H}" for one in found.items]
 

@@ -11,12 +11,13 @@ from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.class_shares import describe_shares, known_shares
 from tracker.services.estimates.counts import count_asked, pick_population
 from tracker.services.estimates.decision import Span, method_level
+from tracker.services.estimates.samples import count_sample
 from tracker.services.evidence.populations import LIVE, Standings, targeted_standings
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known
-from tracker.words import DECIDING_METHOD
+from tracker.words import DECIDING_METHOD, RANDOM
 
 
 class Counted(NamedTuple):
@@ -98,12 +99,22 @@ def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
 ) -> Counted:
     """Return the running counts, or those of the queries that pass the *filters*.
 
-    With anything in *recent* they are the counts as they were known then, or those of
-    the last labels.
+    With anything in *recent* they are the counts as they were known then, those of the
+    last labels, or of a random sample of a span.
     """
-    if recent["known_at"] is not None or recent["last"] is not None:
+    last = {name: recent[name] for name in ("known_at", "last")}
+    if recent["average_of"] == "span":
+        usual, _ = pick_population(detector, counted.counts)
+        others = (
+            *(*last.values(), counted.includes_targeted, counted.is_pooled),
+            counted.population != usual,
+        )
+        cells = count_sample(session, detector, versions, filters, others)
+        counts = replace(counted.counts, cells=cells)
+        return Counted(counts, LIVE, frozenset({RANDOM}))
+    if any(one is not None for one in last.values()):
         ids = [one.id for one in versions]
-        some = {**recent, **filters, "standings": counted.standings}
+        some = {**last, **filters, "standings": counted.standings}
         some["are_pooled"] = counted.is_pooled
         known = count_known(session, detector.id, ids, **some)
         shares = known_shares(detector, counted.counts.shares, known)
@@ -119,11 +130,11 @@ def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
         counts = replace(counts, cells=seen.cells)
     if not counted.is_pooled:
         return counted._replace(counts=counts)
-    others = pool(
+    beside = pool(
         count_window(session, detector.id, **filters, are_others=True).values()
     )
-    number = others.count(counted.standings)
-    return counted._replace(counts=counts.without(others), others=number)
+    number = beside.count(counted.standings)
+    return counted._replace(counts=counts.without(beside), others=number)
 
 
 def date_counts(

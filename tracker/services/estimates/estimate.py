@@ -46,6 +46,7 @@ from tracker.services.estimates.replays import (
     decide_replay,
     find_replay,
 )
+from tracker.services.estimates.samples import AverageWord
 from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
@@ -114,9 +115,13 @@ class Estimate(OfDetector):
     )
     asked_to: Instant | None = Field(
         default=None,
-        description="When the last of the scored queries was asked. The accuracies are "
-        "averages over the labelled queries: if new ones are labelled first, that is "
-        "not the average over all that were asked in this time.",
+        description="When the last of the scored queries was asked.",
+    )
+    average_of: AverageWord = Field(
+        default="labels",
+        description="labels: the accuracies are averages over the labelled queries; if "
+        "new ones are labelled first, that is not the average over all that were asked "
+        "in this time. span: they are for all queries of the span.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
     unanswered: int = Field(
@@ -250,6 +255,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     population: str | None = None,
     target: float | None = None,
     span: SpanWord | None = None,
+    average_of: AverageWord = "labels",
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -259,7 +265,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     It needs no label but those that the job has not folded in yet; with *since* or
     *until* the queries asked in that window are counted again, and with *where* those
     for which it holds; see ``parse_where``.  A *window* of the last labels or days
-    stands beside them, and *as_known_at* leaves out what came later.
+    stands beside them, and *as_known_at* leaves out what came later.  As the
+    *average_of* a span it counts only what is a random sample of its queries.
     """
     last = parse_window(window, since, method, at=as_known_at or computed_at)
     filters = _check_span(last.since or since, until)
@@ -273,7 +280,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == DECIDING_METHOD),
     )
-    recent = {"known_at": as_known_at, "last": last.last}
+    recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
     counted = count_labels(session, detector, versions, chosen, filters, recent)
     level = confidence_level or detector.confidence_level
     if as_known_at is None:
@@ -290,7 +297,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         target=detector.target if target is None else target,
         window=window,
         as_known_at=as_known_at,
-    )
+    ).model_copy(update={"average_of": average_of})
     return _add_facts(session, detector, versions, found, filters, counted.standings)
 
 

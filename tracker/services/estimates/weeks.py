@@ -20,6 +20,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.calendar import find_birth
 from tracker.services.estimates.counts import (
     count_asked,
     current_counts,
@@ -40,6 +41,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates import weeks as storage
 from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.words import BALANCED, OVERALL, PRECISION
 
 Cut = Literal["week", "day", "month"]
@@ -111,7 +113,6 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     version: str | None = None,
     measure: str | None = None,
     limit: int = 26,
-    zone: tzinfo = UTC,
 ) -> Weeks:
     """Return the last *limit* spans, as far as queries of one version were asked.
 
@@ -130,12 +131,13 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     target = targets.get(str(chosen))
     known_shares = pool(current_counts(session, versions).values()).shares
     shares = None if known_shares is None else known_shares.of(detector.classes)
-    desk = _Desk(session, detector, chosen, by, computed_at, zone, shares)
+    desk = _Desk(session, detector, chosen, by, computed_at, shares)
     found = [
         one
         for known in versions
+        for born in [desk.find_birth(known)]
         for since, until in desk.list_spans(known, limit)
-        if (one := desk.read(known, since, until, target)) is not None
+        if (one := desk.read(known, born, since, until, target)) is not None
     ]
     return Weeks(
         detector=dump_id("det", detector.id),
@@ -146,7 +148,7 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         target=target,
         confidence_level=detector.confidence_level,
         computed_at=computed_at,
-        time_zone=str(zone),
+        time_zone=detector.time_zone,
         items=found,
     )
 
@@ -171,9 +173,19 @@ class _Desk(NamedTuple):
     measure: Measure
     by: Cut
     at: datetime
-    zone: tzinfo
     # How frequent the classes are taken to be.
     shares: tuple[float, ...] | None
+
+    @property
+    def zone(self) -> tzinfo:
+        """Where days begin."""
+        return self.detector.zone
+
+    def find_birth(self, version: Version) -> date:
+        """Return the first day of the span that the places of the others go by."""
+        kept = load_by_name(self.session, [self.detector.id], CALENDAR, [version.id])
+        state = kept.get(version.id, {}).get("", {})
+        return begin(find_birth(self.session, version, state, self.zone), self.by)
 
     def list_spans(
         self, version: Version, limit: int
@@ -195,7 +207,12 @@ class _Desk(NamedTuple):
         return datetime.combine(day, time(), self.zone).astimezone(UTC)
 
     def read(
-        self, version: Version, since: datetime, until: datetime, target: float | None
+        self,
+        version: Version,
+        born: date,
+        since: datetime,
+        until: datetime,
+        target: float | None,
     ) -> SpanAccuracy | None:
         """Return what is known of a span, None if no query was asked in it."""
         of = storage.SpanOfQueries(self.detector.id, version.id, since, until)
@@ -203,7 +220,7 @@ class _Desk(NamedTuple):
         if not queries:
             return None
         arrivals = storage.find_arrivals(self.session, of)
-        share = self._share(version, since)
+        share = self._share(born, since)
         by_labels, labels = self._read_labels(version, since, until, share)
         drawn = self._count(version, of)
         ways = [by_labels]
@@ -223,9 +240,8 @@ class _Desk(NamedTuple):
             **best._asdict(),
         )
 
-    def _share(self, version: Version, since: datetime) -> float:
+    def _share(self, born: date, since: datetime) -> float:
         """Return the error of the span that begins at *since*."""
-        born = begin(version.created_at.astimezone(self.zone).date(), self.by)
         day = since.astimezone(self.zone).date()
         if self.by == "month":
             place = 12 * (day.year - born.year) + day.month - born.month

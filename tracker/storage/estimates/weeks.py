@@ -108,18 +108,42 @@ def count_span(
     return Drawn(size, right, wrong, drawn, drawn_right, unclear)
 
 
+def count_below_gap(
+    session: Session, span: SpanOfQueries
+) -> list[tuple[str, str, int]]:
+    """Count the ranked queries of *span* below its first gap, by label and prediction.
+
+    The label is UNCLEAR where there is no clear answer.  Groups are not told apart.
+    """
+    tests = [*span.tests(), Query.rank.is_not(None)]
+    gap = session.scalar(select(func.min(Query.rank)).where(*tests, _waits()))
+    if gap is not None:
+        tests.append(Query.rank < gap)
+    label = case((_is_known(), Query.label), else_=UNCLEAR)
+    statement = select(label, Query.predicted, func.count()).where(*tests)
+    rows = session.execute(statement.group_by(label, Query.predicted))
+    return [(str(label), predicted, number) for label, predicted, number in rows]
+
+
+def _is_known() -> ColumnElement[bool]:
+    return and_(
+        Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
+    )
+
+
+def _waits() -> ColumnElement[bool]:
+    # What is gold, erased or spent is not asked for any more.
+    waits = and_(Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold)
+    return or_(waits, Query.standing == OPEN)
+
+
 def _select_ranked(
     session: Session, span: SpanOfQueries, predicted: str | None, *, has_groups: bool
 ) -> Select[*tuple[Any, ...]]:
-    is_known = and_(
-        Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
-    )
-    # What is gold, erased or spent is not asked for any more.
-    waits = and_(Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold)
     states = {
-        "gap": or_(waits, Query.standing == OPEN),
-        "right": and_(is_known, Query.label == Query.predicted),
-        "wrong": and_(is_known, Query.label != Query.predicted),
+        "gap": _waits(),
+        "right": and_(_is_known(), Query.label == Query.predicted),
+        "wrong": and_(_is_known(), Query.label != Query.predicted),
     }
     flags = {name: case((test, 1), else_=0) for name, test in states.items()}
     tests = [*span.tests(), Query.rank.is_not(None)]
