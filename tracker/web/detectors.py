@@ -56,6 +56,7 @@ _NEW = {
     "labels_wanted": "1",
     "measure": "balanced",
     "consensus": "majority",
+    "label_of": "input",
     "method": "joint",
 }
 
