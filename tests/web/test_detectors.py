@@ -447,7 +447,7 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     assert form["confidence_level"] == "99.5"
     assert form["target"] == "90"
     assert "yes, no, half" in settings.text
-    assert "What a label judges answer" in settings.text
+    assert "A label judges the answer of one query" in settings.text
 
 
 @pytest.mark.thorough

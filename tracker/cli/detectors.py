@@ -132,11 +132,9 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
-    consensus: str,
-    label_of: str,
-    method: str,
     slices: str,
     text_field: str | None,
+    **chosen: str,
 ) -> None:
     """Make the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
@@ -157,11 +155,9 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
-            "consensus": consensus,
-            "label_of": label_of,
-            "method": method,
             "slices": _split(slices),
             "text_field": text_field or None,
+            **chosen,
         },
     )
     with (

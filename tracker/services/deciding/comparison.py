@@ -113,7 +113,8 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
     standings = compared_standings(detector.label_sampling, population)
-    ids = {"old_id": before.id, "new_id": after.id}
+    ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
+    ids["standings"] = standings
     choices: dict[str, Any] = {"method": method, "population": population}
     choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
@@ -121,13 +122,9 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         for one in (before, after)
     ]
     has_own = detector.label_of == ANSWER
-    counts = count_pairs(
-        session, detector.id, **ids, standings=standings, has_own=has_own
-    )
+    counts = count_pairs(session, detector.id, **ids, has_own=has_own)
     because = _refuse(session, detector, (before, after), estimates) if counts else None
-    drawn = Drawn(0, 0)
-    if not has_own:
-        drawn = count_drawn(session, detector.id, **ids, standings=standings)
+    drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
     decision = None
