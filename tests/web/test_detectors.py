@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from tests.conftest import Clock
+from tests.conftest import WHOLE, Clock
 from tests.databases import noted_statements
 from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import facts
@@ -89,9 +89,9 @@ def test_the_list_puts_first_what_needs_somebody(
     assert chips == ["Missed 1", "Undecided 1", "Met 1", "No target 1"]
     assert [h.text for h in visitor.get("/?state=met").find("h2")] == ["met"]
     # Every row says what comes next, with one link at most.
-    more = labels_to_decide([5, 5], [5, 5], 0.9, 0.95)
+    more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
-    assert f"About {roughly(sum(more))} more labels" in page.text
+    assert f"about {roughly(sum(more))} queries drawn at random" in page.text
     assert "Set a target for aimless to get a verdict." in page.text
     assert "See mistakes of missed" in page.text
 
@@ -142,7 +142,7 @@ def test_the_list_says_which_measure_is_decided_about(
         "recall:NO": (41, 44),
         "precision:YES": (23, 26),
     }[measure]
-    ends = class_intervals("anytime", [right], [counted], 0.95)
+    ends = class_intervals("anytime", [right], [counted], WHOLE)
     low, high = outward(float(ends.low[0]), float(ends.high[0]), 3)
     span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
     page = visitor.get("/")
@@ -254,7 +254,7 @@ def test_the_verdict_follows_from_the_interval(
     )
     page = visitor.get(f"/detectors/{published}")
     assert said in page.text
-    bounds = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
+    bounds = balanced_interval("anytime", [23, 41], [28, 44], WHOLE)
     ends = float(bounds.low), float(bounds.high)
     low, high = outward(*ends, 3)
     measured = f"{low.scaleb(2):f} and {high.scaleb(2):f} %"
@@ -264,9 +264,9 @@ def test_the_verdict_follows_from_the_interval(
         "Target missed": f"{measured}, below the target of 99 %.",
         "Undecided": f"{measured}: the target of 80 % may be met or missed.",
     }[said] in page.text
-    more = labels_to_decide([23, 41], [28, 44], target, 0.95)
+    more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
-    step = f"About {roughly(sum(more))} more labels"
+    step = f"about {roughly(sum(more))} queries drawn at random"
     waiting = "No query waits for a label now, so log more first."
     assert (step in page.text) == (waiting in page.text) == (said == "Undecided")
     buttons = [a.text for a in page.find("a", class_="btn btn-outline")]
@@ -555,7 +555,7 @@ def test_a_verdict_that_is_barely_there_holds_up_alone_only(
     labels = next(
         n
         for n in range(1, 200)
-        if balanced_interval("anytime", [n, n], [n, n], 0.95).low > 0.5
+        if balanced_interval("anytime", [n, n], [n, n], WHOLE).low > 0.5
     )
     rows = [{"predicted": one, "label": one} for one in ("YES", "NO")] * labels
     shelf.add_queries(detector_id, rows)

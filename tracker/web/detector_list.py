@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.discoveries import find_discoveries
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.estimate import Estimate, list_estimates
 from tracker.services.versions import list_shown
 from tracker.storage.base import parse_id
@@ -22,8 +24,9 @@ from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
 
+DROPPED = "dropped"
+_STANDS = timedelta(days=30)
 # So many stand on a page, in the order in which they need somebody.
 _PAGE = 30
 # With fewer labels a bar is so long that the axis for it would squeeze all others.
@@ -43,9 +46,17 @@ class Row:
     failure: Task | None
 
     @property
-    def place(self) -> tuple[bool, int]:
+    def place(self) -> tuple[bool, bool, int]:
         """Where it stands in the list: who needs a look comes first."""
-        return not self.failure, STATES.index(self.state)
+        return not self.failure, not self.dropped, STATES.index(self.state)
+
+    @property
+    def dropped(self) -> AccuracyChange | None:
+        """A fall that was told in these days; it stands beside the verdict."""
+        change = self.estimate.change
+        if change is None or change.state != DROPPED:
+            return None
+        return change if change.at > self.estimate.computed_at - _STANDS else None
 
     @property
     def state(self) -> str:
@@ -55,11 +66,6 @@ class Row:
         if self.estimate.decision:
             return self.estimate.decision.verdict
         return "none" if self.estimate.target is None else "no-verdict"
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
 
 
 @pages.get("/")
@@ -78,11 +84,15 @@ def show_detectors() -> ResponseReturnValue:
         held = [row for row, stands in zip(rows, standing, strict=True) if stands]
         rows.sort(key=lambda row: row.place)
         chosen = request.args.get("state", "")
-        shown = {state: [row for row in rows if row.state == state] for state in STATES}
+        shown = {
+            DROPPED: [row for row in rows if row.dropped],
+            **{state: [row for row in rows if row.state == state] for state in STATES},
+        }
         return render_template(
             "detectors/list.html",
             rows=shown.get(chosen, rows),
             counts=counts,
+            dropped=len(shown[DROPPED]),
             held=held,
             new_key=None,
             chosen=chosen if chosen in shown else None,
@@ -126,10 +136,3 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
             versions.items(), estimates, strict=True
         )
     ]
-
-
-def describe_needed(estimate: Estimate) -> str:
-    """Return which labels the verdict of *estimate* waits for, by class."""
-    found = estimate.decision
-    more = found.labels_to_decide if found else None
-    return describe_mix(estimate.expect(more)) if more else ""

@@ -12,6 +12,7 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
 from tracker.services.estimates.estimate import (
+    NOW,
     Estimate,
     get_estimate,
 )
@@ -28,8 +29,6 @@ from tracker.storage.detectors import (
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.deciding.planning import count_mix
-from tracker.web.detector_list import describe_needed
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -111,11 +110,6 @@ class Report:
         return self.estimate.labels - sum(self.estimate.correct)
 
     @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
-
-    @property
     def fingerprint(self) -> str:
         """Changes whenever a number on the page, or its chart, changes.
 
@@ -193,7 +187,6 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             fingerprint=report.fingerprint,
             report=report,
             measures=read_measures(report.estimate),
-            mix=count_mix(report.estimate),
             detector=report.detector,
         )
 
@@ -209,7 +202,12 @@ def build_report(
     chosen = choose_versions(session, detector, version)
     one = chosen[0] if chosen and version != "*" else None
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     balanced = read_balanced(estimate)
     if estimate.labels and estimate.method != "exact":

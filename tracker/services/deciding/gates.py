@@ -176,11 +176,13 @@ def _sum_up(verdicts: Sequence[Verdict]) -> Verdict:
 def _check_target(decision: Decision) -> Check:
     low, high = percents(decision.low, decision.high)
     name = read_measure(decision.measure).name
+    advice = "" if decision.advice is None else f". {decision.advice.text}"
     return Check(
         name="target",
         verdict=decision.verdict,
         message=f"{name} between {low} and {high} %, target "
-        f"{100 * decision.target:g} %, {decision.labels:,} labels",
+        f"{100 * decision.target:g} %, {decision.labels:,} labels"
+        + advice.removesuffix("."),
     )
 
 

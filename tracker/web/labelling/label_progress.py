@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
     get_audit_estimate,
@@ -36,7 +36,6 @@ from tracker.web.drawing.readings import (
     read_classes,
 )
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
 from tracker.web.labelling.label_queues import Chosen, choose_queue
 
 # More of them would push the page down on a phone.
@@ -66,13 +65,6 @@ class Progress:
     is_blind: bool = False
     # How many more labels the goal of an audit takes; None where none is labelled.
     audit_left: int | None = None
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        found = self.estimate.decision
-        more = found.labels_to_decide if found else None
-        return describe_mix(self.estimate.expect(more)) if more else ""
 
     @property
     def has_more(self) -> bool:
@@ -121,7 +113,12 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         return _audit_progress(session, detector, chosen, chosen.queue)
     version = chosen.address.get("version")
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     shown = [] if version == "*" else choose_versions(session, detector, version)
     versions = list_versions(session, detector.id)
