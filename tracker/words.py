@@ -35,6 +35,8 @@ AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
 STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, GROUPED, OPEN, DISPUTED)
 # Whether the groups of a detector's queries are counted, or are to be counted again.
 COUNTED, STALE = ("counted", "stale")
+# What a label judges: an input, whose queries share it, or the answer of one query.
+LABEL_OF = INPUT, ANSWER = ("input", "answer")
 # Which of several people's labels is scored: what most of them say, or the newest.
 NEWEST = "newest"
 CONSENSUS = (MAJORITY, NEWEST)

@@ -242,6 +242,7 @@ def _create_tables() -> None:
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
         sa.Column("consensus", sa.Text(), server_default="majority", nullable=False),
         sa.Column("label_sampling", sa.Text(), nullable=True),
+        sa.Column("label_of", sa.Text(), server_default="input", nullable=False),
         sa.Column("class_shares", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("class_shares_at", INSTANT, nullable=True),
         sa.Column("group_by", sa.Text(), nullable=True),

@@ -57,3 +57,19 @@ def test_a_gate_is_asked_over_http_by_its_conditions(api, door):
 def test_only_a_version_there_is_can_be_changed(api, door):
     assert_problem(api.patch(f"{PATH}/versions/v9", {"unseen": True}), 404)
     assert_problem(api.patch(f"{PATH}/versions/*", {"unseen": True}), 404)
+
+
+def test_a_detector_says_that_labels_judge_its_answers(api):
+    made = api.post(
+        "/detectors", {"name": "bot", "question": "Right?", "label_of": "answer"}
+    )
+    assert made.json["label_of"] == "answer"
+    other = {"name": "door", "question": "Closed?"}
+    assert api.post("/detectors", other).json["label_of"] == "input"
+    for name, taken in (("bot", None), ("door", "YES")):
+        path = f"/detectors/{name}/queries"
+        row = {"predicted": "YES", "input": "a"}
+        api.post(path, row | {"version": "v1", "label": "YES"})
+        assert api.post(path, row | {"version": "v2"}).json["label"] == taken
+    # Labels that were shared are not taken back.
+    assert_problem(api.patch("/detectors/door", {"label_of": "answer"}), 422)

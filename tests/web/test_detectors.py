@@ -438,7 +438,8 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     assert form["classes"] == "YES NO"
     fields = {"name": "bin", "question": "Is it full?", "classes": "yes\nno\nhalf\n"}
     answer = visitor.send(
-        "/detectors/new", fields | {"confidence_level": "99,5", "target": "90 %"}
+        "/detectors/new",
+        fields | {"confidence_level": "99,5", "target": "90 %", "label_of": "answer"},
     )
     assert answer.status_code == 303
     settings = visitor.get(f"{answer.location}/setup")
@@ -446,6 +447,7 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     assert form["confidence_level"] == "99.5"
     assert form["target"] == "90"
     assert "yes, no, half" in settings.text
+    assert "A label judges the answer of one query" in settings.text
 
 
 @pytest.mark.thorough

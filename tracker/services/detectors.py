@@ -22,6 +22,7 @@ from tracker.services.fields import (
     Hours,
     Input,
     Instant,
+    LabelOf,
     LabelSampling,
     LabelsWanted,
     Level,
@@ -131,6 +132,11 @@ class NewDetector(Input):
         description="How queries are chosen whose labels do not say it: at `random`, "
         "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
         "labels decide nothing.",
+    )
+    label_of: LabelOf = Field(
+        default="input",
+        description="What a label judges: the `input`, so that all queries with it "
+        "share the label, or the `answer` of one query, as in pass or fail.",
     )
     class_shares: ClassParts | None = Field(
         default=None,
@@ -257,6 +263,9 @@ class Detector(Shape):
     consensus: Consensus = Field(description="Which label of several people is scored.")
     label_sampling: LabelSampling | None = Field(
         description="How queries are chosen whose labels do not say it."
+    )
+    label_of: LabelOf = Field(
+        description="What a label judges: the input of queries, or the answer of one."
     )
     class_shares: dict[str, float] | None = Field(
         description="How frequent each class is, as stated for new versions."

@@ -74,6 +74,8 @@ class Detector(Base):
     consensus: Mapped[str] = mapped_column(Text, server_default="majority")
     # How queries were chosen whose labels do not say it; None: nobody has said.
     label_sampling: Mapped[str | None] = mapped_column(Text)
+    # What a label judges, one of LABEL_OF; it is said when the detector is made.
+    label_of: Mapped[str] = mapped_column(Text, server_default="input")
     # How frequent the classes are, by the owner's word, and when it was given.
     class_shares: Mapped[dict[str, float] | None] = mapped_column(
         JSON(none_as_null=True)
@@ -129,6 +131,7 @@ class LabelledDetector(NamedTuple):
     labels_wanted: int
     consensus: str
     label_sampling: str | None
+    label_of: str
     queue_seed: str
     groups: str | None
     archived_at: datetime | None

@@ -55,6 +55,7 @@ _NEW = {
     "labels_wanted": "1",
     "measure": "balanced",
     "consensus": "majority",
+    "label_of": "input",
     "method": "joint",
 }
 

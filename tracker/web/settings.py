@@ -60,6 +60,7 @@ def _stored(detector: Detector) -> Form:
             ),
             "group_by": detector.group_by or "",
             "consensus": detector.consensus,
+            "label_of": detector.label_of,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),
             "labels_wanted": str(detector.labels_wanted),

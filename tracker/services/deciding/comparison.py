@@ -32,9 +32,9 @@ from tracker.stats import balanced_anytime, unpaired_difference
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
-from tracker.storage.labelling.draws import count_drawn
+from tracker.storage.labelling.draws import Drawn, count_drawn
 from tracker.storage.queries.queries import find_newest_version_id
-from tracker.words import BALANCED, UNSTATED
+from tracker.words import ANSWER, BALANCED, OVERALL, UNSTATED
 
 Source = Literal["paired", "unpaired"]
 
@@ -113,16 +113,18 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
     standings = compared_standings(detector.label_sampling, population)
-    ids = {"old_id": before.id, "new_id": after.id}
+    ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
+    ids["standings"] = standings
     choices: dict[str, Any] = {"method": method, "population": population}
     choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
         get_estimate(session, detector, version=one.name, **choices)
         for one in (before, after)
     ]
-    counts = count_pairs(session, detector.id, **ids, standings=standings)
+    has_own = detector.label_of == ANSWER
+    counts = count_pairs(session, detector.id, **ids, has_own=has_own)
     because = _refuse(session, detector, (before, after), estimates) if counts else None
-    drawn = count_drawn(session, detector.id, **ids, standings=standings)
+    drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
     decision = None
@@ -158,6 +160,11 @@ def _refuse(
 
     A version without a live label is compared by what it took over, as in a replay.
     """
+    if detector.label_of == ANSWER and detector.measure != OVERALL:
+        return (
+            "labels judge answers here, so versions are compared by their overall "
+            "accuracy only; make it the measure"
+        )
     for version, one in zip(versions, estimates, strict=True):
         kind = one.population.kind
         if kind == UNSTATED:

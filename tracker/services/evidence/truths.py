@@ -27,7 +27,7 @@ from tracker.storage.labelling.references import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
+from tracker.words import DISPUTED, GROUPED, INPUT, OPEN, REPLAYED, REPLAYED_UNSTATED
 
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
@@ -128,6 +128,8 @@ class Truths:
         self._detector = detector
         self._detector_id = detector.id
         self._at = by.at
+        # Whether queries with one input share their label.
+        self._shares = detector.label_of == INPUT
         self.units = Units(session, detector, elected)
         # The batches of the labels that were passed on.
         self.batches: list[int] = []
@@ -177,6 +179,8 @@ class Truths:
             return
         session, detector_id = self._session, self._detector_id
         self._firsts = storage.find_firsts(session, detector_id, given)
+        if not self._shares:
+            return
         found = storage.find_truths(session, detector_id, given)
         self._truths = {
             name: Truth.of(row._mapping, agreement=row.agreement)
@@ -220,6 +224,8 @@ class Truths:
         Where versions are pooled, an input counts by a query that was there when it
         got its first label.
         """
+        if not self._shares:
+            return name not in {known for _, known in self._firsts}
         return name not in self._truths
 
     def repeats(self, version_id: int, name: str | None) -> bool:
@@ -233,8 +239,9 @@ class Truths:
 
     def place(self, version_id: int, name: str | None) -> dict[str, bool]:
         """Return what a new query is among those with its input, which is held."""
+        is_new = self.is_new(name)
         is_repeat = self.repeats(version_id, name)
-        return {"is_repeat": is_repeat, "is_pooled": is_repeat or self.is_new(name)}
+        return {"is_repeat": is_repeat, "is_pooled": is_repeat or is_new}
 
     def arrive(
         self, queries: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]
@@ -244,6 +251,8 @@ class Truths:
         A label that says something else than the truth of its input is the new truth,
         and a query without a label takes over what is true of its input.
         """
+        if not self._shares:
+            return
         inputs = {query["id"]: query["input"] for query in queries}
         given: dict[str, Truth] = {}
         known_before = self._truths.keys() & set(inputs.values())
@@ -279,6 +288,8 @@ class Truths:
         It is the *first* label of some inputs, by which it is known from then on which
         of its queries counts where versions are pooled.
         """
+        if not self._shares:
+            return
         names = list(given)
         found = [*storage.iter_queries_of(self._session, self._detector_id, names)]
         self._pool_once(row for row in found if row.input in first_of)
@@ -327,7 +338,9 @@ class Truths:
             name, truth = query["input"], self._truths.get(query["input"])
             row = labels.get(query["label_id"])
             own = None if row is None else Truth.of(row, agreement=query["agreement"])
-            if own is not None and (truth is None or own.age > truth.age):
+            if not self._shares:
+                truth = own
+            elif own is not None and (truth is None or own.age > truth.age):
                 truth = given[name] = self._truths[name] = own
             if truth is None:
                 continue

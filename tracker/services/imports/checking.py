@@ -1,6 +1,6 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.words import SAMPLINGS, UNCLEAR
+from tracker.words import ANSWER, SAMPLINGS, UNCLEAR
 
 _LONGEST_NAME = 200
 _LONGEST_NOTE = 2000
@@ -167,6 +167,8 @@ class RowReader:
 
     def _read_columns(self, piece: Piece) -> Columns:
         """Return the rows if all are right beyond doubt, else raise an error."""
+        if self._detector.label_of == ANSWER:
+            raise ValueError("a row has to be looked at by itself")
         columns: dict[str, list[Any]] = {}
         for name, values in piece.columns().items():
             read = self._readers[name]
@@ -204,6 +206,10 @@ class RowReader:
                 "predicted",
                 "is required; or label and input, or key and label or input for a "
                 "query known already",
+            )
+        if self._detector.label_of == ANSWER and is_reference({*wrong, *given}):
+            yield FieldError(
+                "key", "is required: a label judges an answer here, and not an input"
             )
         for field in ("predicted", "label"):
             if field in wrong or field not in given:
@@ -244,7 +250,7 @@ def _is_complete(names: Set[str]) -> bool:
     return "predicted" in names or len(names & {"key", "label", "input"}) > 1
 
 
-def is_reference(item: Mapping[str, Any]) -> bool:
+def is_reference(item: Container[str]) -> bool:
     """Return whether a row says what is true of an input, and of no query."""
     return "predicted" not in item and "key" not in item
 

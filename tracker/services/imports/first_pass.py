@@ -30,6 +30,7 @@ from tracker.services.imports.row_keys import (
 )
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.words import INPUT
 
 Reads = Callable[[], AbstractContextManager[Session]]
 # About as much as 40,000 short rows take.
@@ -304,7 +305,9 @@ class _FirstPass:
         self._checked.repeats_keys = bool(keys)
         if not (keys or inputs or self._has_unknown):
             return
-        found = Contradictions(keys, inputs, self._by.at)
+        found = Contradictions(
+            keys, inputs, self._by.at, shares=self._detector.label_of == INPUT
+        )
         for piece in self._checked._spool:
             for row in piece.rows():
                 key = row.values.get("key")
