@@ -127,3 +127,12 @@ def test_a_label_corrected_since_stays_when_the_file_grows(bench, send) -> None:
 def test_rows_cannot_be_the_same_and_new() -> None:
     with pytest.raises(InvalidInputError, match="same_rows"):
         read_choices(same_rows=True, new_rows=True)
+
+
+def test_new_rows_sent_again_are_the_same(bench, send) -> None:
+    for grown in (DAY_1, [*DAY_1, "YES,NO"], [*DAY_1, "NO,NO"]):
+        send(grown, same_rows=len(grown) > 2 and grown[2] == "NO,NO")
+    again = [*DAY_1, "YES,NO"]
+    assert added(send(again, new_rows=True)) == (3, 3, 0)
+    assert added(send(again, new_rows=True)) == (0, 0, 3)
+    assert added(send(again)) == (0, 0, 3)

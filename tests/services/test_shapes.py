@@ -416,3 +416,15 @@ def test_a_question_that_is_asked_again_is_a_group() -> None:
         ("0", "1"),
         ("0", "2"),
     ]
+
+
+def test_a_class_is_the_same_however_its_accents_are_encoded() -> None:
+    detector = Detector(id=5, name="gate", classes=["ge\u00f6ffnet", "zu"])
+    rows, _ = read("pred\ngeo\u0308ffnet\nZU\n", "x.csv", detector)
+    assert [row["predicted"] for row in rows] == ["ge\u00f6ffnet", "zu"]
+
+
+def test_a_long_prompt_fits_into_the_metadata() -> None:
+    rows, report = read(lines({"pred": "YES", "prompt": "x" * 50_000}), "x.jsonl")
+    assert not report.errors
+    assert len(rows[0]["metadata"]["prompt"]) == 50_000

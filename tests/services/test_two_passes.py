@@ -27,6 +27,7 @@ from tracker.services.imports.reading import csv_rows
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError
+from tracker.services.imports.row_keys import Keyless
 from tracker.services.imports.writing import CarryOut, importing
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
@@ -359,7 +360,7 @@ def test_pieces_in_the_temporary_file_are_those_that_were_put_there(
     ]
     for in_memory in (0, 1, 2**20):
         monkeypatch.setattr(first_pass, "_BYTES_IN_MEMORY", in_memory)
-        found = Checked()
+        found = Checked(Keyless("import-a-"))
         for piece in pieces:
             found._spool.add(piece)
         assert list(found.pieces()) == list(found.pieces()) == pieces

@@ -4,7 +4,7 @@ import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -40,6 +40,56 @@ _PIPE = Path("-")
 _BUFFER = 2**20
 
 
+_READING = (
+    click.option(
+        "--map",
+        "columns",
+        multiple=True,
+        metavar="FIELD=COLUMN",
+        help="Which column holds a field; repeatable.",
+    ),
+    click.option(
+        "--class",
+        "classes",
+        multiple=True,
+        metavar="VALUE=CLASS",
+        help="Which class a value stands for; repeatable.",
+    ),
+    click.option(
+        "--extra",
+        type=click.Choice(EXTRAS),
+        help="What to do with other columns; by default metadata, or what is saved.",
+    ),
+    click.option(
+        "--time-zone", help="The time zone of times without one, such as Europe/Berlin."
+    ),
+    click.option(
+        "--time-format", help="The format of times, such as '%d.%m.%Y %H:%M'."
+    ),
+    click.option("--version", metavar="NAME", help="The version of every row."),
+    click.option(
+        "--set",
+        "given",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        help="A field that has the same value in every row; repeatable.",
+    ),
+    click.option(
+        "--no-answer",
+        multiple=True,
+        metavar="VALUE",
+        help="A prediction that is none, such as a refusal; repeatable.",
+    ),
+)
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how a file is read to a *command*."""
+    for option in reversed(_READING):
+        command = option(command)
+    return command
+
+
 class _How(NamedTuple):
     choices: Choices
     on_error: str
@@ -54,46 +104,10 @@ class _How(NamedTuple):
     "file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
 )
-@click.option(
-    "--map",
-    "columns",
-    multiple=True,
-    metavar="FIELD=COLUMN",
-    help="Which column holds a field; repeatable.",
-)
-@click.option(
-    "--class",
-    "classes",
-    multiple=True,
-    metavar="VALUE=CLASS",
-    help="Which class a value stands for; repeatable.",
-)
-@click.option(
-    "--extra",
-    type=click.Choice(EXTRAS),
-    help="What to do with other columns; by default metadata, or what is saved.",
-)
-@click.option(
-    "--time-zone", help="The time zone of times without one, such as Europe/Berlin."
-)
-@click.option("--time-format", help="The format of times, such as '%d.%m.%Y %H:%M'.")
+@reading_options
 @click.option("--skip-bad-rows", is_flag=True, help="Import the other rows anyway.")
 @click.option(
     "--labeler", default="import", show_default=True, help="Who gave the labels."
-)
-@click.option("--version", metavar="NAME", help="The version of every row.")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="FIELD=VALUE",
-    help="A field that has the same value in every row; repeatable.",
-)
-@click.option(
-    "--no-answer",
-    multiple=True,
-    metavar="VALUE",
-    help="A prediction that is none, such as a refusal; repeatable.",
 )
 @click.option(
     "--same-rows",
@@ -155,7 +169,7 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     name = "" if file == _PIPE else file.name
     settings = load_settings()
     try:
-        with connected(settings) as database, _opened(file) as stream:
+        with connected(settings) as database, opened(file) as stream:
             rows = open_named(stream, name, most_unpacked=settings.max_body_bytes)
             rows = rows.read_by(how.choices)
             if images is not None:
@@ -163,13 +177,13 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
             report = _import(database, detector, rows, how)
     except RejectedImportError as error:
         _print_readings(error.report)
-        _print_errors(error.report)
+        print_errors(error.report)
         raise click.ClickException(
             f"{error.report.bad_rows:,} of {error.report.rows:,} rows are wrong; "
             "nothing was written. --skip-bad-rows writes the others."
         ) from error
     _print_readings(report)
-    _print_errors(report)
+    print_errors(report)
     _print_counts(report)
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(
@@ -194,7 +208,7 @@ def _print_counts(report: Outcome) -> None:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[io.BufferedReader]:
+def opened(file: Path) -> Iterator[io.BufferedReader]:
     """Open *file*; a pipe is read to its end first."""
     if file != _PIPE:
         with file.open("rb", buffering=_BUFFER) as opened:
@@ -286,9 +300,10 @@ def _print_readings(report: Outcome) -> None:
         click.echo(f"… {len(readings):,} readings in all", err=True)
 
 
-def _print_errors(report: Outcome) -> None:
+def print_errors(report: Outcome, *, err: bool = True) -> None:
+    """Print what is wrong with rows, once for all that have it in common."""
     for error in report.errors[:_MOST_SHOWN]:
         more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
-        click.echo(f"row {error.row}{more}, {error.field}: {error.message}", err=True)
+        click.echo(f"row {error.row}{more}, {error.field}: {error.message}", err=err)
     if len(report.errors) > _MOST_SHOWN:
-        click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)
+        click.echo(f"… {report.bad_rows:,} bad rows in all", err=err)

@@ -22,7 +22,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.wording import describe_errors, dump_instant, show
 from tracker.words import BALANCED, NO_ANSWER, SAMPLINGS, UNCLEAR
 
-METADATA_BYTES = 16 * 1024
+METADATA_BYTES = 256 * 1024
 _METADATA_DEPTH = 20
 # RFC 3339, which is narrower than what datetime.fromisoformat takes.
 INSTANT = re.compile(

@@ -60,14 +60,17 @@ def brings_input(
         # What an image was is not known any more once it is erased.
         if column in _IMAGES and query["image_erased_at"] is not None:
             continue
-        name, stored = column, query[column]
+        name, stored, way = column, query[column], ""
         if column == "version_id":
             names = {number: name for name, number in versions.items()}
             name, stored = "version", names[stored]
+            way = (
+                "; if versions answer the same test set, import each with map input=id"
+            )
         raise InvalidInputError.of(
             name,
             f"the query with the key {show(key)} has {show(stored)}, not "
-            f"{show(item[name])}",
+            f"{show(item[name])}{way}",
         )
     return given["input"] is not None and query["input"] is None
 

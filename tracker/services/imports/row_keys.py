@@ -122,9 +122,12 @@ def find_earlier(
     for prefix, packed in list_newest(session, detector_id):
         hashes = array("I", packed)
         is_mine = prefix == mine
-        if rows == NEW_ROWS and not is_mine:
-            continue
         found = Earlier(prefix, hashes, own.hashes)
+        if rows == NEW_ROWS:
+            if prefix == key_prefix(digest):
+                # The same file, whose rows were new when it was sent before.
+                return found
+            continue
         wrong = _count_differing(hashes, own.hashes, is_part=is_mine)
         if wrong == 0:
             same = max(same or (0, found), (len(hashes), found), key=itemgetter(0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, time
 from decimal import Decimal
 from typing import Any
+from unicodedata import normalize
 
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.rows import IMAGE, read_metadata
@@ -90,8 +91,8 @@ class ClassReader:
         for exact in (text, bare):
             if exact in self._exact:
                 return exact
-        same = bare.casefold()
-        alike = [one for one in self._classes if one.casefold() == same]
+        same = _plain(bare)
+        alike = [one for one in self._classes if _plain(one) == same]
         if not alike and same in _BLANK:
             return None
         for found in (alike, self._same_number(bare), self._same_truth(same)):
@@ -124,6 +125,11 @@ class ClassReader:
         if text in _TRUE or number == 1:
             return True
         return False if text in _FALSE or number == 0 else None
+
+
+def _plain(text: str) -> str:
+    """Return *text* without case, and however its accents are encoded."""
+    return normalize("NFC", text).casefold()
 
 
 def _are_in(values: list[Any], known: frozenset[str]) -> bool:

@@ -1,0 +1,86 @@
+"""Files of tools sent to the API, which reads them as the command does."""
+
+import io
+import json
+import zipfile
+
+import pytest
+
+from tests.services.test_shapes import FILES, INSPECT_HEADER, SAMPLES
+
+PATH = "/detectors/door/import"
+MEDIA_TYPES = {
+    "promptfoo": "application/json",
+    "Datumaro": "application/json",
+    "Argilla": "application/json",
+    "doccano": "application/x-ndjson",
+    "traces of MLflow": "application/x-ndjson",
+    "Phoenix": "text/csv",
+    "one-hot": "text/csv",
+    "CVAT": "application/octet-stream",
+}
+REFERENCES = {"Datumaro": 1, "doccano": 1, "one-hot": 2, "CVAT": 1}
+
+
+@pytest.mark.parametrize("tool", MEDIA_TYPES)
+def test_a_file_of_a_tool_is_read_without_any_option(api, door, tool) -> None:
+    _, content, expected = FILES[tool]
+    sent = api.send_file(PATH, content, MEDIA_TYPES[tool], role="editor")
+    assert sent.status_code == 200, sent.text
+    references = REFERENCES.get(tool, 0)
+    assert sent.json.get("references_added", 0) == references
+    queries = api.walk("/detectors/door/queries")
+    assert len(queries) == (0 if references else 1)
+    for query in queries:
+        for name in expected.keys() & {"key", "input", "predicted", "label", "version"}:
+            assert query[name] == expected[name]
+    again = api.send_file(PATH, content, MEDIA_TYPES[tool], role="editor").json
+    assert (again["queries_added"], again["labels_added"]) == (0, 0)
+    assert again.get("references_added", 0) == 0
+
+
+def test_a_log_in_a_zip_file_is_told_by_its_bytes(api, door) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("header.json", json.dumps(INSPECT_HEADER))
+        for sample in SAMPLES:
+            name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+            archive.writestr(name, json.dumps(sample))
+    content = buffer.getvalue()
+    sent = api.send_file(PATH, content, "application/octet-stream", role="editor")
+    assert sent.status_code == 200, sent.text
+    assert sent.json["labels_added"] == 2
+    assert {query["group"] for query in api.walk("/detectors/door/queries")} == {"1"}
+
+
+def test_a_file_that_grew_and_one_that_was_corrected(api, door) -> None:
+    def send(*rows: str, **query: str):
+        content = "\n".join(["y_true,y_pred", *rows])
+        options = "&".join(f"{name}={value}" for name, value in query.items())
+        return api.send_file(f"{PATH}?{options}", content, "text/csv", role="editor")
+
+    assert send("YES,YES", "NO,NO").json["labels_added"] == 2
+    assert send("YES,YES", "NO,NO", "YES,NO").json["labels_added"] == 1
+    refused = send("YES,YES", "NO,NO", "NO,NO")
+    assert refused.status_code == 422
+    assert "same-rows" in refused.text
+    assert send("YES,YES", "NO,NO", "NO,NO", same_rows="true").json["labels_added"] == 1
+    assert send("YES,YES", "NO,NO", "YES,NO", new_rows="true").json["labels_added"] == 3
+
+
+def test_what_is_not_read_as_the_truth_is_warned_of(api, door) -> None:
+    content = json.dumps({"predicted": "YES", "goldAnswer": "NO"}) + "\n"
+    sent = api.send_file(f"{PATH}?extra=metadata", content, "application/x-ndjson")
+    (warning,) = sent.json["warnings"]
+    assert "goldAnswer" in warning
+
+
+def test_every_row_has_the_version_that_is_said(api, door) -> None:
+    content = "id,pred\n1,YES\n2,I cannot say\n"
+    options = "version=run-7&no_answer=I+cannot+say&set=sampling%3Drandom"
+    sent = api.send_file(f"{PATH}?{options}", content, "text/csv")
+    assert sent.status_code == 200, sent.text
+    queries = api.walk("/detectors/door/queries")
+    assert {query["version"] for query in queries} == {"run-7"}
+    assert {query["input"] for query in queries} == {"1", "2"}
+    assert {query["predicted"] for query in queries} == {"YES", None}

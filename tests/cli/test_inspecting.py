@@ -1,0 +1,91 @@
+"""What a file is, said before there is a detector or a database."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tracker.cli import main
+
+ROWS = "id,pred,label,sample_weight,time\n" + "".join(
+    f"{n},{'YES' if n % 5 else 'no '},{'YES' if n % 3 else 'NO'},{n},2026-01-01 10:00\n"
+    for n in range(30)
+)
+
+
+@pytest.fixture
+def inspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Inspect a file of that name."""
+    monkeypatch.setenv("TRACKER_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
+
+    def run(name: str, content: str, *options: str) -> Result:
+        path = tmp_path / name
+        path.write_text(content)
+        done = CliRunner().invoke(main, ["inspect", str(path), *options])
+        assert not (tmp_path / "none.db").exists()
+        return done
+
+    return run
+
+
+def test_it_says_what_each_column_is_and_what_the_file_would_give(inspect) -> None:
+    done = inspect("day 1.csv", ROWS)
+    assert done.exit_code == 0, done.output
+    for said in (
+        "day 1.csv: csv, 30 rows",
+        "column 'pred': predicted",
+        "column 'sample_weight': metadata",
+        "classes: NO, YES",
+        "30 predictions, 30 with a label",
+        "asked_at `a time without a zone` as one in UTC, 30 rows",
+        "warning: the column 'sample_weight' looks like weights",
+        "between 27.4 % and 77.7 %",
+        'detectors create day-1 --question "What is it?" --classes NO,YES',
+    ):
+        assert said in done.output
+    assert "tracker import day-1 '" in done.output
+    assert "would be refused" not in done.output
+
+
+def test_the_commands_that_it_prints_work(inspect, tmp_path) -> None:
+    printed = inspect("rows.csv", ROWS).output.splitlines()[-2:]
+    for line in printed:
+        words = [word.strip("\"'") for word in line.split()[1:]]
+        words = " ".join(words).replace("What is it?", "it").split()
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+    assert "30 queries and 30 labels added" in done.output
+
+
+def test_what_would_be_refused_is_said_once_for_all_rows(inspect) -> None:
+    answers = "pred,label\nI am not sure,NO\nI am not sure,YES\nYES,NO\n"
+    done = inspect("x.csv", answers)
+    assert "2 rows would be refused" in done.output
+    assert "row 1 and 1 more, predicted: 'I am not sure'" in done.output
+    assert "--skip-bad-rows" in done.output
+    done = inspect("x.csv", answers, "--no-answer", "I am not sure")
+    assert "would be refused" not in done.output
+
+
+def test_classes_that_the_file_does_not_tell_may_be_said(inspect) -> None:
+    content = "filename,yes,no\na.png,0,1\nb.png,1,0\n"
+    assert "--classes YES,NO" in inspect("x.csv", content).output
+    done = inspect("x.csv", content, "--classes", "yes,no")
+    assert "2 labels of inputs without a prediction" in done.output
+
+
+def test_versions_and_groups_are_counted(inspect) -> None:
+    rows = [
+        {"id": n % 4, "epoch": n, "version": f"v{n % 2}", "pred": "a", "label": "b"}
+        for n in range(8)
+    ]
+    done = inspect("x.jsonl", "\n".join(map(json.dumps, rows)))
+    assert "versions: 'v0', 'v1'" in done.output
+    assert "4 groups" in done.output
+    assert "classes: a, b" in done.output
+
+
+def test_what_cannot_be_read_is_an_error(inspect) -> None:
+    done = inspect("x.json", "{")
+    assert done.exit_code != 0

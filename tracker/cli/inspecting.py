@@ -1,0 +1,102 @@
+"""The command inspect, which needs no database."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracker.cli.imports import opened, print_errors, reading_options
+from tracker.rounding import outward
+from tracker.services.deciding.calculator import calculate
+from tracker.services.imports.inspecting import Inspection, inspect
+from tracker.services.imports.reading.choices import METADATA, read_choices
+from tracker.services.imports.reading.files import open_named
+from tracker.services.imports.reports import say_readings
+from tracker.services.wording import show
+
+_MOST_CLASSES = 20
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@click.command(name="inspect")
+@click.argument(
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+@click.option(
+    "--classes", "named", metavar="YES,NO", help="The classes, if they are not found."
+)
+@reading_options
+def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
+    """Print what FILE is and what an import of it would give.
+
+    It says which column was taken for what, the classes, how many rows have a truth,
+    what would be refused and why, the interval, and the commands that make a detector
+    and import the file.  Nothing is written.
+    """
+    with opened(file) as stream:
+        rows = open_named(stream, "" if str(file) == "-" else file.name)
+        rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
+        found = inspect(rows, named.split(",") if named else None)
+    click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")
+    for column, field in found.columns.items():
+        taken = {None: "metadata", "": "left out"}.get(field, field)
+        click.echo(f"  column {show(column)}: {taken}")
+    for reading in say_readings(found.report):
+        click.echo(f"read: {reading}")
+    _print_counts(found)
+    for warning in found.report.warnings:
+        click.secho(f"warning: {warning}", fg="yellow", bold=True)
+    if found.report.bad_rows:
+        click.echo(f"{found.report.bad_rows:,} rows would be refused:")
+        print_errors(found.report, err=False)
+    if len(found.classes) > 1:
+        _print_commands(file, found)
+    else:
+        click.echo(
+            "No two classes were found: name the columns, as in --map label=COLUMN "
+            "--map predicted=COLUMN, or the classes, as in --classes YES,NO."
+        )
+
+
+def _print_counts(found: Inspection) -> None:
+    more = " …" if len(found.classes) > _MOST_CLASSES else ""
+    click.echo(f"classes: {', '.join(found.classes[:_MOST_CLASSES])}{more}")
+    click.echo(
+        f"{found.predictions:,} predictions, {found.labels:,} with a label; "
+        f"{found.references:,} labels of inputs without a prediction"
+    )
+    if found.groups:
+        click.echo(f"{found.groups:,} groups, each of which counts once")
+    if len(found.versions) > 1:
+        click.echo(f"versions: {', '.join(map(show, found.versions))}")
+    if found.first is not None:
+        click.echo(f"asked from {found.first} to {found.last}")
+    counts = [found.counts.get(one, [0, 0]) for one in found.classes]
+    if len(counts) < 2 or len(found.versions) > 1 or not found.counts:
+        return
+    balanced = calculate(
+        [correct for correct, _ in counts],
+        [labelled for _, labelled in counts],
+        method="exact",
+        confidence_level=0.95,
+        side="both",
+        set_size=None,
+    ).balanced
+    assert balanced is not None
+    low, high = outward(100 * balanced.low, 100 * balanced.high, 1)
+    click.echo(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
+
+
+def _print_commands(file: Path, found: Inspection) -> None:
+    name = _NAME.sub("-", file.stem).strip("-").lower() or "detector"
+    classes = shlex.quote(",".join(found.classes))
+    click.echo("To import it:")
+    click.echo(
+        f'  tracker detectors create {name} --question "What is it?" '
+        f"--classes {classes}"
+    )
+    skip = " --skip-bad-rows" if found.report.bad_rows else ""
+    click.echo(f"  tracker import {name} {shlex.quote(str(file))}{skip}")
