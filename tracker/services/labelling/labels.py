@@ -133,6 +133,9 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     )
     row = _build_row(session, current, new, by, decision.sampling)
     row |= {"standing": decision.standing, "truth": None}
+    if said == TARGETED and detector.labels_wanted > 1:
+        # Beside the words of others it is none, now and later.
+        row["sampling"] = TARGETED
     if decision.label != new.label:
         row["truth"] = decision.label
     storage.add_labels(session, [row])
@@ -166,11 +169,8 @@ def _find_words(  # noqa: PLR0913, PLR0917 - what is said, by whom and of what.
     """Return what people say of *query*, where several of them are compared."""
     if detector.labels_wanted == 1 and query.agreement is None:
         return {"words": {}}
-    words = (
-        {}
-        if choose_sampling(query._asdict(), said) == TARGETED
-        else {by.name: new.label}
-    )
+    is_targeted = TARGETED in {said, choose_sampling(query._asdict(), said)}
+    words = {} if is_targeted else {by.name: new.label}
     for label in storage.list_labels(session, query):
         if label.sampling != TARGETED:
             words.setdefault(label.labeler, label.label)
