@@ -132,12 +132,11 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         **_find_words(session, detector, current, new, by, said),
     )
     row = _build_row(session, current, new, by, decision.sampling)
-    row |= {"standing": decision.standing, "truth": None}
+    is_said = decision.label == new.label
+    row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
     if said == TARGETED and detector.labels_wanted > 1:
         # Beside the words of others it is none, now and later.
         row["sampling"] = TARGETED
-    if decision.label != new.label:
-        row["truth"] = decision.label
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_label(session, row)
