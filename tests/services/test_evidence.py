@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Clock
+from tests.conftest import Clock, by
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
@@ -17,6 +17,7 @@ from tracker.services.evidence.populations import (
     targeted_standings,
 )
 from tracker.services.evidence.standing import decide, keeps_rank, stand, take_over
+from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
@@ -267,3 +268,24 @@ def test_an_estimate_is_live_else_replayed_else_unstated(
 ) -> None:
     found = choose_population(word, lambda some: bool(some & standings))
     assert found == population
+
+
+def test_a_targeted_label_is_no_word_of_a_majority(bench: Bench) -> None:
+    with bench.database.write() as session:
+        bench.attached(session).labels_wanted = 2
+
+    def give(query: Query, name: str, label: str, sampling: str) -> tuple[Any, ...]:
+        with bench.database.write() as session:
+            new = NewLabel(label=label, sampling=sampling)
+            add_label(session, query.id, new, by(name, bench.clock()))
+            now = session.get_one(Query, query.id)
+            return now.label, now.standing, now.agreement
+
+    first = bench.log("YES")
+    assert give(first, "ann", "YES", "random") == ("YES", "open", None)
+    assert give(first, "bob", "NO", "targeted") == ("YES", "open", None)
+    assert give(first, "cem", "YES", "random") == ("YES", "random", "agreed")
+    picked = bench.log("YES")
+    assert give(picked, "ann", "YES", "targeted") == ("YES", "targeted", None)
+    assert give(picked, "bob", "NO", "random") == ("NO", "open", None)
+    assert give(picked, "cem", "NO", "random") == ("NO", "random", "agreed")

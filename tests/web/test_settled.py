@@ -121,10 +121,10 @@ def test_nobody_is_asked_and_it_counts_though_somebody_picked_it_out(
     database: Database,
     get: Callable[[], Query],
 ) -> None:
-    # Who picks it out adds a word, and cannot take it out of the random sample.
+    # Who picks it out adds no word, and cannot take it out of the random sample.
     people["cleo"].send(PATH, {"label": "UNCLEAR", "sampling": "targeted"})
     assert (get().sampling, get().agreement) == ("random", "disputed")
-    assert get().standing == "disputed"
+    assert get().standing == "open"
     settle(people)
     assert (get().sampling, get().standing) == ("random", "random")
     assert get().queue_rank is None

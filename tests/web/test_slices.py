@@ -55,6 +55,18 @@ def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     assert "50 mistakes" in page.text
 
 
+def test_slices_of_unstated_labels_say_that_nobody_said_how_they_were_chosen(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector = shelf.add_detector(label_sampling=None)
+    rows = [{"predicted": name, "label": name} for name in ("YES", "NO") * 4]
+    shelf.add_queries(detector, rows)
+    recompute()
+    page = visitor.get(f"/detectors/{detector}/slices?by=predicted")
+    assert "Nobody has said how the 8 labelled queries were chosen" in page.text
+    assert "too few labels to tell" not in page.text
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("by", ["version", "predicted", "week"])
 def test_the_built_in_cuts_have_pages(visitor: Visitor, cameras: str, by: str) -> None:

@@ -46,6 +46,11 @@ def print_slices(found: Slices) -> None:
     if not found.is_counted:
         click.echo("The job counts this key now; ask again in a minute.")
         return
+    if found.unstated_left_out:
+        click.echo(
+            f"left out: {found.unstated_left_out:,} labels of which nobody has said "
+            "how they were chosen"
+        )
     table = Table("value", "queries", "state", "correct", "labelled", "low", "high")
     for one in found.items:
         score = one.overall

@@ -36,7 +36,7 @@ class Consensus(NamedTuple):
     is_scored: bool = True
 
 
-def find_consensus(  # noqa: PLR0913 - what is said, by whom, and where it stood.
+def find_consensus(  # noqa: PLR0911, PLR0913 - one end for each case.
     detector: AnyDetector,
     agreement: str | None,
     newest: str,
@@ -47,7 +47,8 @@ def find_consensus(  # noqa: PLR0913 - what is said, by whom, and where it stood
 ) -> Consensus:
     """Return the class of a query by the newest label of each labeler.
 
-    *agreement* is where the query stood before, *words* has the labels by labeler.
+    *agreement* is where the query stood before, *words* has the labels by labeler,
+    without those that were picked on purpose: the *newest* may be one of these.
     With one label wanted, and one labeler so far, the newest label is the class.
     Otherwise it is what more than half of them say, once as many have answered as the
     detector wants; without a majority the query is disputed.  With the detector's
@@ -62,11 +63,16 @@ def find_consensus(  # noqa: PLR0913 - what is said, by whom, and where it stood
         return Consensus(newest, SETTLED, is_open=False)
     if len(words) < 2 and detector.labels_wanted == 1 and second is None:
         return Consensus(newest, None, is_open=False)
+    if not words and second is None:
+        # All were picked on purpose, and are no word of a majority.
+        return Consensus(newest, None, is_open=True, is_scored=False)
     is_open = len(words) < detector.labels_wanted
     has_all = not is_open or detector.consensus == NEWEST
     said = set(words.values()) | ({second} if second is not None else set())
     [(most, number)] = Counter(words.values()).most_common(1) or [(newest, 1)]
     has_majority = 2 * number > len(words)
+    if newest not in said:
+        newest = most
     if len(said) == 1:
         is_compared = len(words) + (second is not None) > 1
         return Consensus(newest, AGREED if is_compared else None, is_open, has_all)

@@ -16,7 +16,7 @@ from tracker.services.evidence.standing import (
     take_over,
     taken_sampling,
 )
-from tracker.services.evidence.units import Elected, Units
+from tracker.services.evidence.units import Elected, Units, find_firsts
 from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector
@@ -135,6 +135,8 @@ class Truths:
         self.batches: list[int] = []
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
+        # The inputs of which a labelled query was erased.
+        self._erased: set[str] = set()
         self._truths: dict[str, Truth] = {}
         # By input, as rows.
         self._references: Mapping[str, Any] = {}
@@ -173,15 +175,18 @@ class Truths:
         Of other inputs nothing is known any more.
         """
         given = {name for name in inputs if name is not None}
-        self._firsts, self._truths = set(), {}
+        self._firsts, self._erased, self._truths = set(), set(), {}
         self.lock(given, groups)
         if not given:
             return
         session, detector_id = self._session, self._detector_id
-        self._firsts = storage.find_firsts(session, detector_id, given)
+        self._firsts, self._erased = find_firsts(session, self._detector, given)
         if not self._shares:
             return
         found = storage.find_truths(session, detector_id, given)
+        left = self._erased - found.keys()
+        if left:
+            found |= storage.find_truths(session, detector_id, left, of_repeats=True)
         self._truths = {
             name: Truth.of(row._mapping, agreement=row.agreement)
             for name, row in found.items()
@@ -219,14 +224,14 @@ class Truths:
         return rank if known is None else None
 
     def is_new(self, name: str | None) -> bool:
-        """Return whether an input that is held has no truth yet, or there is none.
+        """Return whether an input that is held was never labelled, or there is none.
 
         Where versions are pooled, an input counts by a query that was there when it
         got its first label.
         """
         if not self._shares:
             return name not in {known for _, known in self._firsts}
-        return name not in self._truths
+        return name not in self._truths and name not in self._erased
 
     def repeats(self, version_id: int, name: str | None) -> bool:
         """Return whether a version was put to an input before; from now on it was."""

@@ -26,6 +26,7 @@ from tracker.services.evidence.populations import (
     population_of,
 )
 from tracker.services.evidence.ranks import group_span, rank_member
+from tracker.storage.labelling.inputs import find_firsts as find_first_inputs
 from tracker.storage.queries import groups as storage
 from tracker.words import REPLAYED
 
@@ -188,7 +189,24 @@ def name_group(group_by: str | None, metadata: Any) -> str | None:
     return f"{value[: _LONGEST_NAME - len(digest) - 1]} {digest}"
 
 
-def erased_name(seed: str, group: str) -> str:
-    """Return the name of *group* once a query of it is erased: it stays spent."""
-    digest = blake2b(f"{seed}:{group}".encode(), digest_size=16).hexdigest()
+def erased_name(seed: str, name: str) -> str:
+    """Return what is kept of a group or an input once a query of it is erased.
+
+    It stays spent: sent again, it is known, and counts no second time.
+    """
+    digest = blake2b(f"{seed}:{name}".encode(), digest_size=16).hexdigest()
     return f"erased:{digest}"
+
+
+def find_firsts(
+    session: Session, detector: Any, inputs: Iterable[str]
+) -> tuple[set[tuple[int, str]], set[str]]:
+    """Return of each version, by its id, which of *inputs* were put to it.
+
+    Those of labelled queries that were erased since are among them, and are returned
+    by themselves, too.
+    """
+    names = {erased_name(detector.queue_seed, name): name for name in inputs}
+    found = find_first_inputs(session, detector.id, [*names.values(), *names])
+    firsts = {(version_id, names.get(name, name)) for version_id, name in found}
+    return firsts, {names[name] for _, name in found if name in names}

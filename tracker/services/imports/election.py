@@ -12,13 +12,13 @@ from sqlalchemy.orm import Session
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.ranks import rank_member
 from tracker.services.evidence.standing import choose_sampling, stand, taken_sampling
-from tracker.services.evidence.units import Elected, name_group
+from tracker.services.evidence.units import Elected, find_firsts, name_group
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.row_keys import keys_of
 from tracker.services.queries.queries import DEFAULT_VERSION
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.labelling.inputs import find_firsts, find_truths
+from tracker.storage.labelling.inputs import find_truths
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.words import INPUT, RANDOM, UNSTATED
 
@@ -86,7 +86,7 @@ class Election:
             for key, row in zip(keys, rows, strict=True)
             if key not in known and "input" in row.values and "group" in row.values
         ]
-        firsts = find_firsts(session, self._detector.id, inputs) if inputs else set()
+        firsts, _ = find_firsts(session, self._detector, inputs)
         shared = inputs if self._detector.label_of == INPUT else []
         truths = find_truths(session, self._detector.id, shared) if shared else {}
         for key, row in zip(keys, rows, strict=True):

@@ -132,9 +132,11 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         **_find_words(session, detector, current, new, by, said),
     )
     row = _build_row(session, current, new, by, decision.sampling)
-    row |= {"standing": decision.standing, "truth": None}
-    if decision.label != new.label:
-        row["truth"] = decision.label
+    is_said = decision.label == new.label
+    row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
+    if said == TARGETED and detector.labels_wanted > 1:
+        # Beside the words of others it is none, now and later.
+        row["sampling"] = TARGETED
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_label(session, row)
@@ -166,11 +168,8 @@ def _find_words(  # noqa: PLR0913, PLR0917 - what is said, by whom and of what.
     """Return what people say of *query*, where several of them are compared."""
     if detector.labels_wanted == 1 and query.agreement is None:
         return {"words": {}}
-    words = (
-        {}
-        if choose_sampling(query._asdict(), said) == TARGETED
-        else {by.name: new.label}
-    )
+    is_targeted = TARGETED in {said, choose_sampling(query._asdict(), said)}
+    words = {} if is_targeted else {by.name: new.label}
     for label in storage.list_labels(session, query):
         if label.sampling != TARGETED:
             words.setdefault(label.labeler, label.label)

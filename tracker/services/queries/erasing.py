@@ -24,8 +24,8 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     Its content, image, metadata and input go, and the notes of its labels and what
     judges said of it.  Its prediction and its label stay, without which the counts and
     the history would no longer follow from what is stored.  Its key stays too, so that
-    a file that is sent once more does not bring it back, and a hash of its group, which
-    stays counted by it.
+    a file that is sent once more does not bring it back, and hashes of its group and of
+    its input, which stay counted by it.
 
     Raises GoneError if it was erased before, and ConflictError while an audit waits
     for its label.
@@ -36,11 +36,16 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
             "an audit that is open may ask for the label of this query; label it or "
             "close the audit first"
         )
-    name = query.image
-    group = query.group
-    if group is not None:
-        group = erased_name(detector.queue_seed, group)
-    storage.erase_content(session, query, group=group, erased_at=by.at)
+    name, seed = query.image, detector.queue_seed
+    # An input without a label is not spent.
+    spent = None if query.label is None else query.input
+    storage.erase_content(
+        session,
+        query,
+        group=None if query.group is None else erased_name(seed, query.group),
+        name=None if spent is None else erased_name(seed, spent),
+        erased_at=by.at,
+    )
     erase_notes(session, query)
     erase_recheck(session, query)
     erase_answers(session, query)

@@ -27,6 +27,8 @@ from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query, update_each
 
 _AT_ONCE = 5_000
+# As the index has it, which would not be used for IS false.
+_ARE_FIRSTS = text("queries.input IS NOT NULL AND NOT queries.is_repeat")
 
 
 class InputLock(Base):
@@ -89,16 +91,23 @@ def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
     """Return of each version, by its id, which of *inputs* were put to it."""
-    statement = select(Query.version_id, Query.input).where(*_are_firsts(detector_id))
+    statement = select(Query.version_id, Query.input).where(
+        Query.detector_id == detector_id, _ARE_FIRSTS
+    )
     rows = look_up(session, statement, Query.input, [*inputs])
     return {(version_id, name) for version_id, name in rows}
 
 
 def find_truths(
-    session: Session, detector_id: int, inputs: Collection[str]
+    session: Session,
+    detector_id: int,
+    inputs: Collection[str],
+    *,
+    of_repeats: bool = False,
 ) -> dict[str, Any]:
     """Return the current label of each of *inputs* that has one, as a row.
 
+    Or that *of repeats*, which are left where the first query was erased.
     It has ``input``, ``query_id``, ``label``, ``sampling``, ``standing`` and
     ``agreement``, and of
     the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
@@ -118,20 +127,13 @@ def find_truths(
             Label.created_at,
         )
         .join(Label, (Label.id == Query.label_id) & is_of_query())
-        .where(*_are_firsts(detector_id))
+        .where(Query.detector_id == detector_id)
+        .where(Query.input.is_not(None) if of_repeats else _ARE_FIRSTS)
     )
     rows = look_up(session, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
     return {row.input: row for row in newest_last}
-
-
-def _are_firsts(detector_id: int) -> tuple[Any, ...]:
-    return (
-        Query.detector_id == detector_id,
-        # As the index has it, which would not be used for IS false.
-        text("queries.input IS NOT NULL AND NOT queries.is_repeat"),
-    )
 
 
 def list_contradictions(session: Session, query: Query) -> Sequence[Any]:

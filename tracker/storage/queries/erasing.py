@@ -11,14 +11,19 @@ from tracker.words import DISPUTED
 
 
 def erase_content(
-    session: Session, query: Query, *, group: str | None, erased_at: datetime
+    session: Session,
+    query: Query,
+    *,
+    group: str | None,
+    name: str | None,
+    erased_at: datetime,
 ) -> None:
     """Take away what *query* holds beyond what was counted of it.
 
-    Of the name of its group a hash stays, *group*.
+    Of its *group* and of the *name* of its input hashes stay.
     """
-    query.group = group
-    query.input = query.details = query.image = query.image_url = None
+    query.group, query.input = group, name
+    query.details = query.image = query.image_url = None
     query.queue_rank = query.tags = None
     query.erased_at = erased_at
     if query.agreement == DISPUTED:

@@ -9,6 +9,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL, MethodWord
 from tracker.services.estimates.slices.slice_parts import (
@@ -31,11 +32,11 @@ from tracker.stats import (
     shared_level,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.cells import pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.slices import list_counted
-from tracker.words import ANYTIME
+from tracker.words import ANYTIME, UNSTATED
 
 # What is said first comes first.
 _ORDER = {"worse": 0, "no_difference_shown": 1, "too_few_labels": 1, "better": 2}
@@ -94,6 +95,10 @@ class Slices(OfDetector):
     )
     queries: int
     labels: int
+    unstated_left_out: int = Field(
+        description="Labels of which nobody has said how they were chosen. No slice "
+        "counts them."
+    )
     overall: Score = Field(description="All slices together.")
     items: list[SliceEstimate] = Field(
         description="Worse slices first, then those furthest below the whole."
@@ -170,6 +175,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         is_for_every_look=is_metadata,
         queries=sum(part.queries for part in parts),
         labels=whole[1],
+        unstated_left_out=_count_unstated(session, detector, versions),
         overall=_score(*whole, *(float(one) for one in anytime(*whole, level))),
         items=_describe(detector, parts, level),
     )
@@ -178,6 +184,15 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
 def _count_whole(parts: Iterable[Part]) -> tuple[int, int]:
     pairs = [pair for part in parts for pair in part.counts.values()]
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+
+def _count_unstated(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> int:
+    if detector.label_sampling is not None:
+        return 0
+    counts = pool(current_counts(session, versions).values())
+    return counts.count(standings_of(UNSTATED, None))
 
 
 def _count_once(
