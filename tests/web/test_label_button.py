@@ -38,7 +38,7 @@ def rows_of(
 
 def needed(counts: dict[str, tuple[int, int]] = KNOWN) -> tuple[int, ...]:
     right, all_ = zip(*counts.values(), strict=True)
-    found = labels_to_decide(right, all_, TARGET, 0.95)
+    found = labels_to_decide(right, all_, TARGET, WHOLE)
     assert found is not None
     return found
 

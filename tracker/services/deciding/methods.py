@@ -11,6 +11,7 @@ from tracker import stats
 from tracker.errors import InvalidInputError
 from tracker.services.deciding.calculator import Coverage, calculate_coverage
 from tracker.services.deciding.planning import labels_for_balanced
+from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
 from tracker.shapes import Score
@@ -87,7 +88,7 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
             [estimate.correct],
             [estimate.labelled],
             name,
-            estimate.confidence_level,
+            method_level(name, estimate.confidence_level),
             [estimate.shares],
         )
         readings.append(
