@@ -56,7 +56,7 @@ def count_asked(
 
     zone = detector.zone
     first = None if since is None else _next_midnight(since, zone)
-    last = None if until is None else _midnight(until, zone)
+    last = None if until is None else _midnight(day_in(until, zone), zone)
     if (first or _BEGINNING) >= (last or _END):
         return pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
@@ -71,18 +71,17 @@ def count_asked(
     return pool(parts)
 
 
-def _midnight(instant: datetime, zone: tzinfo, *, days: int = 0) -> datetime:
-    day = day_in(instant, zone) + timedelta(days=days)
+def _midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
-    """Return the first midnight in *zone* that is not before an instant."""
-    if _midnight(instant, zone) == instant:
-        return instant
-    return (
-        _END if day_in(instant, zone) == date.max else _midnight(instant, zone, days=1)
-    )
+    """Return the first midnight that is not before an instant."""
+    day = day_in(instant, zone)
+    begun = _midnight(day, zone)
+    if begun == instant:
+        return begun
+    return _END if day == date.max else _midnight(day + timedelta(days=1), zone)
 
 
 def pick_population(
