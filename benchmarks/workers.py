@@ -29,8 +29,8 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_detectors
+from tracker.storage.estimates.job_runs import Heartbeat, JobRun
 from tracker.storage.estimates.pending import PendingBatch
-from tracker.storage.operations.job_runs import Heartbeat, JobRun
 
 WORKERS = (1, 2, 4, 8)
 _LABELS = ("YES", "NO")

@@ -41,6 +41,9 @@
     const button = document.querySelector("[data-theme-toggle]");
     button.hidden = false;
     button.addEventListener("click", toggle);
+    // A row of tabs that scrolls begins with the one that is shown.
+    const tab = document.querySelector(".tabs [aria-current]");
+    tab?.parentElement.scrollTo({ left: tab.offsetLeft - tab.parentElement.clientWidth / 3 });
     apply();
   });
 })();

@@ -76,7 +76,7 @@ ROWS = (
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",
     f"INSERT INTO heartbeats (worker, seen_at) VALUES ('w', '{NOW}')",
     "INSERT INTO events (id, detector_id, version_id, type, happened_at, data)"
-    f" VALUES (1, 1, 1, 'drift.detected', '{NOW}', '{{}}')",
+    f" VALUES (1, 1, 1, 'verdict.changed', '{NOW}', '{{}}')",
     "INSERT INTO webhooks (id, url, events, format, has_all_detectors, secret,"
     " created_by, created_at)"
     " VALUES (1, 'https://x.example', '[]', 'standard', '0', 's', 'carol',"
@@ -84,7 +84,7 @@ ROWS = (
     "INSERT INTO webhook_detectors (webhook_id, detector_id) VALUES (1, 1)",
     "INSERT INTO deliveries (id, webhook_id, event_id, type, body, created_at,"
     " state, attempts, next_try_at)"
-    f" VALUES (1, 1, 1, 'drift.detected', '{{}}', '{NOW}', 'waiting', 0, '{NOW}')",
+    f" VALUES (1, 1, 1, 'verdict.changed', '{{}}', '{NOW}', 'waiting', 0, '{NOW}')",
     "INSERT INTO badges (id, detector_id, digest, created_by, created_at)"
     f" VALUES (1, 1, 'mno', 'carol', '{NOW}')",
     'INSERT INTO audits (id, detector_id, version_id, name, "where",'

@@ -48,6 +48,7 @@ from tracker.http import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     add_response_headers,
+    authenticate_if_signed_in,
     authenticate_requests,
     context,
     database,
@@ -246,6 +247,9 @@ def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, SecurityError) and not is_api_request():
         # An error page has links, and none can be built for a host that is not trusted.
         return Response(f"{_STRANGE_HOST}\n", 400, mimetype="text/plain")
+    if request.endpoint is None and not is_api_request():
+        # Where there is no page, the way to the others stays.
+        authenticate_if_signed_in()
     title = _TITLES[NotFoundError][1] if isinstance(error, NotFound) else error.name
     answer = _answer(error.code or 500, title, _describe(error))
     for name, value in error.get_headers():

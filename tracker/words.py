@@ -1,7 +1,7 @@
 """The vocabulary of the whole program: the words that are stored, sent and compared."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import WithJsonSchema
 
@@ -35,6 +35,8 @@ AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
 STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, GROUPED, OPEN, DISPUTED)
 # Whether the groups of a detector's queries are counted, or are to be counted again.
 COUNTED, STALE = ("counted", "stale")
+# What a label judges: an input, whose queries share it, or the answer of one query.
+LABEL_OF = INPUT, ANSWER = ("input", "answer")
 # Which of several people's labels is scored: what most of them say, or the newest.
 NEWEST = "newest"
 CONSENSUS = (MAJORITY, NEWEST)
@@ -57,24 +59,32 @@ MACRO = "macro"
 
 Verdict = Literal["met", "missed", "undecided"]
 
+# The events of proved changes, by their direction.
+CHANGE_EVENTS = {"dropped": "accuracy.dropped", "rose": "accuracy.rose"}
+
 # What may be told, each with a sentence that its data fills in.
 EVENTS = {
     "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
     "{before} before.",
-    "drift.detected": "{name}, version {version}: the accuracy ({scope}) has fallen, "
-    "most likely since label {since_label:,}; noticed after {labels}.",
+    "accuracy.dropped": "{name}, version {version}: the {measured} dropped, about "
+    "{since}.",
+    "accuracy.rose": "{name}, version {version}: the {measured} rose, about {since}.",
     "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
 }
+_BEFORE = (
+    "Before, it lay between {low} % and {high} % on average, by {labels}. If it "
+    "changed once, then between {since_from} and {since_to}."
+)
 # The figures behind what was told, where there are some.
 EVENT_FIGURES = {
-    "verdict.changed": "With {confidence_level} % confidence the balanced accuracy "
-    "lies between {low} % and {high} %; the target is {target} %.",
-    "drift.detected": "By {reference_labels:,} earlier labels it was above "
-    "{reference} %.",
+    "verdict.changed": "With {confidence_level} % confidence the {measured} lies "
+    "between {low} % and {high} %{since_day}; the target is {target} %.",
+    "accuracy.dropped": _BEFORE,
+    "accuracy.rose": _BEFORE,
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct.",
     "audit.finished": "With {labels} the balanced accuracy lies between "
@@ -103,14 +113,6 @@ AgreementWord = Annotated[str, one_of(AGREEMENTS)]
 OnErrorWord = Annotated[str, one_of(ON_ERROR)]
 MeasureWord = Annotated[str, one_of(MEASURES)]
 EventWord = Annotated[str, one_of(EVENTS)]
-
-
-def is_scored(label: Any, sampling: Any) -> Any:
-    """Return whether a label counts for accuracy; of columns, that condition.
-
-    A targeted query was picked for what it is, and would bend the sample.
-    """
-    return (label != UNCLEAR) & (sampling != TARGETED)
 
 
 def has_role(role: str | None, wanted: str) -> bool:

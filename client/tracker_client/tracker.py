@@ -106,6 +106,7 @@ class Tracker:
         target: float | None = None,
         measure: str | None = None,
         label_sampling: str | None = None,
+        label_of: str | None = None,
         class_shares: Mapping[Any, float] | None = None,
         group_by: str | None = None,
         confidence_level: float | None = None,
@@ -114,9 +115,10 @@ class Tracker:
 
         Nothing waits for the server.  *version* is that of the rows logged with it.
         *label_sampling* says how queries are chosen whose labels do not say it:
-        ``random``, ``all`` or ``targeted``.  *class_shares* say how frequent each class
-        is, which makes the deciding interval narrower.
-        ``random``, ``all`` or ``targeted``.  *group_by* is the key of the metadata that
+        ``random``, ``all`` or ``targeted``.  With *label_of* ``answer`` a label judges
+        the answer of one query, and is not shared by others with its input.
+        *class_shares* say how frequent each class is, which makes the deciding interval
+        narrower.  *group_by* is the key of the metadata that
         says which queries belong together: ``metadata.session``.
         """
         if question is not None:
@@ -131,6 +133,7 @@ class Tracker:
                 "target": target,
                 "measure": measure,
                 "label_sampling": label_sampling,
+                "label_of": label_of,
                 "group_by": group_by,
                 "confidence_level": confidence_level,
             }

@@ -67,6 +67,8 @@ def downgrade() -> None:
     op.drop_table("queries")
     op.drop_table("import_pieces")
     op.drop_table("import_batches")
+    op.drop_table("keyless_files")
+    op.drop_table("input_references")
     op.drop_table("events")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
@@ -235,10 +237,12 @@ def _create_tables() -> None:
         sa.Column("also", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("archived_at", INSTANT, nullable=True),
+        sa.Column("time_zone", sa.Text(), server_default="UTC", nullable=False),
         sa.Column("queue_rate", sa.Double(), server_default="1", nullable=False),
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
         sa.Column("consensus", sa.Text(), server_default="majority", nullable=False),
         sa.Column("label_sampling", sa.Text(), nullable=True),
+        sa.Column("label_of", sa.Text(), server_default="input", nullable=False),
         sa.Column("class_shares", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("class_shares_at", INSTANT, nullable=True),
         sa.Column("group_by", sa.Text(), nullable=True),
@@ -246,6 +250,9 @@ def _create_tables() -> None:
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
+        sa.Column("shown_version_id", BIG, nullable=True),
+        sa.Column("shown_since", INSTANT, nullable=True),
+        sa.Column("traffic", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column(
             "queue_seed", sa.Text(), server_default=sa.text("('')"), nullable=False
         ),
@@ -627,9 +634,11 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("queries", BIG, nullable=False),
         sa.Column("deleted", BIG, server_default="0", nullable=False),
+        sa.Column("deleted_to", INSTANT, nullable=True),
         sa.Column("last_label_at", INSTANT, nullable=True),
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
+        sa.Column("unseen", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),
@@ -774,6 +783,45 @@ def _create_tables() -> None:
         "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
     )
     op.create_table(
+        "input_references",
+        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
+        sa.Column("input", NAME, nullable=False),
+        sa.Column("label", NAME, nullable=False),
+        sa.Column("sampling", sa.Text(), nullable=False),
+        sa.Column("labeler", sa.Text(), nullable=False),
+        sa.Column("labelled_at", INSTANT, nullable=False),
+        sa.Column("created_at", INSTANT, nullable=False),
+        sa.CheckConstraint(
+            "sampling IN ('random', 'targeted', 'unstated')",
+            name="ck_input_references_sampling",
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_input_references_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("detector_id", "input", name="pk_input_references"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "keyless_files",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("prefix", sa.Text(), nullable=False),
+        sa.Column("hashes", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_keyless_files_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_keyless_files"),
+        sa.UniqueConstraint(
+            "detector_id", "digest", name="uq_keyless_files_detector_id_digest"
+        ),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "import_batches",
         sa.Column("batch", BIG, autoincrement=False, nullable=False),
         sa.Column("import_id", BIG, nullable=False),
@@ -817,6 +865,7 @@ def _create_tables() -> None:
             "is_replayed", sa.Boolean(), server_default=sa.false(), nullable=False
         ),
         sa.Column("queue_rank", sa.Double(), nullable=True),
+        sa.Column("rank", sa.Double(), nullable=True),
         sa.Column("is_gold", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("agreement", sa.Text(), nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),

@@ -11,7 +11,7 @@ from tests.api.problems import assert_problem
 from tests.conftest import by
 from tracker.services.idempotency import KEPT_FOR, begin_answer
 from tracker.storage.idempotency import StoredAnswer
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 
 KEY = {"Idempotency-Key": "one"}
 LABEL = {"label": "NO"}

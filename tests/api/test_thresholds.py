@@ -126,6 +126,7 @@ def test_the_calibration_has_every_query_in_its_tenth(api, rows):
 
 def test_versions_are_kept_apart_unless_pooled(api, rows):
     api.post("/detectors/door/import", {"items": rows_of(100, version="v2")})
+    api.patch("/detectors/door", {"production_version": "v2"})
     for what in ("thresholds", "calibration"):
         path = f"/detectors/door/{what}"
         assert api.get(path).json["queries"] == 100

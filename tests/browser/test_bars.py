@@ -97,7 +97,7 @@ def test_names_without_a_break_leave_room_for_the_numbers(
         assert box["height"] < 60
     (matrix,) = page.locator(".table-scroll:has(.matrix)").all()
     assert matrix.evaluate("part => part.scrollWidth <= part.clientWidth")
-    page.goto(f"{site.url}/detectors/{detector_id}/plan")
+    page.goto(f"{site.url}/detectors/{detector_id}/labelling")
     (edge,) = page.locator("#plan .table-scroll").all()
     assert edge.evaluate("part => part.scrollWidth <= part.clientWidth")
 

@@ -104,7 +104,7 @@ def test_the_page_of_a_detector_follows_the_labels(
         described = chart.get_attribute("aria-label")
         assert described
         with (
-            page.expect_request(lambda request: "/plan" in request.url),
+            page.expect_request(lambda request: "/labelling" in request.url),
             page.expect_response(lambda answer: "/chart.json" in answer.url),
         ):
             _label_one(site)

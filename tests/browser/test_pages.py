@@ -18,12 +18,12 @@ PAGES = (
     "/detectors/det_1",
     "/detectors/det_2",
     "/detectors/det_3",
-    "/detectors/det_1/history",
+    "/detectors/det_1/changes",
     "/detectors/det_1/methods",
     "/detectors/det_1/methods/coverage",
     "/detectors/det_1/why",
     "/detectors/det_1/why/peeking",
-    "/detectors/det_1/plan",
+    "/detectors/det_1/labelling",
     "/detectors/det_1/compare",
     "/detectors/det_4/compare",
     "/detectors/det_1/label",
@@ -33,16 +33,19 @@ PAGES = (
     "/detectors/det_1/label/grid",
     "/detectors/det_2/label/grid",
     "/detectors/det_1/queries",
+    "/detectors/det_1/mistakes",
     "/detectors/det_1/import",
     "/imports/imp_1",
     "/detectors/det_1/studies",
     "/studies/stu_1",
     "/studies/stu_2",
-    "/detectors/det_1/settings",
-    "/settings",
-    "/settings/accounts",
-    "/settings/accounts/1",
-    "/settings/audit",
+    "/detectors/det_1/setup",
+    "/keys",
+    "/people",
+    "/people/1",
+    "/activity",
+    "/activity/server",
+    "/alerts",
     "/account",
     "/api/v1/docs",
     "/sign-in",
@@ -129,7 +132,7 @@ def test_the_theme_that_was_chosen_stays(open_page: Open, site: Site) -> None:
     assert page.evaluate(theme) == "light"
     page.get_by_role("button", name="Dark theme").click()
     assert page.evaluate(theme) == "dark"
-    page.goto(f"{site.url}/settings")
+    page.goto(f"{site.url}/keys")
     assert page.evaluate(theme) == "dark"
     button = page.get_by_role("button", name="Dark theme")
     assert button.get_attribute("aria-pressed") == "true"
@@ -176,7 +179,7 @@ def test_signing_in_by_the_link_and_out_again(chromium: Browser, site: Site) -> 
     page.get_by_role("button", name="Sign in as").click()
     assert page.url == f"{site.url}/"
     assert "You are signed in as newcomer" in page.locator("main").inner_text()
-    assert page.get_by_role("link", name="Settings", exact=True).count() == 0
+    assert page.get_by_role("link", name="Keys", exact=True).count() == 0
     page.get_by_role("link", name="newcomer").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
     assert page.url == f"{site.url}/sign-in"

@@ -17,7 +17,7 @@ from tests.chaos.service import ANSWERING, WEB, Service
 from tests.conftest import IS_LONG
 from tests.processes import ROOT, Process, clean_environ, wait_until
 from tracker.storage.database import open_database
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 PROGRAM = ROOT / "tests" / "chaos" / "logging_program.py"

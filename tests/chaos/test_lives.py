@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import IS_LONG, START
-from tracker.services.estimates.drift import Drifting
+from tests.telling.evidence import follow_all
 from tracker.services.estimates.intervals import score
 from tracker.services.estimates.projections import Cells, Checkpoints, VersionFold
-from tracker.services.telling.events import Look, follow_verdict
+from tracker.services.telling.events import Look
 from tracker.storage.estimates.cells import Cell, Change
 from tracker.words import DECIDING_METHOD, RANDOM
 
@@ -32,7 +32,6 @@ class Life(NamedTuple):
 
     events: int
     bare: int
-    alarms: int
     verdicts: frozenset[str]
 
 
@@ -49,7 +48,7 @@ class Lives:
 
 
 def live(rng: np.random.Generator, accuracy: float) -> Life:
-    version = VersionFold(CLASSES, LEVEL, [Cells, Drifting, Checkpoints], is_new=True)
+    version = VersionFold(CLASSES, LEVEL, [Cells, Checkpoints], is_new=True)
     for change in changes(rng, accuracy):
         version.add(change)
     made = version.of(Checkpoints).points
@@ -61,15 +60,14 @@ def live(rng: np.random.Generator, accuracy: float) -> Life:
         LEVEL,
     )
     looks = [
-        Look(one.correct, one.labelled, found[0].low, found[0].high, one.stretch)
+        Look(one.correct, one.labelled, found[0].low, found[0].high)
         for one, found in zip(points, scores, strict=True)
     ]
-    told = follow_verdict(looks, TARGET, LEVEL, None)
+    told = follow_all(looks, TARGET, LEVEL)
     bare = [(one.low > TARGET) - (one.high < TARGET) for one in looks]
     return Life(
         events=len(told),
         bare=int(np.count_nonzero(np.diff([0, *bare]))),
-        alarms=len(version.of(Drifting).watch.alarms),
         verdicts=frozenset(one.verdict for one in told),
     )
 
@@ -86,7 +84,6 @@ def changes(rng: np.random.Generator, accuracy: float) -> Iterator[Change]:
             id=number,
             day=START.date(),
             added=Cell(RANDOM, CLASSES[truth], predicted),
-            is_first=True,
             created_at=START,
         )
 
@@ -105,18 +102,15 @@ def test_what_is_told_of_a_steady_detector_hardly_ever_changes(
     lives = live_all(accuracy)
     events = sum(one.events for one in lives) / len(lives)
     bare = sum(one.bare for one in lives) / len(lives)
-    alarms = sum(one.alarms for one in lives) / len(lives)
     wrong = {0.9: {"met", "missed"}}.get(accuracy, {"missed"})
     false = sum(bool(one.verdicts & wrong) for one in lives)
     most = max(one.events for one in lives)
     record_figure(
         f"{len(lives):,} lives of {LABELS:,} labels: {events:.2f} events a life, at "
-        f"most {most}, of the interval alone {bare:.2f}; {alarms:.4f} drift alarms; "
+        f"most {most}, of the interval alone {bare:.2f}; "
         f"{false} lives with a wrong verdict"
     )
     assert false <= (1.0 - LEVEL) * len(lives)
-    # One false alarm in 10,000 labels, which can end *met* and let it begin again.
-    assert alarms <= LABELS / 10_000
     assert events <= bare
-    assert events <= {0.9: 0.15, 0.92: 1.3}[accuracy] + 2 * alarms
+    assert events <= {0.9: 0.15, 0.92: 1.3}[accuracy]
     assert most <= 5

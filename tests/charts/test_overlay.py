@@ -33,7 +33,7 @@ def overlay_of(points: list[Moment], accuracy: float) -> Overlay:
         lately=lately,
         lately_name="last 200",
         marks=[
-            Mark("alarm", last.labels - 1, last.computed_at, "drift alarm, 18 Nov"),
+            Mark("change", last.labels - 1, last.computed_at, "YES dropped, 18 Nov"),
             Mark("then", points[3].labels, points[3].computed_at, "as known then"),
             Mark("correction", middle.labels, middle.computed_at, "YES to NO"),
         ],
@@ -120,7 +120,7 @@ def test_the_axis_reaches_the_window_and_its_end_is_said(
     assert "last 200\n60.0 %" in texts(spec)
     said = spec["description"]
     assert "The last 200 — 60.0 % (55.0 to 60.0 %)." in said
-    assert "drift alarm, 18 Nov." in said
+    assert "YES dropped, 18 Nov." in said
     assert said.endswith(f"met since label {points[len(points) // 2].labels:,}.")
 
 
@@ -151,7 +151,7 @@ def test_an_event_has_its_words_on_the_side_with_room(
     two_classes: list[Series],
 ) -> None:
     found = texts(draw(two_classes, overlay_of(list(two_classes[0].points), 0.8)))
-    assert found["drift alarm, 18 Nov"]["mark"]["align"] == "right"
+    assert found["YES dropped, 18 Nov"]["mark"]["align"] == "right"
     assert found["as known then"]["mark"]["align"] == "left"
 
 

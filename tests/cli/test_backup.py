@@ -27,7 +27,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import PendingBatch
 from tracker.storage.imports.files import FileImport
 from tracker.storage.imports.import_pieces import ImportPiece
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 pytestmark = pytest.mark.slow

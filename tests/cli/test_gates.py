@@ -100,3 +100,33 @@ def test_junit_is_what_readers_of_it_take(door: Shell) -> None:
     # What it reads it writes again, with the same sums.
     suite.update_statistics()
     assert (suite.tests, suite.failures) == (2, 1)
+
+
+def test_a_replay_decides_once_somebody_says_that_its_labels_were_unseen(
+    shell: Shell,
+) -> None:
+    words = ("--question", "Right?", "--label-sampling", "random")
+    shell("detectors", "create", "door", *words)
+    rows = [(f"{truth}-{n}", truth) for n in range(60) for truth in ("YES", "NO")]
+    old = "".join(f"{name},v1,{truth},{truth}\n" for name, truth in rows)
+    shell(
+        "import", "door", shell.file("old.csv", f"input,version,predicted,label\n{old}")
+    )
+    for version in ("v2", "v3"):
+        new = "".join(f"{name},{version},{truth}\n" for name, truth in rows)
+        file = shell.file(f"{version}.csv", f"input,version,predicted\n{new}")
+        shell("import", "door", file, *(["--unseen"] if version == "v3" else []))
+    ask = ("gate", "door", "--target", "0.7", "--version")
+    assert "unseen" in shell(*ask, "v2", status=2).stderr
+    assert "replayed" in shell(*ask, "v3", "--format", "json").stdout
+    shell(*ask, "v2", "--unseen")
+    shell(*ask, "v2")
+    # The first version is shown, which the others only replay.
+    assert json.loads(shell(*ask[:-1], "--format", "json").stdout)["version"] == "v1"
+
+
+def test_labels_may_judge_answers(shell: Shell) -> None:
+    words = ("--question", "Right?", "--classes", "pass,fail", "--label-of", "answer")
+    shell("detectors", "create", "bot", *words)
+    rows = "key,input,version,predicted,label\na,x,v1,pass,pass\nb,x,v2,pass,fail\n"
+    shell("import", "bot", shell.file("rows.csv", rows))

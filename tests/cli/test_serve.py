@@ -34,7 +34,7 @@ from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.filled import opened
 from tests.cli.test_commands import Shell
 from tracker.clock import utc_now
-from tracker.storage.operations.job_runs import beat
+from tracker.storage.estimates.job_runs import beat
 
 
 @pytest.fixture

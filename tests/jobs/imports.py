@@ -37,7 +37,7 @@ from tracker.storage.imports.files import (
 from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import CLEARING, HOLD_SECONDS, IMPORT, Task, find_task
 from tracker.storage.tasks import take as take_tasks

@@ -46,7 +46,7 @@ from tracker.storage.imports.import_pieces import (
     ImportPiece,
 )
 from tracker.storage.imports.written import ImportBatch
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import CLEARING, LostTaskError, Task
 from tracker.storage.tasks import take as take_tasks

@@ -29,7 +29,7 @@ from tracker.storage.imports.import_pieces import (
     PieceFile,
     delete_some_pieces,
 )
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 

@@ -21,17 +21,17 @@ from tracker.services.estimates.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.estimates.pending import (
-    list_pending_detectors,
-    plan_recomputes,
-)
-from tracker.storage.estimates.snapshots import iter_intervals
-from tracker.storage.operations.job_runs import (
+from tracker.storage.estimates.job_runs import (
     Heartbeat,
     JobRun,
     beat,
     find_last_heartbeat,
 )
+from tracker.storage.estimates.pending import (
+    list_pending_detectors,
+    plan_recomputes,
+)
+from tracker.storage.estimates.snapshots import iter_intervals
 from tracker.storage.tasks import (
     RECOMPUTE,
     Task,

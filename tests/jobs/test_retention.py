@@ -40,10 +40,10 @@ from tracker.services.queries.finding import count_shown
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.labelling.inputs import set_inputs
-from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.operations.job_runs import JobRun
+from tracker.storage.labels import Label
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock, by
-from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.detectors import NewDetector, change_version, create_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -75,6 +75,14 @@ class Bench:
                 by("bob", self.clock()),
             )
 
+    def say(self, version: str, *, unseen: bool = True) -> None:
+        """Say that a version was made without the labels that were there."""
+        with self.database.write() as session:
+            maker = by("carol", self.clock(), role="editor")
+            change_version(
+                session, self.attached(session), version, maker, unseen=unseen
+            )
+
     def estimate(self, **choices: object) -> Estimate:
         with self.database.read() as session:
             return get_estimate(
@@ -101,3 +109,13 @@ def published(bench: Bench) -> Bench:
 
 PUBLISHED = (("YES", "YES", 23), ("NO", "YES", 5), ("NO", "NO", 41), ("YES", "NO", 3))
 Labeller = Callable[[Query, str], None]
+
+
+@pytest.fixture
+def bench_of(database: Database, clock: Clock) -> Callable[[str], Bench]:
+    """Detectors by name, in one database."""
+
+    def make(name: str) -> Bench:
+        return Bench(database, clock, ["YES", "NO"], name=name)
+
+    return make

@@ -19,7 +19,7 @@ from tracker.services.evidence.populations import (
 from tracker.services.evidence.standing import decide, keeps_rank, stand, take_over
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 ONE = SimpleNamespace(labels_wanted=1, consensus="majority", label_sampling=None)

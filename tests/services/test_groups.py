@@ -30,7 +30,7 @@ from tracker.stats import clopper_pearson
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 

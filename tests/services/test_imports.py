@@ -13,7 +13,7 @@ from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 FULL = {
@@ -76,7 +76,7 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
             .where(Label.query_id.between(first, first + len(rows) - 1))
             .order_by(Label.id)
         ).all()
-    dropped = {"detector_id", "version_id", "queue_rank"}
+    dropped = {"detector_id", "version_id", "queue_rank", "rank"}
     moved = {"id", "query_id", "label_id"}
     found = [
         {

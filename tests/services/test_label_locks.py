@@ -8,7 +8,7 @@ from sqlalchemy import select, text
 from tests.conftest import Clock, by
 from tests.processes import wait_until
 from tests.services.conftest import Bench
-from tracker.services.labelling.truths import join_input
+from tracker.services.evidence.truths import join_input
 from tracker.storage.database import Database
 from tracker.storage.labelling.inputs import lock_groups, lock_inputs
 from tracker.storage.queries.queries import Query

@@ -9,7 +9,7 @@ from tests.services.conftest import Bench
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import Today, count_today
-from tracker.storage.labelling.labels import MOST_LOOKED_AT
+from tracker.storage.labels import MOST_LOOKED_AT
 
 
 def today(bench: Bench) -> Today:

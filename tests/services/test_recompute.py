@@ -26,6 +26,7 @@ from tracker.services.operations.doctor import check_detector
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import Cell
+from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.estimates.pending import list_pending_batches
 from tracker.storage.estimates.projections import (
     CELLS,
@@ -38,7 +39,6 @@ from tracker.storage.estimates.snapshots import (
     find_newest_snapshot,
     iter_intervals,
 )
-from tracker.storage.operations.job_runs import JobRun
 from tracker.storage.queries.queries import Query
 from tracker.words import STORED_METHODS
 
@@ -337,7 +337,7 @@ def replace_a_later_label(bench: Bench) -> None:
     from tracker.services.queries.queries import label_row
     from tracker.storage.estimates.pending import add_batch, first_id
     from tracker.storage.labelling.current import set_current_labels
-    from tracker.storage.labelling.labels import add_labels
+    from tracker.storage.labels import add_labels
 
     with bench.database.write() as session:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))

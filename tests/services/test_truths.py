@@ -11,11 +11,11 @@ from tests.conftest import Clock, by
 from tests.services.conftest import Bench
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.recount import recount
+from tracker.services.evidence.truths import join_input
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import RejectedImportError
 from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import describe_label, list_label_history
-from tracker.services.labelling.truths import join_input
 from tracker.services.queries.erasing import erase_query
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.base import dump_id

@@ -34,7 +34,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.pending import PendingBatch
 from tracker.storage.estimates.snapshots import iter_intervals
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query, find_query_by_key
 
 HEADER = "key,predicted,label,version,input\n"

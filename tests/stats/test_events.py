@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tracker.stats.evidence.intervals import log_evidence_above
-from tracker.stats.verdicts import epoch_level, judge_evidence
 
 
 @pytest.mark.thorough
@@ -23,19 +22,3 @@ def test_a_false_verdict_in_a_whole_life_is_as_rare_as_promised(target):
         met += going[is_met].sum()
         going[is_met] = 0
     assert 0.005 < met <= 0.025
-
-
-def test_a_verdict_needs_the_evidence_that_its_level_asks_for():
-    enough, level = math.log(40) + 1e-6, 0.95
-    assert judge_evidence(enough, -9, level) == "met"
-    assert judge_evidence(-9, enough, level) == "missed"
-    assert judge_evidence(enough - 1e-5, -9, level) == "undecided"
-
-
-def test_the_stretches_of_a_life_share_its_error():
-    errors = [1 - epoch_level(0.95, epoch) for epoch in range(1, 2000)]
-    assert errors[0] == pytest.approx(0.025, rel=1e-9)
-    assert sum(errors) <= 0.05
-    assert sum(errors) == pytest.approx(0.05, rel=1e-3)
-    with pytest.raises(ValueError, match="at least 1"):
-        epoch_level(0.95, 0)

@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import START, by
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.database import Database
-from tracker.storage.operations.job_runs import JobRun
+from tracker.storage.estimates.job_runs import JobRun
 
 
 @pytest.fixture

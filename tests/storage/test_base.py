@@ -17,10 +17,10 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.base import Base, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, add_versions
+from tracker.storage.estimates.job_runs import add_job_runs
 from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
 from tracker.storage.inserting import insert_rows
-from tracker.storage.labelling.labels import Label
-from tracker.storage.operations.job_runs import add_job_runs
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 STORABLE = st.text(

@@ -20,23 +20,23 @@ from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.changes import iter_pending_changes
 from tracker.storage.estimates.counts import (
     count_pending_labels,
-    count_pending_queries,
     count_pending_rows,
     count_window,
 )
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.estimates.traffic import count_hours
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import (
-    add_labels,
-    iter_label_rows,
-    list_labels,
-)
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (
     count_waiting,
     find_free_query,
     list_reserved,
     reserve_query,
+)
+from tracker.storage.labels import (
+    add_labels,
+    iter_label_rows,
+    list_labels,
 )
 from tracker.storage.operations.retention import (
     Place,
@@ -103,6 +103,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "is_replayed": False,
         "is_gold": False,
         "queue_rank": None if is_labelled else number % 1_009 / 1_009,
+        "rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
         "tags": None,
@@ -199,9 +200,7 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
 }
 BY_BATCH: dict[str, Ask] = {
     "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]})),
-    "the queries that the job counts": lambda s, d, b: count_pending_queries(
-        s, {d: [b]}
-    ),
+    "the queries that the job counts": lambda s, d, b: count_hours(s, {d: [b]}),
     "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
     "what the job has yet to count": lambda s, d, _: count_pending_labels(s, [d]),
 }

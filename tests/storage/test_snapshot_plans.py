@@ -12,6 +12,7 @@ from tests.storage.conftest import job_run
 from tests.storage.test_query_plans import explain, noting
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
+from tracker.storage.estimates.job_runs import add_job_runs
 from tracker.storage.estimates.snapshots import (
     add_intervals,
     add_measures,
@@ -19,7 +20,6 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_measures_of,
 )
-from tracker.storage.operations.job_runs import add_job_runs
 from tracker.words import STORED_METHODS
 
 SNAPSHOTS = 2_000

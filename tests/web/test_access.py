@@ -27,7 +27,7 @@ from tracker.storage.database import Database
 from tracker.storage.queries.queries import Query
 from tracker.words import ROLES
 
-FIXED = {"filename": "tracker.css", "suffix": "svg"}
+FIXED = {"filename": "tracker.css", "suffix": "svg", "moved": "plan"}
 OWNERS = {
     "detectors": "det",
     "queries": "iq",
@@ -217,7 +217,7 @@ def test_a_key_opens_no_page(app: Flask, database: Database) -> None:
     with database.write() as session:
         key = create_key(session, "camera", "admin", by(at=START))
     headers = {"Authorization": f"Bearer {key}"}
-    for path in ("/settings", "/settings/accounts", "/settings/audit", "/account"):
+    for path in ("/keys", "/people", "/activity", "/account"):
         assert app.test_client().get(path, headers=headers).status_code == 303
 
 

@@ -19,7 +19,7 @@ OTHER = "lantern gravel seventeen"
 
 
 def events(visitor: Visitor) -> list[dict[str, str]]:
-    text = visitor.client.get("/settings/audit.csv").text
+    text = visitor.client.get("/activity.csv").text
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -31,7 +31,7 @@ def token_on(page: Page) -> str:
 
 def make(visitor: Visitor, **fields: str | list[str]) -> Page:
     filled = {"name": "maria", "role": "labeler", "sees": "some"} | fields
-    return visitor.post("/settings/accounts", filled)
+    return visitor.post("/people", filled)
 
 
 def test_an_admin_makes_an_account_and_its_owner_gets_in(
@@ -50,7 +50,7 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
         maria = get_account(session, "maria")
         assert list(list_detector_ids(session, maria.id)) == [1]
     # The link is shown once and stands nowhere.
-    assert "token=" not in visitor.get("/settings/accounts").html
+    assert "token=" not in visitor.get("/people").html
 
 
 @pytest.mark.thorough
@@ -82,16 +82,16 @@ def test_an_account_that_cannot_be(
 
 
 def test_a_name_is_of_an_account_or_of_a_key(visitor: Visitor) -> None:
-    visitor.post("/settings/keys", {"name": "camera", "role": "editor"})
+    visitor.post("/keys", {"name": "camera", "role": "editor"})
     assert "there is an API key named 'camera'" in make(visitor, name="camera").text
     assert "there is an API key named 'camera'" in make(visitor, name="Camera").text
     for name in ("web", "Web"):
-        page = visitor.post("/settings/keys", {"name": name, "role": "editor"})
+        page = visitor.post("/keys", {"name": name, "role": "editor"})
         assert page.status == 422
         assert "there is an account named 'web'" in page.text
-    page = visitor.post("/settings/keys", {"name": "CAMERA", "role": "editor"})
+    page = visitor.post("/keys", {"name": "CAMERA", "role": "editor"})
     assert "'camera' already, which 'CAMERA' is too much like" in page.text
-    page = visitor.post("/settings/keys", {"name": "cam\u2066era", "role": "editor"})
+    page = visitor.post("/keys", {"name": "cam\u2066era", "role": "editor"})
     assert "unseen" in page.by_id("name-error").text
 
 
@@ -101,38 +101,41 @@ def test_role_and_detectors_change(app: Flask, visitor: Visitor, shelf: Shelf) -
     maria = Visitor(app, "maria")
     assert maria.get(f"/detectors/{door}").status == 404
     changed = {"role": "editor", "sees": "all"}
-    assert visitor.post("/settings/accounts/2", changed).status == 303
-    assert maria.get(f"/detectors/{door}/settings").status == 200
+    assert visitor.post("/people/2", changed).status == 303
+    assert maria.get(f"/detectors/{door}/setup").find("form", class_="card form-card")
     changed = {"role": "viewer", "sees": "some", "detectors": door}
-    visitor.post("/settings/accounts/2", changed)
-    assert maria.get(f"/detectors/{door}/settings").status == 403
+    visitor.post("/people/2", changed)
+    shown = maria.get(f"/detectors/{door}/setup")
+    assert "Only an editor can change this" in shown.text
+    assert shown.find("textarea") == []
+    assert maria.post(f"/detectors/{door}/setup", {}).status == 403
     assert maria.get(f"/detectors/{door}").status == 200
-    wrong = visitor.post("/settings/accounts/2", {**changed, "role": "boss"})
+    wrong = visitor.post("/people/2", {**changed, "role": "boss"})
     assert wrong.status == 422
-    assert visitor.post("/settings/accounts/9", changed).status == 404
+    assert visitor.post("/people/9", changed).status == 404
 
 
 def test_somebody_is_disabled_and_comes_back(app: Flask, visitor: Visitor) -> None:
     page = make(visitor)
     maria = Visitor(app, "maria")
-    visitor.post("/settings/accounts/2/disable")
+    visitor.post("/people/2/disable")
     assert maria.client.get("/account").status_code == 303
     assert use_link(app.test_client(), token_on(page)).status_code == 404
-    assert visitor.post("/settings/accounts/2/link").status == 409
-    visitor.post("/settings/accounts/2/enable")
-    token = token_on(visitor.post("/settings/accounts/2/link"))
+    assert visitor.post("/people/2/link").status == 409
+    visitor.post("/people/2/enable")
+    token = token_on(visitor.post("/people/2/link"))
     assert use_link(app.test_client(), token).status_code == 303
 
 
 def test_the_last_admin_stays(visitor: Visitor) -> None:
-    refused = visitor.post("/settings/accounts/1/disable")
+    refused = visitor.post("/people/1/disable")
     assert refused.status == 409
     assert "the only admin" in refused.text
-    demoted = visitor.post("/settings/accounts/1", {"role": "viewer", "sees": "all"})
+    demoted = visitor.post("/people/1", {"role": "viewer", "sees": "all"})
     assert demoted.status == 422
     assert "the only admin" in demoted.text
     make(visitor, name="second", role="admin")
-    assert visitor.post("/settings/accounts/1/disable").status == 303
+    assert visitor.post("/people/1/disable").status == 303
 
 
 def test_a_password_is_chosen_and_changed(app: Flask, visitor: Visitor) -> None:
@@ -202,10 +205,10 @@ def test_the_log_says_who_did_what(
 ) -> None:
     fields = {"name": "door", "question": "Is it?", "classes": "YES\nNO"}
     visitor.post("/detectors/new", {**fields, "confidence_level": "95"})
-    visitor.post("/settings/keys", {"name": "=camera()", "role": "editor"})
-    visitor.post("/settings/keys/revoke", {"name": "=camera()"})
+    visitor.post("/keys", {"name": "=camera()", "role": "editor"})
+    visitor.post("/keys/revoke", {"name": "=camera()"})
     make(visitor)
-    Visitor(app, "maria").get("/settings")
+    Visitor(app, "maria").get("/keys")
     visitor.post("/detectors/det_1/archive", {"sure": "yes"})
     logged = [event for event in events(visitor) if event["actor"] != "test"]
     assert [(e["actor"], e["action"], e["subject"]) for e in logged] == [
@@ -215,15 +218,15 @@ def test_the_log_says_who_did_what(
         ("web", "key revoked", "'=camera()"),
         ("web", "account made", "maria"),
         ("maria", "signed in by a link", "maria"),
-        ("maria", "refused", "GET /settings"),
+        ("maria", "refused", "GET /keys"),
         ("web", "detector archived", "door"),
     ]
     assert {event["address"] for event in logged} == {"127.0.0.1"}
     assert logged[4]["details"] == '{"role": "labeler"}'
     assert logged[0]["happened_at"].startswith(START.isoformat()[:10])
-    shown = visitor.get("/settings/audit").find("tbody")[0].text
+    shown = visitor.get("/activity").find("tbody")[0].text
     assert shown.index("exported") < shown.index("detector made")
-    earlier = visitor.get("/settings/audit?before=4").find("tbody")[0].text
+    earlier = visitor.get("/activity?before=4").find("tbody")[0].text
     assert earlier.count("detector made") == 1
     assert "exported" not in earlier
-    assert visitor.get("/settings/audit.exe").status == 404
+    assert visitor.get("/activity.exe").status == 404

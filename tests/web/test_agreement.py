@@ -176,7 +176,7 @@ def test_one_labeler_is_enough_unless_more_are_wanted(
     wanted = {"name": "one", "question": "Is it?", "confidence_level": "95"}
     for typed, status in (("0", 422), ("", 422), ("10", 422), ("two", 422), ("3", 303)):
         fields = wanted | {"labels_wanted": typed, "queue_rate": "100"}
-        sent = people["eve"].send(f"/detectors/{detector_id}/settings", fields)
+        sent = people["eve"].send(f"/detectors/{detector_id}/setup", fields)
         assert sent.status_code == status, typed
 
 

@@ -166,13 +166,13 @@ def test_a_number_too_large_is_no_mistake_of_ours(
     visitor: Visitor, door: str, number: str
 ) -> None:
     for path in (
-        f"/detectors/{door}/history?beyond={number}",
-        f"/detectors/{door}/history?order=oldest&beyond={number}",
-        f"/settings/audit?before={number}",
+        f"/detectors/{door}/changes?beyond={number}",
+        f"/detectors/{door}/changes?order=oldest&beyond={number}",
+        f"/activity?before={number}",
     ):
         assert visitor.get(path).status == 200
-    assert visitor.get(f"/settings/accounts/{number}").status == 404
-    page = f"/detectors/{door}/settings"
+    assert visitor.get(f"/people/{number}").status == 404
+    page = f"/detectors/{door}/setup"
     form = visitor.get(page).form(page)
     for name in ("labels_wanted", "stalled_after_hours", "target"):
         answer = visitor.post(page, form | {name: number})

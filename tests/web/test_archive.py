@@ -18,8 +18,11 @@ def archived(visitor: Visitor, door: str) -> str:
     return door
 
 
-def tabs(page: Page) -> list[str]:
-    inside = page.html.partition('<nav class="tabs"')[2].partition("</nav>")[0]
+TABS = ["Overview", "Mistakes", "Slices", "Changes", "Labelling", "Setup"]
+
+
+def tabs(page: Page, name: str = "tabs") -> list[str]:
+    inside = page.html.partition(f'<nav class="{name}"')[2].partition("</nav>")[0]
     return re.findall(">([^<]+)</a>", inside)
 
 
@@ -27,20 +30,20 @@ def test_its_pages_offer_nothing_that_cannot_be_done(
     app: Flask, visitor: Visitor, door: str
 ) -> None:
     path = f"/detectors/{door}"
-    before = tabs(visitor.get(path))
-    assert before == [
-        *("Accuracy", "History", "Compare", "Queries"),
-        *("Slices", "Thresholds", "Audits", "Methods", "Plan", "Import"),
-        *("Studies", "Judges", "Labelers", "Events", "Badges", "Settings"),
-    ]
+    inside = ["Setup", "Data", "Intervals", "Studies", "Sharing"]
+    assert tabs(visitor.get(path)) == TABS
+    assert tabs(visitor.get(f"{path}/setup"), "sub-tabs") == inside
     visitor.send(f"{path}/archive", {"sure": "yes"})
-    closed = {"Import", "Settings"}
-    # Only editors make badges and see how labelers err.
+    # Only editors make badges.
     vera = Visitor(app, "vera", "viewer")
-    for person, missing in ((visitor, closed), (vera, closed | {"Labelers", "Badges"})):
+    for person, missing in ((visitor, {"Data"}), (vera, {"Data", "Sharing"})):
         page = person.get(path)
         assert "This detector was archived" in page.text
-        assert tabs(page) == [tab for tab in before if tab not in missing]
+        assert tabs(page) == TABS
+        setup = person.get(f"{path}/setup")
+        offered = [one for one in inside if one not in missing]
+        assert tabs(setup, "sub-tabs") == offered
+        assert "An archived detector cannot be changed" in setup.text
         offered = [a.attributes["href"] for a in page.find("a")]
         assert not {f"{path}/label", f"{path}/import"} & set(offered)
     assert visitor.get(f"{path}/import").find("input", type="file") == []
@@ -71,7 +74,7 @@ def test_it_is_listed_and_brought_back(
     assert eve.get("/detectors/archived").text.count("None.") == 1
     # A second time it is there already.
     assert eve.send(f"{path}/bring-back").status_code == 303
-    log = visitor.get("/settings/audit?what=detector+brought+back")
+    log = visitor.get("/activity?what=detector+brought+back")
     assert [row.text for row in log.find("th", scope="row")] == ["eve"]
     label = f"{path}/label"
     query = eve.get(label).form(label)["query"]

@@ -29,7 +29,7 @@ def read(visitor: Visitor) -> Read:
     """The events of an action, as the file gives them."""
 
     def find(action: str) -> list[dict[str, Any]]:
-        text = visitor.client.get("/settings/audit.jsonl").text
+        text = visitor.client.get("/activity.jsonl").text
         found = map(json.loads, text.splitlines())
         return [event for event in found if event["action"] == action]
 
@@ -40,12 +40,12 @@ def test_details_are_an_object_in_json_and_text_in_cells(
     visitor: Visitor, shelf: Shelf, read: Read, database: Database
 ) -> None:
     shelf.add_detector()
-    visitor.send("/detectors/det_1/settings", CHANGE | {"target": "95"})
+    visitor.send("/detectors/det_1/setup", CHANGE | {"target": "95"})
     changed = {"target": {"old": None, "new": 0.95}}
     assert [event["details"] for event in read("detector changed")] == [changed]
-    file = visitor.client.get("/settings/audit.json").json
+    file = visitor.client.get("/activity.json").json
     assert changed in [event["details"] for event in file["items"]]
-    csv = visitor.client.get("/settings/audit.csv").text
+    csv = visitor.client.get("/activity.csv").text
     assert '"{""target"": {""old"": null, ""new"": 0.95}}"' in csv
     parquet = pytest.importorskip("pyarrow.parquet")
     with database.read() as session:
@@ -58,7 +58,7 @@ def test_a_change_is_told_with_what_was_before(
     visitor: Visitor, shelf: Shelf, read: Read
 ) -> None:
     shelf.add_detector(target=0.9)
-    path = "/detectors/det_1/settings"
+    path = "/detectors/det_1/setup"
     long = "Is it " + "very " * 50 + "closed?"
     fields = CHANGE | {"name": "gate", "question": long, "target": ""}
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_change_is_told_with_what_was_before(
         "question": {"old": "Is the door closed?", "new": f"{long[:200]}…"},
         "target": {"old": 0.9, "new": None},
     }
-    page = visitor.get("/settings/audit")
+    page = visitor.get("/activity")
     assert "name: door → gate" in page.text
     assert "target: 0.9 → none" in page.text
 
@@ -104,14 +104,14 @@ def test_the_log_is_filtered_by_person_and_by_action(
 ) -> None:
     shelf.add_detector()
     Visitor(app, "eve", "editor").send(
-        "/detectors/det_1/settings", CHANGE | {"target": "79"}
+        "/detectors/det_1/setup", CHANGE | {"target": "79"}
     )
     for number in range(60):
         target = {"target": str(80 + number / 10)}
-        visitor.send("/detectors/det_1/settings", CHANGE | target)
-    rows = visitor.get("/settings/audit?who=eve").find("th", scope="row")
+        visitor.send("/detectors/det_1/setup", CHANGE | target)
+    rows = visitor.get("/activity?who=eve").find("th", scope="row")
     assert [row.text for row in rows] == ["eve", "eve"]
-    both = visitor.get("/settings/audit?who=web&what=detector+changed")
+    both = visitor.get("/activity?who=web&what=detector+changed")
     assert len(both.find("th", scope="row")) == 50
     [earlier] = [a for a in both.find("a") if a.text == "Earlier"]
     rest = visitor.get(earlier.attributes["href"])
@@ -119,6 +119,6 @@ def test_the_log_is_filtered_by_person_and_by_action(
     assert "signed in" not in rest.find("tbody")[0].text
     names = [option.attributes["value"] for option in both.find("option")]
     assert {"eve", "web", "detector changed", "signed in by a link"} < set(names)
-    nobody = visitor.get("/settings/audit?who=nobody+of+that+name")
+    nobody = visitor.get("/activity?who=nobody+of+that+name")
     assert "Nothing like that." in nobody.text
-    assert visitor.get("/settings/audit?who=%00").status == 400
+    assert visitor.get("/activity?who=%00").status == 400

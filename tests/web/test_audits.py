@@ -300,7 +300,7 @@ def test_what_a_closed_audit_said_stands_on_the_history(
 ) -> None:
     address = begin(visitor, sheep)
     label(visitor, sheep, 20)
-    path = f"/detectors/{sheep}/history"
+    path = f"/detectors/{sheep}/changes"
     assert "Closed audits" not in visitor.get(path).text
     assert visitor.send(f"{address}/close").status_code == 303
     page = visitor.get(path)

@@ -24,7 +24,7 @@ def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> No
         headers=bearer,
     )
     assert logged.status_code == 201
-    assert "first key" in visitor.get("/settings").text
+    assert "first key" in visitor.get("/keys").text
 
 
 def test_the_page_moves_on_once_there_is_a_detector(
@@ -35,7 +35,7 @@ def test_the_page_moves_on_once_there_is_a_detector(
     assert visitor.get("/begin").headers["HX-Redirect"] == f"/detectors/{detector_id}"
     # With a detector there is no first use any more, and no key either.
     assert visitor.send("/begin", {}).status_code == 303
-    assert "first key" not in visitor.get("/settings").text
+    assert "first key" not in visitor.get("/keys").text
 
 
 def test_the_steps_are_ticked_off(

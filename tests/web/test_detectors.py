@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from tests.conftest import Clock
+from tests.conftest import WHOLE, Clock
 from tests.databases import noted_statements
 from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import facts
@@ -89,7 +89,7 @@ def test_the_list_puts_first_what_needs_somebody(
     assert chips == ["Missed 1", "Undecided 1", "Met 1", "No target 1"]
     assert [h.text for h in visitor.get("/?state=met").find("h2")] == ["met"]
     # Every row says what comes next, with one link at most.
-    more = labels_to_decide([5, 5], [5, 5], 0.9, 0.95)
+    more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
     assert f"about {roughly(sum(more))} queries drawn at random" in page.text
     assert "Set a target for aimless to get a verdict." in page.text
@@ -125,7 +125,7 @@ def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do
     assert "Target met" in page.text
     assert page.find("button", name="label_sampling") == []
     assert "Target met" in visitor.get("/").text
-    assert "label_sampling" in visitor.get("/settings/audit").text
+    assert "label_sampling" in visitor.get("/activity").text
 
 
 @pytest.mark.parametrize("measure", ["overall", "recall:NO", "precision:YES"])
@@ -142,7 +142,7 @@ def test_the_list_says_which_measure_is_decided_about(
         "recall:NO": (41, 44),
         "precision:YES": (23, 26),
     }[measure]
-    ends = class_intervals("anytime", [right], [counted], 0.95)
+    ends = class_intervals("anytime", [right], [counted], WHOLE)
     low, high = outward(float(ends.low[0]), float(ends.high[0]), 3)
     span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
     page = visitor.get("/")
@@ -231,7 +231,7 @@ def test_without_queries_the_next_step_is_to_send_some(
     assert "no estimate yet: anything in it is possible" in legend.text
     assert "target" in legend.text
     assert "decides the verdict" not in legend.text
-    plan = visitor.get(f"/detectors/{detector_id}/plan").by_id("more")
+    plan = visitor.get(f"/detectors/{detector_id}/labelling").by_id("more")
     assert "over 10 million" not in plan.text
     assert plan.text.count("every class needs labels first") == 3
 
@@ -244,7 +244,7 @@ def test_the_verdict_follows_from_the_interval(
     visitor: Visitor, shelf: Shelf, published: str, target: float, said: str
 ) -> None:
     visitor.send(
-        f"/detectors/{published}/settings",
+        f"/detectors/{published}/setup",
         {
             "name": "door",
             "question": "Is the door closed?",
@@ -254,7 +254,7 @@ def test_the_verdict_follows_from_the_interval(
     )
     page = visitor.get(f"/detectors/{published}")
     assert said in page.text
-    bounds = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
+    bounds = balanced_interval("anytime", [23, 41], [28, 44], WHOLE)
     ends = float(bounds.low), float(bounds.high)
     low, high = outward(*ends, 3)
     measured = f"{low.scaleb(2):f} and {high.scaleb(2):f} %"
@@ -264,7 +264,7 @@ def test_the_verdict_follows_from_the_interval(
         "Target missed": f"{measured}, below the target of 99 %.",
         "Undecided": f"{measured}: the target of 80 % may be met or missed.",
     }[said] in page.text
-    more = labels_to_decide([23, 41], [28, 44], target, 0.95)
+    more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
     step = f"about {roughly(sum(more))} queries drawn at random"
     waiting = "No query waits for a label now, so log more first."
@@ -416,18 +416,19 @@ def test_the_confusion_matrix_frames_what_is_correct(
 
 
 def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) -> None:
-    page = visitor.get(f"/detectors/{published}/plan?within=5")
+    page = visitor.get(f"/detectors/{published}/labelling?within=5")
     assert "About 97 more labels" in page.text
     assert "183 queries drawn at random" in page.text
-    (chosen,) = [o for o in page.find("option") if "selected" in o.attributes]
-    assert chosen.attributes["value"] == "5"
-    assert visitor.get(f"/detectors/{published}/plan?within=junk").status == 200
+    chosen = [o for o in page.find("option") if "selected" in o.attributes]
+    # Of the version in the header, and of the width.
+    assert [one.attributes["value"] for one in chosen] == ["v1", "5"]
+    assert visitor.get(f"/detectors/{published}/labelling?within=junk").status == 200
 
 
 def test_the_plan_is_done_when_the_interval_is_narrow_enough(
     visitor: Visitor, published: str
 ) -> None:
-    shown = visitor.get(f"/detectors/{published}/plan?within=10").text
+    shown = visitor.get(f"/detectors/{published}/labelling?within=10").text
     assert "more labels" in shown
     assert "over 10 million" not in shown
 
@@ -437,14 +438,16 @@ def test_a_detector_is_made_in_the_browser(visitor: Visitor) -> None:
     assert form["classes"] == "YES NO"
     fields = {"name": "bin", "question": "Is it full?", "classes": "yes\nno\nhalf\n"}
     answer = visitor.send(
-        "/detectors/new", fields | {"confidence_level": "99,5", "target": "90 %"}
+        "/detectors/new",
+        fields | {"confidence_level": "99,5", "target": "90 %", "label_of": "answer"},
     )
     assert answer.status_code == 303
-    settings = visitor.get(f"{answer.location}/settings")
-    form = settings.form(f"{answer.location}/settings")
+    settings = visitor.get(f"{answer.location}/setup")
+    form = settings.form(f"{answer.location}/setup")
     assert form["confidence_level"] == "99.5"
     assert form["target"] == "90"
     assert "yes, no, half" in settings.text
+    assert "A label judges the answer of one query" in settings.text
 
 
 @pytest.mark.thorough
@@ -552,7 +555,7 @@ def test_a_verdict_that_is_barely_there_holds_up_alone_only(
     labels = next(
         n
         for n in range(1, 200)
-        if balanced_interval("anytime", [n, n], [n, n], 0.95).low > 0.5
+        if balanced_interval("anytime", [n, n], [n, n], WHOLE).low > 0.5
     )
     rows = [{"predicted": one, "label": one} for one in ("YES", "NO")] * labels
     shelf.add_queries(detector_id, rows)
@@ -637,11 +640,13 @@ def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
     old = shelf.add_detector(name="old")
     shelf.add_queries(old, [{"predicted": "YES", "label": "YES", "version": "v1"}] * 4)
     recompute()
-    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 5)
+    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v1"}] * 5)
+    # Which version answers most is seen with the next fold.
+    shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 99)
     new = shelf.add_detector(name="new")
     shelf.add_queries(new, [{"predicted": "YES", "label": "YES", "version": "v9"}] * 7)
     listed = visitor.get("/").text
-    assert "0 of 5 predictions correct v2, last label" in listed
+    assert "4 of 9 predictions correct v1, last label" in listed
     assert "7 of 7 predictions correct v9, last label" in listed
 
 

@@ -370,7 +370,7 @@ def test_the_list_and_the_panel_beside_a_query(
 def test_the_history(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
-    page = visitor.get(f"{path}/history")
+    page = visitor.get(f"{path}/changes")
     all_ = count(rows)
     said = f"{percent(mean(counts))} %"
     newest, *_ = cells(page, "Table of snapshots")
@@ -439,7 +439,7 @@ def test_why_exact(visitor: Visitor, path: str, counts: dict[str, Count]) -> Non
 
 @pytest.mark.thorough
 def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None:
-    page = visitor.get(f"{path}/plan?within=3")
+    page = visitor.get(f"{path}/labelling?within=3")
     k = [one.correct for one in counts.values()]
     n = [one.labelled for one in counts.values()]
 

@@ -345,7 +345,7 @@ def test_the_report_says_what_page_and_rows_say(
     closed = f"balanced {interval(found['balanced'])} % from {labels} labels"
     assert closed in fact(visitor.get(address), "Closed")
     assert f"closed: {closed}" in visitor.get("/detectors/det_1/audits").text
-    (row,) = cells(visitor.get("/detectors/det_1/history"), "Closed audits")
+    (row,) = cells(visitor.get("/detectors/det_1/changes"), "Closed audits")
     assert row[2:5] == [str(QUERIES), str(labels), f"{interval(found['balanced'])} %"]
 
 

@@ -1,14 +1,13 @@
 """Every figure of the page of the history, from the labels in the order they came.
 
-The labels are read by plain SQL, and counted up to each moment.  Drift alarms and
-their replay are found once more by `drifting`.  `joint` and `anytime` are those of
-`tracker.stats`; all other intervals follow from Clopper and Pearson.
+The labels are read by plain SQL, and counted up to each moment.  `joint` and `anytime`
+are those of `tracker.stats`; all other intervals follow from Clopper and Pearson.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from decimal import ROUND_CEILING
 from itertools import groupby
 from typing import Any
 
@@ -26,13 +25,26 @@ from tests.web.census import (
     span,
 )
 from tests.web.conftest import Shelf, Visitor
-from tests.web.drifting import CLASSES, Told, find_alarms
 from tests.web.test_figures import cells
 from tracker.storage.database import Database
 
 TARGET = 0.8
+CLASSES = ("YES", "NO")
 # So many labels, and the accuracy of each class in them: both fall a little, then one.
 PHASES = [(300, 0.97, 0.95), (120, 0.66, 0.7), (270, 0.9, 0.9), (160, 0.9, 0.3)]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A label as its row says: the class, what was predicted, and when it was kept."""
+
+    label: str
+    predicted: str
+    at: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.label == self.predicted
 
 
 def rows_of(phase: int, rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -79,37 +91,6 @@ def read_labels(database: Database, *, is_today: bool = False) -> list[Told]:
     ]
 
 
-@pytest.mark.slow
-def test_the_drift_alarms(visitor: Visitor, path: str, database: Database) -> None:
-    labels = read_labels(database)
-    assert len(labels) == sum(number for number, *_ in PHASES)
-    alarms = find_alarms(labels)
-    # One of each kind, each after its fall.
-    assert {one.scope for one in alarms} == {"balanced", "NO"}
-    page = visitor.get(f"{path}/history")
-    assert f"{len(alarms) - 1} earlier alarm" in page.text
-    before = 0
-    for alarm in alarms:
-        # No label is told before the job has seen it.
-        when = labels[alarm.label - 1].at[:17]
-        name = "The balanced accuracy" if alarm.scope == "balanced" else alarm.scope
-        # Rounded up: that it fell below is then true of what is shown.
-        below = percent(alarm.reference, 1, ROUND_CEILING)
-        said = page.text.partition(f"at label {alarm.label}. ")
-        assert said[0].split("The alarm sounded on ")[-1][:17] == when
-        assert said[2].startswith(
-            f"{name} has fallen below {below} %: the labels since number {alarm.since}"
-            " say it most clearly."
-        )
-        assert before < alarm.since < alarm.label
-        before = alarm.label
-    newest = page.text.index(f"at label {alarms[-1].label}.")
-    assert newest < page.text.index(f"at label {alarms[0].label}.")
-    listed = visitor.get("/").text
-    below = percent(alarms[-1].reference, 1, ROUND_CEILING)
-    assert f"NO has fallen below {below} % lately" in listed.replace("The balanced", "")
-
-
 def correct(shelf: Shelf, path: str, database: Database) -> int:
     """Give most wrong labels of the first fall the class that was predicted."""
     statement = text(
@@ -121,38 +102,6 @@ def correct(shelf: Shelf, path: str, database: Database) -> int:
     chosen = [{"key": key, "label": said} for key, said in rows[5:]]
     shelf.add_queries(path.rsplit("/", 1)[-1], chosen)
     return len(chosen)
-
-
-@pytest.mark.thorough
-def test_the_replay_after_corrections(
-    visitor: Visitor,
-    shelf: Shelf,
-    path: str,
-    database: Database,
-    recompute: Callable[[], None],
-) -> None:
-    before = find_alarms(read_labels(database))
-    assert "Many labels were corrected" not in visitor.get(f"{path}/history").text
-    corrected = correct(shelf, path, database)
-    assert corrected > 20
-    recompute()
-    page = visitor.get(f"{path}/history")
-    # What was told stays.
-    assert find_alarms(read_labels(database)) == before
-    for alarm in before:
-        assert f"at label {alarm.label}. " in page.text
-    alarms = find_alarms(read_labels(database, is_today=True))
-    assert alarms != before
-    assert alarms
-    sounds = ", ".join(
-        f"{'another' if number else 'an'} alarm sounds after {one.label} labels "
-        f"({one.scope})"
-        for number, one in enumerate(alarms)
-    )
-    said = f"With the labels of today (after {corrected} corrections) {sounds}."
-    assert said in page.text
-    (row,) = cells(page, "All labels and the last ones")
-    assert row[2] == str(corrected)
 
 
 def count_of(labels: Sequence[Told]) -> dict[str, Count]:
@@ -190,7 +139,7 @@ def test_the_last_labels_beside_all(
 ) -> None:
     labels = read_labels(database)
     whole, last = count_of(labels), count_of(labels[-window:])
-    page = visitor.get(f"{path}/history?window={window}")
+    page = visitor.get(f"{path}/changes?window={window}")
     (row,) = cells(page, "All labels and the last ones")
     ends, all_ends = of_window(last), balanced("joint", whole)
     assert row[1:5] == [
@@ -234,8 +183,8 @@ def test_since_when_each_verdict_held(
     changes = [next(group) for _, group in groupby(whiskers.items(), lambda x: x[1])]
     assert len(changes) > 2
     *before, ((number, at), verdict) = changes
-    page = visitor.get(f"{path}/history")
-    (strip,) = page.find("div", class_="strip")[1:]
+    page = visitor.get(f"{path}/changes")
+    (strip,) = page.find("div", class_="strip")
     said = "Undecided" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
     whisker = span(*balanced("anytime", count_of(labels), shares=shares))
@@ -298,7 +247,7 @@ def test_the_table_of_snapshots(
 ) -> None:
     labels, snapshots = read_labels(database), snapshots_of(database)
     query = f"?method=exact&measure={measure}"
-    page = visitor.get(f"{path}/history{query}")
+    page = visitor.get(f"{path}/changes{query}")
     table = cells(page, "Table of snapshots")
     assert len(table) > 4
     for (at, number, *shown), (labelled, when) in zip(
@@ -326,7 +275,7 @@ def test_what_was_known_at_an_earlier_moment(
         for place, one in enumerate(snapshots, start=1)
         if one[0] == PHASES[0][0]
     )
-    page = visitor.get(f"{path}/history?window=200&then={place}")
+    page = visitor.get(f"{path}/changes?window=200&then={place}")
     assert f"what was known on {at} UTC" in page.text
     today = read_labels(database, is_today=True)
     for row, labels, changed in zip(
@@ -374,7 +323,7 @@ def test_how_late_labels_come(visitor: Visitor, shelf: Shelf) -> None:
             rows.append(row)
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, rows)
-    page = visitor.get(f"/detectors/{detector_id}/history")
+    page = visitor.get(f"/detectors/{detector_id}/changes")
     known = [hours for delays in DELAYS.values() for hours in delays if hours]
     usual = float(np.quantile(known, 0.9, method="weibull"))
     assert f"Nine of ten labels came within {lasting(3_600 * usual)}." in page.text

@@ -138,7 +138,7 @@ def test_a_skipped_gold_query_does_not_come_again(
 
 
 def test_a_rate_is_typed_in_percent(eve: Visitor, door: str) -> None:
-    page = f"/detectors/{door}/settings"
+    page = f"/detectors/{door}/setup"
     form = eve.get(page).form(page)
     assert form["gold_rate"] == "50"
     refused = eve.post(page, form | {"gold_rate": "51"})

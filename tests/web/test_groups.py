@@ -46,7 +46,7 @@ def test_a_query_says_its_group_and_by_which_query_that_counts(
 def test_what_names_the_groups_is_set_and_taken_away(
     visitor: Visitor, published: str
 ) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     visitor.send(path, FIELDS | {"group_by": " metadata.session "})
     assert visitor.get(path).form(path)["group_by"] == "metadata.session"
     visitor.send(path, FIELDS | {"group_by": ""})
@@ -73,4 +73,4 @@ def test_a_page_warns_of_mistakes_that_come_in_bursts(
     page = visitor.get(f"/detectors/{detector_id}")
     assert "Mistakes come in bursts (12 neighbouring pairs" in page.text
     [link] = [a for a in page.find("a") if "#group_by" in a.attributes.get("href", "")]
-    assert link.attributes["href"] == f"/detectors/{detector_id}/settings#group_by"
+    assert link.attributes["href"] == f"/detectors/{detector_id}/setup#group_by"

@@ -9,7 +9,7 @@ TEXT = "YES if you see <no> gap.\n\n  UNCLEAR if the door is out of sight."
 
 
 def change(visitor: Visitor, detector_id: str, guideline: str) -> str:
-    page = f"/detectors/{detector_id}/settings"
+    page = f"/detectors/{detector_id}/setup"
     fields = visitor.get(page).form(page) | {"guideline": guideline}
     return visitor.post(page, fields).text
 
@@ -39,10 +39,10 @@ def test_a_guideline_has_a_limit_and_the_audit_log_tells_of_it(
 ) -> None:
     assert "at most 5,000 characters" in change(visitor, door, "x" * 5001)
     change(visitor, door, "x" * 5000)
-    log = visitor.get("/settings/audit").text
+    log = visitor.get("/activity").text
     assert "x" * 200 + "…" in log
     assert "x" * 201 not in log
-    page = f"/detectors/{door}/settings"
+    page = f"/detectors/{door}/setup"
     assert visitor.get(page).form(page)["guideline"] == "x" * 5000
     change(visitor, door, "")
     assert "Guideline" not in visitor.get(f"/detectors/{door}/label").text

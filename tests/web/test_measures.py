@@ -52,7 +52,7 @@ def expected(measure: str) -> list[str]:
 def test_the_table_of_the_history_shows_the_chosen_measure(
     visitor: Visitor, published: str, measure: str
 ) -> None:
-    page = visitor.get(f"/detectors/{published}/history?measure={measure}")
+    page = visitor.get(f"/detectors/{published}/changes?measure={measure}")
     values = " ".join(expected(measure))
     assert rows(page)[0] == f"2026-01-31 12:00:00 72 {values}"
     assert "labels drawn at random" in page.text
@@ -99,6 +99,6 @@ def test_a_mean_of_nearly_one_is_not_said_to_be_all(
 def test_a_measure_that_there_is_not_is_refused(
     visitor: Visitor, published: str
 ) -> None:
-    for path in ("history", "history.csv"):
+    for path in ("changes", "history.csv"):
         answer = visitor.get(f"/detectors/{published}/{path}?measure=kappa")
         assert answer.status == 400

@@ -9,12 +9,12 @@ from tracker.web.drawing.words import roughly
 def test_the_class_whose_label_helps_most_is_named(
     visitor: Visitor, published: str
 ) -> None:
-    text = visitor.get(f"/detectors/{published}/plan").text
+    text = visitor.get(f"/detectors/{published}/labelling").text
     assert "A label of YES would help most now: it narrows the interval" in text
 
 
 def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> None:
-    text = visitor.get(f"/detectors/{door}/plan").text
+    text = visitor.get(f"/detectors/{door}/labelling").text
     assert "A label of YES would help most now: that class has none yet." in text
     assert "alone is right" not in text
 
@@ -22,7 +22,7 @@ def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> Non
 def test_a_target_above_the_estimate_has_little_hope(
     visitor: Visitor, published: str
 ) -> None:
-    text = visitor.get(f"/detectors/{published}/plan").text
+    text = visitor.get(f"/detectors/{published}/labelling").text
     assert (
         "More labels are not expected to show that YES alone is right more than 90 % "
         "of the time, because its estimated accuracy is not higher."
@@ -51,7 +51,7 @@ def test_what_it_takes_to_certify_the_target(
     rows += [{"predicted": "YES", "label": "NO"}] * wrong
     rows += [{"predicted": "YES", "label": "YES"}] * (right + wrong + 1)
     shelf.add_queries(detector_id, rows)
-    text = visitor.get(f"/detectors/{detector_id}/plan").text
+    text = visitor.get(f"/detectors/{detector_id}/labelling").text
     assert sentence in text
     assert "at one look after all these labels" in text
 
@@ -59,14 +59,16 @@ def test_what_it_takes_to_certify_the_target(
 def test_without_a_target_nothing_is_certified(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector()
     shelf.add_queries(detector_id, [{"predicted": "NO", "label": "NO"}] * 3)
-    assert "alone is right" not in visitor.get(f"/detectors/{detector_id}/plan").text
+    assert (
+        "alone is right" not in visitor.get(f"/detectors/{detector_id}/labelling").text
+    )
 
 
 def test_a_hostile_class_name_stays_text(visitor: Visitor, shelf: Shelf) -> None:
     name = "<script>alert(1)</script>"
     detector_id = shelf.add_detector(classes=[name, "NO"], target=0.9)
     shelf.add_queries(detector_id, [{"predicted": name, "label": name}] * 3)
-    page = visitor.get(f"/detectors/{detector_id}/plan")
+    page = visitor.get(f"/detectors/{detector_id}/labelling")
     assert name not in page.html
     assert name in page.text
 

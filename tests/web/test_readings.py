@@ -96,7 +96,7 @@ def test_a_long_name_loses_its_middle_for_the_eye_alone(
     detector_id = shelf.add_detector(classes=LONG)
     rows = [{"predicted": name, "label": name} for name in LONG]
     shelf.add_queries(detector_id, rows)
-    for path in ("", "/plan", "/methods"):
+    for path in ("", "/labelling", "/methods"):
         page = visitor.get(f"/detectors/{detector_id}{path}")
         for name in page.find("span", class_="named"):
             full = name.attributes["title"]

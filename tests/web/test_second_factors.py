@@ -207,7 +207,7 @@ def test_an_admin_resets_it_by_page(person: Person, database: Database) -> None:
     with database.read() as session:
         number = get_account(session, "maria").id
     admin = Visitor(person.app, "boss")
-    page = f"/settings/accounts/{number}"
+    page = f"/people/{number}"
     assert admin.post(f"{page}/second-step/reset").status == 303
     assert actions(database)[-1] == ("boss", "second step reset", "maria")
     assert "Reset the second step" not in admin.get(page).text

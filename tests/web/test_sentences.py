@@ -8,7 +8,7 @@ import pytest
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, facts
 
-_STACKED = ("/settings", "/settings/accounts", "/settings/audit", "/account")
+_STACKED = ("/keys", "/people", "/activity", "/account")
 
 
 def _cells(page: Page) -> list[tuple[list[str], list[str]]]:
@@ -61,14 +61,14 @@ def test_an_unstated_label_counts_as_the_detector_says(
 
 
 def test_a_key_is_said_to_see(visitor: Visitor) -> None:
-    legends = [legend.text for legend in visitor.get("/settings").find("legend")]
+    legends = [legend.text for legend in visitor.get("/keys").find("legend")]
     assert legends == ["This key sees"]
 
 
 def test_each_value_of_a_stacked_table_repeats_its_heading(
     visitor: Visitor, published: str
 ) -> None:
-    visitor.send("/settings/keys", {"name": "line-3", "role": "viewer", "sees": "all"})
+    visitor.send("/keys", {"name": "line-3", "role": "viewer", "sees": "all"})
     for path in (*_STACKED, f"/detectors/{published}/import"):
         found = _cells(visitor.get(path))
         assert found, path

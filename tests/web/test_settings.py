@@ -21,7 +21,7 @@ FIELDS = {
 
 
 def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     answer = visitor.send(path, FIELDS)
     assert answer.status_code == 303
     page = visitor.get(path)
@@ -31,7 +31,7 @@ def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
 
 
 def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     before = visitor.get(f"/detectors/{published}/history.csv").html
     for wrong in ("YES", "unclear", "MAYBE\nMAYBE"):
         assert visitor.post(path, FIELDS | {"added": wrong}).status == 422
@@ -44,12 +44,12 @@ def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
     after = visitor.get(f"/detectors/{published}/history.csv").html
     assert after.replace("gate", "door") == before
     assert "MAYBE was added on 2026-01-31" in (
-        visitor.get(f"/detectors/{published}/history").text
+        visitor.get(f"/detectors/{published}/changes").text
     )
 
 
 def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     visitor.send(path, FIELDS | {"target": ""})
     assert visitor.get(path).form(path)["target"] == ""
     listed = visitor.get("/").text
@@ -58,7 +58,7 @@ def test_a_target_is_taken_away(visitor: Visitor, published: str) -> None:
 
 
 def test_a_text_field_is_set_and_taken_away(visitor: Visitor, published: str) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     for typed, stored in ((" body ", "body"), ("", "")):
         assert visitor.send(path, FIELDS | {"text_field": typed}).status_code == 303
         assert visitor.get(path).form(path)["text_field"] == stored
@@ -79,7 +79,7 @@ def test_a_text_field_is_set_and_taken_away(visitor: Visitor, published: str) ->
 def test_a_wrong_change_changes_nothing(
     visitor: Visitor, published: str, field: str, typed: str
 ) -> None:
-    path = f"/detectors/{published}/settings"
+    path = f"/detectors/{published}/setup"
     page = visitor.post(path, FIELDS | {field: typed})
     assert page.status == 422
     assert page.by_id(f"{field}-error").text
@@ -91,7 +91,7 @@ def test_a_taken_name_is_refused(
     visitor: Visitor, shelf: Shelf, published: str
 ) -> None:
     shelf.add_detector(name="gate")
-    page = visitor.post(f"/detectors/{published}/settings", FIELDS)
+    page = visitor.post(f"/detectors/{published}/setup", FIELDS)
     assert page.status == 422
     assert "exists already" in page.by_id("name-error").text
 
@@ -107,21 +107,21 @@ def test_archiving_asks_first(visitor: Visitor, published: str) -> None:
     page = visitor.get(f"/detectors/{published}")
     assert "was archived on" in page.text
     assert "87.7 %" in page.text
-    assert visitor.post(f"/detectors/{published}/settings", FIELDS).status == 422
+    assert visitor.post(f"/detectors/{published}/setup", FIELDS).status == 422
 
 
 def test_a_key_is_shown_once_and_works(visitor: Visitor, door: str) -> None:
-    page = visitor.post("/settings/keys", {"name": "line-3", "role": "viewer"})
+    page = visitor.post("/keys", {"name": "line-3", "role": "viewer"})
     key = page.by_id("new-key").text
     assert re.fullmatch(r"trk_[A-Za-z0-9]{32}", key)
     assert page.headers["Cache-Control"] == "no-store"
-    assert key not in visitor.get("/settings").html
-    assert "line-3" in visitor.get("/settings").text
+    assert key not in visitor.get("/keys").html
+    assert "line-3" in visitor.get("/keys").text
     call = {"Authorization": f"Bearer {key}"}
     assert visitor.get("/api/v1/detectors", headers=call).status == 200
-    answer = visitor.send("/settings/keys/revoke", {"name": "line-3"})
+    answer = visitor.send("/keys/revoke", {"name": "line-3"})
     assert answer.status_code == 303
-    assert "revoked" in visitor.get("/settings").text
+    assert "revoked" in visitor.get("/keys").text
     assert visitor.get("/api/v1/detectors", headers=call).status == 401
 
 
@@ -136,21 +136,21 @@ def test_a_key_is_shown_once_and_works(visitor: Visitor, door: str) -> None:
 def test_a_wrong_key_is_not_made(
     visitor: Visitor, fields: dict[str, str], field: str
 ) -> None:
-    page = visitor.post("/settings/keys", fields)
+    page = visitor.post("/keys", fields)
     assert page.status == 422
     assert page.by_id(f"{field}-error").text
     assert "None yet" in page.text
 
 
 def test_two_keys_cannot_have_one_name(visitor: Visitor) -> None:
-    visitor.send("/settings/keys", {"name": "line-3", "role": "viewer"})
-    page = visitor.post("/settings/keys", {"name": "line-3", "role": "admin"})
+    visitor.send("/keys", {"name": "line-3", "role": "viewer"})
+    page = visitor.post("/keys", {"name": "line-3", "role": "admin"})
     assert page.status == 422
     assert "already" in page.by_id("name-error").text
 
 
 def test_revoking_an_unknown_key_is_a_404(visitor: Visitor) -> None:
-    assert visitor.post("/settings/keys/revoke", {"name": "nobody"}).status == 404
+    assert visitor.post("/keys/revoke", {"name": "nobody"}).status == 404
 
 
 def test_the_settings_are_shown_without_secrets(
@@ -160,7 +160,7 @@ def test_the_settings_are_shown_without_secrets(
     told = dict.fromkeys(secrets, f"s3cr3t{SECRET_KEY}")
     secret = settings.model_copy(update=told)
     assert "s3cr3t" not in repr(secret)
-    page = Visitor(create_app(secret, database, clock=clock)).get("/settings")
+    page = Visitor(create_app(secret, database, clock=clock)).get("/activity/server")
     for name in Settings.model_fields:
         assert f"TRACKER_{name.upper()}" in page.text
     assert "s3cr3t" not in page.html
@@ -172,7 +172,7 @@ def test_the_settings_are_shown_without_secrets(
 def test_how_frequent_the_classes_are_is_typed_by_line(
     visitor: Visitor, shelf: Shelf
 ) -> None:
-    path = f"/detectors/{shelf.add_detector()}/settings"
+    path = f"/detectors/{shelf.add_detector()}/setup"
 
     def type_in(shares: str) -> Page:
         fields = {"name": "door", "question": "?", "confidence_level": "95"}

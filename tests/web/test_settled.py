@@ -9,7 +9,7 @@ from flask import Flask
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.storage.database import Database
-from tracker.storage.labelling.labels import list_labels
+from tracker.storage.labels import list_labels
 from tracker.storage.queries.queries import Query, find_query
 
 QUERY = 16777217

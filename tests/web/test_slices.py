@@ -101,13 +101,11 @@ def test_a_parquet_file_of_slices_has_numbers(visitor: Visitor, cameras: str) ->
 
 
 def test_a_key_is_declared_on_the_page(visitor: Visitor, cameras: str) -> None:
-    form = visitor.get(f"/detectors/{cameras}/settings").form(
-        f"/detectors/{cameras}/settings"
+    form = visitor.get(f"/detectors/{cameras}/setup").form(
+        f"/detectors/{cameras}/setup"
     )
     assert form["slices"] == "camera"
-    visitor.post(
-        f"/detectors/{cameras}/settings", {**form, "slices": "camera\n site \n"}
-    )
+    visitor.post(f"/detectors/{cameras}/setup", {**form, "slices": "camera\n site \n"})
     page = visitor.get(f"/detectors/{cameras}/slices?by=metadata.site")
 
     assert "The queries are being counted by site." in page.text

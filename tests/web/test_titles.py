@@ -68,7 +68,7 @@ def test_no_two_pages_share_a_title(
     assert {title: pages for title, pages in found.items() if len(pages) > 1} == {}
     assert all(title.endswith(" · Tracker") for title in found)
     assert "Label · door · Tracker" in found
-    assert "Accounts · Settings · Tracker" in found
+    assert "People · Tracker" in found
 
 
 def test_what_is_not_there_has_one_title(visitor: Visitor) -> None:

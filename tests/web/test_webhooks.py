@@ -17,30 +17,30 @@ def test_a_webhook_is_added_shown_tried_and_deleted(
     visitor: Visitor, shelf: Shelf
 ) -> None:
     shelf.add_detector()
-    assert "None yet" in visitor.get("/webhooks").text
-    made = visitor.post("/webhooks", TYPED)
+    assert "None yet" in visitor.get("/alerts").text
+    made = visitor.post("/alerts", TYPED)
     assert made.status == 200
     assert made.by_id("new-secret").text.startswith("whsec_")
-    assert "whsec_" not in visitor.get("/webhooks").html
-    page = visitor.get("/webhooks/whk_1")
+    assert "whsec_" not in visitor.get("/alerts").html
+    page = visitor.get("/alerts/whk_1")
     assert "https://example.org/hook" in page.text
     assert "whsec_" not in page.html
-    assert visitor.post("/webhooks/whk_1/test").status == 303
-    assert "webhook.test" in visitor.get("/webhooks/whk_1").text
-    visitor.post("/webhooks/whk_1/enabled", {"enabled": "no"})
-    assert "by web" in visitor.get("/webhooks/whk_1").text
-    visitor.post("/webhooks/whk_1/enabled", {"enabled": "yes"})
-    replaced = visitor.post("/webhooks/whk_1/secret")
+    assert visitor.post("/alerts/whk_1/test").status == 303
+    assert "webhook.test" in visitor.get("/alerts/whk_1").text
+    visitor.post("/alerts/whk_1/enabled", {"enabled": "no"})
+    assert "by web" in visitor.get("/alerts/whk_1").text
+    visitor.post("/alerts/whk_1/enabled", {"enabled": "yes"})
+    replaced = visitor.post("/alerts/whk_1/secret")
     assert replaced.by_id("new-secret").text != made.by_id("new-secret").text
-    assert visitor.post("/webhooks/whk_1/delete").status == 303
-    assert visitor.get("/webhooks/whk_1").status == 404
+    assert visitor.post("/alerts/whk_1/delete").status == 303
+    assert visitor.get("/alerts/whk_1").status == 404
 
 
 def test_what_is_wrong_is_said_at_its_field(visitor: Visitor, shelf: Shelf) -> None:
-    bad = visitor.post("/webhooks", {**TYPED, "url": "http://10.0.0.1/"})
+    bad = visitor.post("/alerts", {**TYPED, "url": "http://10.0.0.1/"})
     assert bad.status == 422
     assert "must be public" in bad.by_id("url-error").text
-    none = visitor.post("/webhooks", {"url": TYPED["url"], "format": "slack"})
+    none = visitor.post("/alerts", {"url": TYPED["url"], "format": "slack"})
     assert none.status == 422
     assert none.by_id("events-error").text
 
@@ -63,7 +63,7 @@ def test_the_hours_without_a_label_are_set_and_cleared(
     visitor: Visitor, shelf: Shelf
 ) -> None:
     detector_id = shelf.add_detector()
-    path = f"/detectors/{detector_id}/settings"
+    path = f"/detectors/{detector_id}/setup"
     form = {
         "name": "door",
         "question": "?",

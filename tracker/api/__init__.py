@@ -4,8 +4,8 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, judges, labelers, openapi, otlp
-from tracker.api.deciding import calculator, comparison, planning
+from tracker.api import detectors, openapi, otlp
+from tracker.api.deciding import calculator, comparison, gates, planning
 from tracker.api.estimates import (
     charts,
     cohorts,
@@ -13,12 +13,15 @@ from tracker.api.estimates import (
     history,
     slices,
     thresholds,
+    weeks,
 )
 from tracker.api.imports import imports
 from tracker.api.labelling import (
     assignments,
     audits,
     golds,
+    judges,
+    labelers,
     labels,
     rechecks,
     reservations,
@@ -46,9 +49,11 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         imports,
         estimates,
         cohorts,
+        weeks,
         slices,
         thresholds,
         comparison,
+        gates,
         history,
         charts,
         planning,

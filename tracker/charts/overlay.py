@@ -15,7 +15,7 @@ from tracker.shapes import Moment
 from tracker.words import Verdict
 
 Spec = dict[str, Any]
-Kind = Literal["alarm", "then", "correction"]
+Kind = Literal["change", "then", "correction"]
 
 # The strip of verdicts at the bottom of the panel, and the space above it.
 STRIP, SPACE = 16, 8
@@ -133,16 +133,16 @@ def _draw_ticks(ticks: Sequence[Mark], frame: Frame, colours: Colours) -> Spec:
 
 
 def _draw_event(event: Mark, frame: Frame, colours: Colours) -> list[Spec]:
-    is_alarm = event.kind == "alarm"
-    colour = colours.warn if is_alarm else colours.text
+    is_change = event.kind == "change"
+    colour = colours.warn if is_change else colours.text
     place = frame.place(event.labels, event.at)
     data = {"values": [{"x": place}]}
     # Above the plot, where no band is, and on the side that has room.
-    begin = frame.top - 12 if is_alarm else frame.top
-    sign = frame.top - 14 if is_alarm else frame.height
-    words = frame.top - 14 if is_alarm else frame.height - 10
+    begin = frame.top - 12 if is_change else frame.top
+    sign = frame.top - 14 if is_change else frame.height
+    words = frame.top - 14 if is_change else frame.height - 10
     is_right = _share_along(place, frame) > 0.5
-    line = {"type": "rule", "color": colour, "strokeWidth": 1.75 if is_alarm else 1}
+    line = {"type": "rule", "color": colour, "strokeWidth": 1.75 if is_change else 1}
     point = {"type": "point", "filled": True, "size": 70, "opacity": 1, "color": colour}
     text = {
         "type": "text",
@@ -162,7 +162,7 @@ def _draw_event(event: Mark, frame: Frame, colours: Colours) -> list[Spec]:
         },
         {
             "data": data,
-            "mark": point | {"shape": "triangle-up" if is_alarm else "circle"},
+            "mark": point | {"shape": "triangle-up" if is_change else "circle"},
             "encoding": {"y": {"value": sign}},
         },
         {"data": data, "mark": text, "encoding": {"y": {"value": words}}},

@@ -120,7 +120,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
         heading = {"text": "Balanced accuracy", "fontSize": 14, "subtitle": reading}
     drawn = view.cut(points, limit=_POINTS)
     whisker = view.cut(deciding, limit=_POINTS) if deciding else []
-    if any(mark.kind == "alarm" for mark in overlay.marks):
+    if any(mark.kind == "change" for mark in overlay.marks):
         # Above the plot there is room for what they are called.
         heading["offset"] = 26
     every = [*drawn, *whisker, *overlay.lately]
@@ -280,7 +280,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.
         last = overlay.lately[-1]
         said = f"{words.accuracy(last) or 'no estimate'} ({words.interval(last)})"
         sentences.append(f"The {overlay.lately_name} — {words.aloud(said)}")
-    sentences += [mark.text for mark in overlay.marks if mark.kind == "alarm"]
+    sentences += [mark.text for mark in overlay.marks if mark.kind == "change"]
     sentences += [
         f"{state.verdict} since label {state.labels:,}" for state in overlay.states[-1:]
     ]

@@ -20,7 +20,13 @@ from tracker.services.detectors import (
     get_open_detector,
 )
 from tracker.services.estimates.estimate import get_estimate
-from tracker.services.fields import Consensus, LabelSampling, ShownMethod, parse_input
+from tracker.services.fields import (
+    Consensus,
+    LabelOf,
+    LabelSampling,
+    ShownMethod,
+    parse_input,
+)
 from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.storage.base import dump_id
@@ -97,6 +103,13 @@ def detectors() -> None:
     help="Which label is scored where several people are wanted.",
 )
 @click.option(
+    "--label-of",
+    type=click.Choice(get_args(LabelOf)),
+    default="input",
+    show_default=True,
+    help="Whether a label is true of an input, or judges the answer of one query.",
+)
+@click.option(
     "--method",
     type=click.Choice(get_args(ShownMethod)),
     default="joint",
@@ -119,10 +132,9 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
     confidence_level: float,
     queue_rate: float,
     labels_wanted: int,
-    consensus: str,
-    method: str,
     slices: str,
     text_field: str | None,
+    **chosen: str,
 ) -> None:
     """Make the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
@@ -143,10 +155,9 @@ def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
             "confidence_level": confidence_level,
             "queue_rate": queue_rate,
             "labels_wanted": labels_wanted,
-            "consensus": consensus,
-            "method": method,
             "slices": _split(slices),
             "text_field": text_field or None,
+            **chosen,
         },
     )
     with (

@@ -21,7 +21,7 @@ from tracker.http import account, by, context, database, requires
 from tracker.services.device import get_settings
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, clean_image
-from tracker.services.people.access import check_sees
+from tracker.services.operations.access import check_sees
 from tracker.services.queries.queries import (
     DEFAULT_VERSION,
     NewQuery,

@@ -13,7 +13,7 @@ from tracker.http.rate_limits import count_in_minute, limit_rate
 from tracker.http.request_context import by, context, database, find_account, now
 from tracker.http.requests import is_api_request, is_device_request
 from tracker.services.by import Actor
-from tracker.services.people.access import check_sees
+from tracker.services.operations.access import check_sees
 from tracker.services.people.actors import actor_of_account, actor_of_key
 from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
 from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted

@@ -20,7 +20,7 @@ from tracker.services import tasks as services
 from tracker.services.tasks import POLICIES
 from tracker.storage import tasks as storage
 from tracker.storage.database import Database
-from tracker.storage.operations.job_runs import beat
+from tracker.storage.estimates.job_runs import beat
 from tracker.storage.tasks import HOLD_SECONDS, LostTaskError, Task
 
 log = structlog.get_logger("tracker.job")

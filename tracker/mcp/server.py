@@ -246,7 +246,7 @@ class Desk:
         return _answer(sentence, {"items": items, "total": total})
 
     def events(self, detector: str, limit: int = 20) -> Answer:
-        """Tell what happened to a detector: verdicts, drift, stalls; newest first."""
+        """Tell what happened to a detector: verdicts, changes, stalls; newest first."""
         with self.at(detector) as (session, found):
             rows = list_detector_events(
                 session, found.id, limit=_limit("limit", limit, _MOST_SHOWN)

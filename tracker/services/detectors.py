@@ -22,6 +22,7 @@ from tracker.services.fields import (
     Hours,
     Input,
     Instant,
+    LabelOf,
     LabelSampling,
     LabelsWanted,
     Level,
@@ -36,13 +37,18 @@ from tracker.services.fields import (
     parse_instant,
 )
 from tracker.services.http_client import check_predictor
-from tracker.services.versions import UnknownVersionError, choose_versions
+from tracker.services.versions import (
+    UnknownVersionError,
+    choose_versions,
+    list_shown,
+)
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
+from tracker.storage.estimates.projections import find_calendars_again
 from tracker.storage.people import accounts, api_keys
 from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
@@ -127,6 +133,11 @@ class NewDetector(Input):
         "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
         "labels decide nothing.",
     )
+    label_of: LabelOf = Field(
+        default="input",
+        description="What a label judges: the `input`, so that all queries with it "
+        "share the label, or the `answer` of one query, as in pass or fail.",
+    )
     class_shares: ClassParts | None = Field(
         default=None,
         description="How frequent each class is, in any unit. The deciding interval is "
@@ -187,7 +198,7 @@ class DetectorChange(Input):
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
     production_version: VersionName | None = Field(
-        default=None, description="null for the newest with a scored label."
+        default=None, description="null for the one that answers most new queries."
     )
     predictor: str | None = None
     slices: SliceNames | None = None
@@ -209,6 +220,19 @@ class DetectorVersion(Shape):
 
     name: str
     created_at: Instant = Field(description="When its first query arrived.")
+    unseen: bool = Field(
+        description="Whether somebody said that it was made without the labels of the "
+        "inputs that it is put to."
+    )
+
+
+class VersionChange(Input):
+    """What is said of a version."""
+
+    unseen: bool = Field(
+        description="Whether it was made without the labels of the inputs that it is "
+        "put to, also those that were there before it."
+    )
 
 
 class Detector(Shape):
@@ -240,6 +264,9 @@ class Detector(Shape):
     label_sampling: LabelSampling | None = Field(
         description="How queries are chosen whose labels do not say it."
     )
+    label_of: LabelOf = Field(
+        description="What a label judges: the input of queries, or the answer of one."
+    )
     class_shares: dict[str, float] | None = Field(
         description="How frequent each class is, as stated for new versions."
     )
@@ -252,7 +279,16 @@ class Detector(Shape):
     method: ShownMethod = Field(description="The method of the intervals on pages.")
     production_version: str | None = Field(
         description="The version that is shown unless another is asked for; null for "
-        "the newest with a scored label."
+        "the one that answers most new queries."
+    )
+    shown_version: str | None = Field(
+        description="The version that is shown: the one in production, else the one "
+        "that answers most of the queries with inputs new to the detector, over the "
+        "last 24 hours in which any came."
+    )
+    shown_since: Instant | None = Field(
+        description="When it took over from another version; null for the first one, "
+        "and for one in production."
     )
     predictor: str | None = Field(description="Address of the model for images.")
     slices: list[str] = Field(description="Metadata keys its queries are cut by.")
@@ -276,6 +312,7 @@ def describe_detectors(
     versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
     for version in storage.list_versions(session, *versions):
         versions[version.detector_id].append(DetectorVersion.from_row(version))
+    shown = list_shown(session, detectors)
     return [
         Detector.from_row(
             one,
@@ -285,6 +322,8 @@ def describe_detectors(
                 AddedClass(name=name, added_at=parse_instant(at))
                 for name, at in one.added_classes
             ],
+            shown_version=shown[one.id].name if one.id in shown else None,
+            shown_since=None if one.production_version else one.shown_since,
             versions=versions[one.id],
         )
         for one in detectors
@@ -312,6 +351,10 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
         api_keys.add_key_detector_id(session, by.actor.row, detector.id)
     by.record(session, "detector made", detector.name)
     return detector
+
+
+# What changes of the accuracy are found by.
+_DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
 
 
 def change_detector(
@@ -346,6 +389,23 @@ def change_detector(
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
+
+
+def change_version(
+    session: Session, detector: storage.Detector, name: str, by: By, *, unseen: bool
+) -> DetectorVersion:
+    """Say whether a version was made without the labels of the inputs it is put to."""
+    version = None
+    if is_storable(name):
+        version = storage.find_version(session, detector.id, name)
+    if version is None:
+        raise missing("version", name)
+    if unseen != version.unseen:
+        version.unseen = unseen
+        by.record(
+            session, "version changed", detector.name, version=name, unseen=unseen
+        )
+    return DetectorVersion.from_row(version)
 
 
 def _check_settings(
@@ -435,9 +495,11 @@ def _prepare(
     if field == "label_sampling":
         # Other labels are live from now on.
         detector.counted_slices = []
-        add_batch(session, detector.id, created_at=by.at)
         # And so the newest snapshot is of other labels than the estimate.
         storage.end_runs(session, detector.id, at=by.at)
+    if field in _DATED_BY:
+        find_calendars_again(session, detector.id)
+        add_batch(session, detector.id, created_at=by.at)
     is_other_unit = field == "label_sampling" and detector.groups is not None
     if field == "group_by" or is_other_unit:
         count_groups_again(session, detector.id, created_at=by.at)

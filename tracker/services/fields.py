@@ -282,6 +282,7 @@ StudyName = Annotated[
 ]
 ShownMethod = Literal["joint", "exact", "anytime"]
 LabelSampling = Literal["random", "all", "targeted"]
+LabelOf = Literal["input", "answer"]
 Consensus = Literal["majority", "newest"]
 MeasureName = Annotated[
     str, Field(min_length=1, max_length=120), AfterValidator(_check_text)

@@ -42,6 +42,12 @@ from tracker.stats.coverage import (
     only_likely,
     simulated_coverage,
 )
+from tracker.stats.evidence.calendar import (
+    AccuracyChange,
+    Direction,
+    find_changes,
+    level_since,
+)
 from tracker.stats.evidence.intervals import (
     anytime,
     balanced_anytime,
@@ -66,7 +72,6 @@ from tracker.stats.exact import (
 from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
-    joint_lower_bound,
 )
 from tracker.stats.measures import (
     WINDOW_METHOD,
@@ -97,7 +102,6 @@ from tracker.stats.monitoring.bursts import (
     bursts_are_beyond_doubt,
     find_bursts,
 )
-from tracker.stats.monitoring.drift import DEFAULT_RUN, Alarm, BalancedWatch, ClassWatch
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
@@ -137,16 +141,12 @@ from tracker.stats.resampling import (
     point_632_plus,
     seeds_t,
 )
+from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import (
-    discoveries,
-    epoch_level,
-    judge_evidence,
-)
+from tracker.stats.verdicts import discoveries
 
 __all__ = [
     "ACCEPTABLE_RATE",
-    "DEFAULT_RUN",
     "LARGEST_SET",
     "METHODS",
     "MOST_LABELS",
@@ -154,11 +154,10 @@ __all__ = [
     "OPEN",
     "UNIT",
     "WINDOW_METHOD",
-    "Alarm",
-    "BalancedWatch",
+    "AccuracyChange",
     "Bursts",
-    "ClassWatch",
     "Difference",
+    "Direction",
     "Floats",
     "Forecast",
     "Goal",
@@ -216,10 +215,11 @@ __all__ = [
     "count_unanswered",
     "decide",
     "discoveries",
-    "epoch_level",
     "f1_intervals",
     "f1_scores",
     "find_bursts",
+    "find_changes",
+    "finite_anytime",
     "finite_set",
     "fleiss_kappa",
     "fleiss_kappa_interval",
@@ -229,9 +229,7 @@ __all__ = [
     "imagine_average",
     "is_careless",
     "joint_is_costly",
-    "joint_lower_bound",
     "joint_paired_difference",
-    "judge_evidence",
     "judge_slices",
     "keep_side",
     "label_error_bound",
@@ -242,6 +240,7 @@ __all__ = [
     "labels_to_narrow",
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
+    "level_since",
     "log_evidence_above",
     "look",
     "lower_bound",
@@ -268,6 +267,7 @@ __all__ = [
     "simulated_coverage",
     "simultaneous_band",
     "slice_intervals",
+    "span_share",
     "tail_share",
     "unpaired_difference",
     "upper_bound",

@@ -1,8 +1,9 @@
 """Detectors and their versions."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import (
     JSON,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
+    false,
     func,
     select,
     text,
@@ -62,6 +64,8 @@ class Detector(Base):
     )
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
+    # In which zone the days are by which its labels are counted.
+    time_zone: Mapped[str] = mapped_column(Text, server_default="UTC", default="UTC")
     # Which share of the queries the random queue holds, and what decides which.
     queue_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the random queue asks about each query.
@@ -70,6 +74,8 @@ class Detector(Base):
     consensus: Mapped[str] = mapped_column(Text, server_default="majority")
     # How queries were chosen whose labels do not say it; None: nobody has said.
     label_sampling: Mapped[str | None] = mapped_column(Text)
+    # What a label judges, one of LABEL_OF; it is said when the detector is made.
+    label_of: Mapped[str] = mapped_column(Text, server_default="input")
     # How frequent the classes are, by the owner's word, and when it was given.
     class_shares: Mapped[dict[str, float] | None] = mapped_column(
         JSON(none_as_null=True)
@@ -84,8 +90,15 @@ class Detector(Base):
     # By which method pages show its intervals.
     method: Mapped[str] = mapped_column(Text, server_default="joint")
     # The name of the version that is shown unless another is asked for; None for the
-    # newest with a scored label.
+    # one that answers most new queries.
     production_version: Mapped[str | None] = mapped_column(Name)
+    # The version that does, since when, and what it follows from; see
+    # services/versions.py.
+    shown_version_id: Mapped[int | None] = mapped_column(BigId)
+    shown_since: Mapped[datetime | None]
+    traffic: Mapped[list[Any]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'"), deferred=True
+    )
     queue_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
@@ -103,6 +116,11 @@ class Detector(Base):
     # The key of the metadata that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(Text)
 
+    @property
+    def zone(self) -> tzinfo:
+        """The zone of the days that its labels are counted by."""
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
+
 
 class LabelledDetector(NamedTuple):
     """What has to be known of a detector of which a query is given a label."""
@@ -113,6 +131,7 @@ class LabelledDetector(NamedTuple):
     labels_wanted: int
     consensus: str
     label_sampling: str | None
+    label_of: str
     queue_seed: str
     groups: str | None
     archived_at: datetime | None
@@ -144,11 +163,15 @@ class Version(Base):
     queries: Mapped[int] = mapped_column(BigId, default=0)
     # Those of them that were deleted since, because nobody labelled them.
     deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    # When the last of those was asked: what was asked before is not all there.
+    deleted_to: Mapped[datetime | None]
     last_label_at: Mapped[datetime | None]
     # When a snapshot is due because labels have ended between two checkpoints.
     run_due_at: Mapped[datetime | None] = mapped_column(index=True)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
+    # Whether somebody said that it was made without the labels that were there.
+    unseen: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 def find_detector(session: Session, detector_id: int) -> Detector | None:

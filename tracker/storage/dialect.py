@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
-    Integer,
     String,
     cast,
     func,
@@ -105,7 +105,7 @@ def floor(session: Session, value: ColumnElement[Any]) -> ColumnElement[int]:
 
     A cast cuts off on SQLite, which may lack the function, and rounds on PostgreSQL.
     """
-    return cast(value if is_sqlite(session) else func.floor(value), Integer)
+    return cast(value if is_sqlite(session) else func.floor(value), BigInteger)
 
 
 def day_of(session: Session, instant: Any) -> ColumnElement[str]:
@@ -113,6 +113,22 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
     if is_sqlite(session):
         return func.substr(instant, 1, 10, type_=String())
     return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())
+
+
+def minute_of(session: Session, instant: Any) -> ColumnElement[str]:
+    """Return the minute of an *instant* in UTC, as 2026-01-31 12:05."""
+    if is_sqlite(session):
+        return func.substr(instant, 1, 16, type_=String())
+    in_utc = func.timezone("UTC", instant)
+    return func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=String())
+
+
+def hour_of(session: Session, *instants: Any) -> ColumnElement[str]:
+    """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
+    if is_sqlite(session):
+        return func.substr(func.min(*instants), 1, 13, type_=String())
+    earliest = func.timezone("UTC", func.least(*instants))
+    return func.to_char(earliest, "YYYY-MM-DD HH24", type_=String())
 
 
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:

@@ -14,20 +14,22 @@ from tracker.web import (
     health,
     imports,
     metrics,
+    moved,
     security,
     settings,
 )
 from tracker.web.blueprint import WholeConverter, pages
-from tracker.web.deciding import comparison, planning
+from tracker.web.deciding import comparison, methods, planning
 from tracker.web.drawing import comparisons
 from tracker.web.drawing.sparklines import EXTENSION, Sparklines
-from tracker.web.estimates import history, methods, slices, thresholds, why
+from tracker.web.estimates import history, slices, thresholds, weeks, why
 from tracker.web.labelling import (
     assignments,
     audits,
     golds,
     judges,
     label_grid,
+    labelers,
     labels,
     rechecks,
     studies,
@@ -35,7 +37,6 @@ from tracker.web.labelling import (
 from tracker.web.people import (
     accounts,
     audit,
-    labelers,
     provider,
     second_factors,
     sign_in,
@@ -67,6 +68,7 @@ __all__ = [
     "mail",
     "methods",
     "metrics",
+    "moved",
     "planning",
     "provider",
     "queries",
@@ -81,6 +83,7 @@ __all__ = [
     "tags",
     "thresholds",
     "webhooks",
+    "weeks",
     "why",
 ]
 

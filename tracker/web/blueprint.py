@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -14,15 +15,17 @@ from flask import (
     render_template,
     request,
 )
+from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
-from tracker.http import context, find_account, now, required_role
+from tracker.http import context, database, find_account, now, required_role
 from tracker.rounding import outward
 from tracker.services.by import Actor
 from tracker.services.evidence.measure import read_measure
+from tracker.services.versions import list_shown
 from tracker.storage.base import dump_id, parse_whole
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.studies import Study
 from tracker.storage.queries.queries import Query
@@ -65,6 +68,7 @@ for _word in (
     words.chance,
     words.confidence,
     words.covers,
+    words.day,
     words.exactly,
     words.lasting,
     words.number,
@@ -97,6 +101,27 @@ def ago(instant: datetime) -> str:
 def detector_ref(detector: Detector) -> str:
     """Return the public id of *detector*."""
     return dump_id("det", detector.id)
+
+
+@pages.app_template_global()
+def name_versions(detector: Detector) -> list[str]:
+    """Return the names of the versions of *detector*, the newest first."""
+    with _session_of(detector) as session:
+        return [one.name for one in reversed(list_versions(session, detector.id))]
+
+
+@pages.app_template_global()
+def name_shown_version(detector: Detector) -> str | None:
+    """Return the version of *detector* that pages show unless one is chosen."""
+    with _session_of(detector) as session:
+        shown = list_shown(session, [detector])
+        return shown[detector.id].name if shown else None
+
+
+def _session_of(detector: Detector) -> AbstractContextManager[Session]:
+    # A page that is rendered within its session asks that one: it has a snapshot.
+    session = object_session(detector)
+    return database().read() if session is None else nullcontext(session)
 
 
 @pages.app_template_global()

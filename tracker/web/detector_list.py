@@ -1,7 +1,7 @@
 """The list of the detectors."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,29 +11,27 @@ from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.discoveries import find_discoveries
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.estimate import Estimate, list_estimates
-from tracker.services.telling.events import DRIFT
 from tracker.services.versions import list_shown
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import (
     Detector,
-    Version,
     count_archived,
     list_detectors,
 )
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.storage.telling.events import Event, find_last_events
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
 from tracker.web.drawing.sparklines import draw_sparkline
 
+DROPPED = "dropped"
+_STANDS = timedelta(days=30)
 # So many stand on a page, in the order in which they need somebody.
 _PAGE = 30
 # With fewer labels a bar is so long that the axis for it would squeeze all others.
 _SETTLED = 20
 STATES = ("stale", "missed", "no-verdict", "undecided", "met", "none")
-DRIFTING = "drift"
-_ALARM_STANDS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,19 @@ class Row:
     sparkline: str
     queries: int
     failure: Task | None
-    # A drift alarm of these days; it stands beside the verdict, never in its place.
-    alarm: Event | None
 
     @property
     def place(self) -> tuple[bool, bool, int]:
         """Where it stands in the list: who needs a look comes first."""
-        return not self.failure, not self.alarm, STATES.index(self.state)
+        return not self.failure, not self.dropped, STATES.index(self.state)
+
+    @property
+    def dropped(self) -> AccuracyChange | None:
+        """A fall that was told in these days; it stands beside the verdict."""
+        change = self.estimate.change
+        if change is None or change.state != DROPPED:
+            return None
+        return change if change.at > self.estimate.computed_at - _STANDS else None
 
     @property
     def state(self) -> str:
@@ -81,14 +85,14 @@ def show_detectors() -> ResponseReturnValue:
         rows.sort(key=lambda row: row.place)
         chosen = request.args.get("state", "")
         shown = {
-            DRIFTING: [row for row in rows if row.alarm],
+            DROPPED: [row for row in rows if row.dropped],
             **{state: [row for row in rows if row.state == state] for state in STATES},
         }
         return render_template(
             "detectors/list.html",
             rows=shown.get(chosen, rows),
             counts=counts,
-            drifting=len(shown[DRIFTING]),
+            dropped=len(shown[DROPPED]),
             held=held,
             new_key=None,
             chosen=chosen if chosen in shown else None,
@@ -119,7 +123,6 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
     versions = {detector: shown.get(detector.id) for detector in detectors}
     estimates = list_estimates(session, versions, computed_at=now())
     failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
-    alarms = find_alarms(session, shown.values())
     return [
         Row(
             detector=detector,
@@ -128,16 +131,8 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
             sparkline=draw_sparkline(session, version, detector.method),
             queries=version.queries if version else 0,
             failure=failures.get(detector.id),
-            alarm=alarms.get(version.id) if version else None,
         )
         for (detector, version), estimate in zip(
             versions.items(), estimates, strict=True
         )
     ]
-
-
-def find_alarms(session: Session, versions: Iterable[Version]) -> dict[int, Event]:
-    """Return the newest drift alarms of versions that sounded in these days."""
-    found = find_last_events(session, [one.id for one in versions], DRIFT)
-    begun = now() - _ALARM_STANDS
-    return {id_: one for id_, one in found.items() if one.happened_at > begun}

@@ -12,6 +12,7 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
 from tracker.services.estimates.estimate import (
+    NOW,
     Estimate,
     get_estimate,
 )
@@ -27,9 +28,7 @@ from tracker.storage.detectors import (
 )
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.storage.telling.events import Event
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.detector_list import find_alarms
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -56,6 +55,7 @@ _NEW = {
     "labels_wanted": "1",
     "measure": "balanced",
     "consensus": "majority",
+    "label_of": "input",
     "method": "joint",
 }
 
@@ -80,7 +80,6 @@ class Report:
     disputed: int
     reread: Reread | None
     failure: Task | None
-    alarm: Event | None
 
     @property
     def measure(self) -> str:
@@ -203,7 +202,12 @@ def build_report(
     chosen = choose_versions(session, detector, version)
     one = chosen[0] if chosen and version != "*" else None
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     balanced = read_balanced(estimate)
     if estimate.labels and estimate.method != "exact":
@@ -223,5 +227,4 @@ def build_report(
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
-        alarm=find_alarms(session, [one]).get(one.id) if one else None,
     )

@@ -62,7 +62,7 @@ def failed_form(
 def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
     """Return the detector that was described; raises InvalidInputError."""
     lines = values.get("classes", "").splitlines()
-    given = filled_in(values, "name", "question") | {
+    given = filled_in(values, "name", "question", "label_of") | {
         "classes": [line.strip() for line in lines if line.strip()],
         "confidence_level": _parse_percent(values.get("confidence_level", "")),
         "target": _parse_percent(values.get("target", "")),

@@ -9,8 +9,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from tracker.errors import DamagedError, UnavailableError
 from tracker.http import PUBLIC, context, database, now, requires
 from tracker.storage.dialect import takes_writes
+from tracker.storage.estimates.job_runs import find_last_heartbeat, patience
 from tracker.storage.operations import schema
-from tracker.storage.operations.job_runs import find_last_heartbeat, patience
 from tracker.web.blueprint import pages
 
 # With less than that an image or the log of SQLite may find no room.

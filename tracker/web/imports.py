@@ -179,6 +179,8 @@ def _open(sent: FileStorage | None) -> RowFile:
             usual_extra=METADATA,
             time_zone=request.form.get("time_zone"),
             time_format=request.form.get("time_format"),
+            same_rows=request.form.get("rows") == "same_rows",
+            new_rows=request.form.get("rows") == "new_rows",
         )
     )
 

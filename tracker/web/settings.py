@@ -25,10 +25,10 @@ from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_ch
 from tracker.words import ROLES
 
 
-@pages.get("/detectors/<detector_id>/settings")
-@requires("editor")
+@pages.get("/detectors/<detector_id>/setup")
+@requires("viewer")
 def edit_detector(detector_id: str) -> ResponseReturnValue:
-    """Show the settings of a detector."""
+    """Show the settings of a detector, as text to those who may not change them."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
         return _render_detector(session, detector, _stored(detector))
@@ -60,6 +60,7 @@ def _stored(detector: Detector) -> Form:
             ),
             "group_by": detector.group_by or "",
             "consensus": detector.consensus,
+            "label_of": detector.label_of,
             "queue_rate": dump_percent(detector.queue_rate),
             "gold_rate": dump_percent(detector.gold_rate),
             "labels_wanted": str(detector.labels_wanted),
@@ -73,7 +74,7 @@ def _stored(detector: Detector) -> Form:
     )
 
 
-@pages.post("/detectors/<detector_id>/settings")
+@pages.post("/detectors/<detector_id>/setup")
 @requires("editor")
 def change_settings(detector_id: str) -> ResponseReturnValue:
     """Change a detector."""
@@ -104,15 +105,27 @@ def state_label_sampling(detector_id: str) -> ResponseReturnValue:
     return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
 
 
-@pages.get("/settings")
+@pages.get("/keys")
 @requires("admin")
 def show_settings() -> ResponseReturnValue:
-    """Show the API keys and the settings of the server."""
+    """Show the API keys."""
     with database().read() as session:
         return _render(session, Form({"role": "editor"}))
 
 
-@pages.post("/settings/keys")
+@pages.get("/activity/server")
+@requires("admin")
+def show_server() -> ResponseReturnValue:
+    """Show the settings of the server."""
+    variables = describe_settings()
+    return render_template(
+        "settings/server.html",
+        changed=[one for one in variables if not one.is_usual],
+        usual=[one for one in variables if one.is_usual],
+    )
+
+
+@pages.post("/keys")
 @requires("admin")
 def make_key() -> ResponseReturnValue:
     """Make an API key and show it, this once."""
@@ -138,7 +151,7 @@ def make_key() -> ResponseReturnValue:
         return _render(session, Form({"role": "editor"}), key=text, name=name)
 
 
-@pages.post("/settings/keys/revoke")
+@pages.post("/keys/revoke")
 @requires("admin")
 def revoke() -> ResponseReturnValue:
     """Make an API key useless from now on."""
@@ -151,9 +164,8 @@ def revoke() -> ResponseReturnValue:
 def _render(
     session: Session, form: Form, *, key: str | None = None, name: str | None = None
 ) -> str:
-    variables = describe_settings()
     return render_template(
-        "settings/settings.html",
+        "settings/keys.html",
         keys=list_keys(session),
         roles=ROLES,
         form=form,
@@ -162,8 +174,6 @@ def _render(
         detectors=list_detectors(session),
         chosen=request.form.getlist("detectors"),
         sees_all=request.form.get("sees", "all") == "all",
-        changed=[one for one in variables if not one.is_usual],
-        usual=[one for one in variables if one.is_usual],
     )
 
 

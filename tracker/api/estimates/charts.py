@@ -44,7 +44,7 @@ class ChartChoice(Parameters):
     window: Text | None = Field(
         default=None,
         description="Also draw the last labels or days at each moment, such as 500 or "
-        "7d, with drift alarms, corrections and verdicts.",
+        "7d, with corrections and verdicts.",
     )
 
 

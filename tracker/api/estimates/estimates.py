@@ -27,6 +27,7 @@ from tracker.services.estimates.measures import (
     MeasuredEstimate,
     add_measure,
 )
+from tracker.services.estimates.samples import AverageWord
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.storage.base import dump_id
 
@@ -64,6 +65,18 @@ class EstimateChoice(Window, Where):
     )
     target: LevelText | None = Field(
         default=None, description="Decide about this target, not the detector's own."
+    )
+    span: services.SpanWord | None = Field(
+        default=None,
+        description="now counts queries asked since the last proved change, all those "
+        "of the version. By default all, and now with the method anytime, which is "
+        "the interval of the decision.",
+    )
+    average_of: AverageWord = Field(
+        default="labels",
+        description="span: count only the labels of the queries that rank below the "
+        "first one without an answer, which are a random sample of all that were "
+        "asked from since to until.",
     )
     include_targeted: Flag = Field(
         default=False,

@@ -29,7 +29,7 @@ from tracker.services.queries.queries import get_query, parse_query_id
 from tracker.services.queries.where import parse_where
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.where import Between
 
 routes = build_routes("labels", "The ground truth of queries; the newest is current.")

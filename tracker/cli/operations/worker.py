@@ -29,8 +29,8 @@ from tracker.services.telling.letters import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
 from tracker.storage.database import Database
+from tracker.storage.estimates.job_runs import find_last_heartbeat, patience
 from tracker.storage.images import open_image_store
-from tracker.storage.operations.job_runs import find_last_heartbeat, patience
 from tracker.storage.tasks import release_dead
 
 
@@ -63,6 +63,7 @@ def worker(parent: int | None, *, check: bool) -> None:
                 database=database,
                 worker=name,
                 every_seconds=settings.recompute_seconds,
+                time_zone=settings.time_zone,
             ),
             Imports(
                 database=database,

@@ -1,10 +1,10 @@
 """Which verdicts of many detectors hold up together."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.evidence.measure import read_measure
 from tracker.stats import discoveries, log_evidence_above
 
 # The part of the verdicts that hold up together which may be expected to be false.
@@ -30,14 +30,16 @@ def _weigh(estimate: Estimate) -> float:
     found = estimate.decision
     if found is None or found.verdict == "undecided":
         return float("-inf")
-    correct, counted = read_measure(found.measure).count_right(estimate.confusion)
+    correct, counted, shares, level = found.claim
     target = found.target
     if found.verdict == "missed":
         # Below the target is the mirror image: more mistakes than it allows.
         correct = tuple(n - k for n, k in zip(counted, correct, strict=True))
         target = 1 - target
-    shares = estimate.shares if len(counted) > 1 else None
-    return _log_evidence(correct, counted, target, shares)
+    # The results pick the day since which labels count, so its evidence has the part
+    # of the error that the day has.
+    part = (1 - level) / (1 - estimate.confidence_level)
+    return _log_evidence(correct, counted, target, shares) + math.log(part)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeVar
 
 from tracker import stats
-from tracker.services.estimates.points import Point, Stretch
+from tracker.services.estimates.points import Point
 from tracker.services.evidence.populations import (
     LIVE,
     POPULATIONS,
@@ -69,10 +69,7 @@ class VersionFold:
         self.cut_by = cut_by
         self.is_new = is_new
         self.queries = self.labels = 0
-        self.corrections = 0
         self.last_label_at: datetime | None = None
-        # The labels since the last alarm, if something watches for one.
-        self.find_stretch: Callable[[], Stretch | None] = lambda: None
         self._known: set[Place] = set()
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
@@ -104,7 +101,6 @@ class VersionFold:
             take(change)
         if change.created_at is not None:
             self.labels += 1
-            self.corrections += change.is_correction
             self.last_label_at = change.created_at
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
@@ -326,6 +322,11 @@ class Days(Projection):
                 counts = self._days[change.day] = Counts()
             counts.take(change)
 
+    @property
+    def cells(self) -> dict[date, Any]:
+        """The counts of each day that changed, as they are kept."""
+        return {day: counts.dump()["cells"] for day, counts in self._days.items()}
+
     def dump(self) -> dict[Place, Kept]:
         """Return a row for each day."""
         texts = {day: day.isoformat() for day in self._days}
@@ -439,7 +440,6 @@ class Checkpoints(Projection):
                 tally.unclear,
                 cells.targeted,
                 self._choose_methods(kind, tally),
-                self.fold.find_stretch(),
                 cells.shares if tally.population == LIVE else None,
             )
         )

@@ -1,13 +1,13 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_class, check_prediction
 from tracker.services.fields import (
     ImageUrl,
     Input,
@@ -28,7 +28,7 @@ from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.words import SAMPLINGS, UNCLEAR
+from tracker.words import ANSWER, SAMPLINGS, UNCLEAR
 
 _LONGEST_NAME = 200
 _LONGEST_NOTE = 2000
@@ -36,7 +36,7 @@ _LONGEST_LABELER = 100
 
 
 class ImportRow(Input):
-    """A query with or without its label, or a label for a known key."""
+    """A query with or without its label, or a label for a known key or an input."""
 
     key: Key | None = None
     input: Key | None = None
@@ -99,7 +99,8 @@ class Columns:
         needed = map(self.get, ("predicted", "key", "label", "input"))
         return len(self) > 0 and all(
             predicted is not None
-            or (key is not None and (label is not None or name is not None))
+            or (name is not None and (label is not None or key is not None))
+            or (key is not None and label is not None)
             for predicted, key, label, name in zip(*needed, strict=True)
         )
 
@@ -166,6 +167,8 @@ class RowReader:
 
     def _read_columns(self, piece: Piece) -> Columns:
         """Return the rows if all are right beyond doubt, else raise an error."""
+        if self._detector.label_of == ANSWER:
+            raise ValueError("a row has to be looked at by itself")
         columns: dict[str, list[Any]] = {}
         for name, values in piece.columns().items():
             read = self._readers[name]
@@ -201,18 +204,23 @@ class RowReader:
         if not _is_complete(wrong | set(given)):
             yield FieldError(
                 "predicted",
-                "is required, or both key and label or input for a query known already",
+                "is required; or label and input, or key and label or input for a "
+                "query known already",
+            )
+        if self._detector.label_of == ANSWER and is_reference({*wrong, *given}):
+            yield FieldError(
+                "key", "is required: a label judges an answer here, and not an input"
             )
         for field in ("predicted", "label"):
             if field in wrong or field not in given:
                 continue
             try:
-                check_class(
-                    self._detector,
-                    given[field],
-                    field=field,
-                    may_be_unclear=field == "label",
-                )
+                if field == "predicted":
+                    check_prediction(self._detector, given[field], field=field)
+                else:
+                    check_class(
+                        self._detector, given[field], field=field, may_be_unclear=True
+                    )
             except InvalidInputError as error:
                 yield from error.errors
 
@@ -230,7 +238,7 @@ def try_first(rows: MappedRows) -> Outcome:
             report.note_values(piece.noted)
             if report.rows:
                 break
-    report.note_file(rows.plan.renamed(), rows.notes)
+    report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
     return report
 
 
@@ -239,7 +247,12 @@ def _without_none(row: ImportRow) -> dict[str, Any]:
 
 
 def _is_complete(names: Set[str]) -> bool:
-    return "predicted" in names or ("key" in names and bool(names & {"label", "input"}))
+    return "predicted" in names or len(names & {"key", "label", "input"}) > 1
+
+
+def is_reference(item: Container[str]) -> bool:
+    """Return whether a row says what is true of an input, and of no query."""
+    return "predicted" not in item and "key" not in item
 
 
 _METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)

@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
 from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.truths import Truths
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
-from tracker.services.labelling.truths import Truths
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_columns
-from tracker.storage.labelling.labels import Label, add_labels_of
+from tracker.storage.labels import Label, add_labels_of
 from tracker.storage.queries.queries import Query
 from tracker.words import UNSTATED
 
@@ -117,7 +117,11 @@ def _place(
                 standings[place], _ = stand_in_group(
                     query, query["sampling"], units=truths.units
                 )
-    return {"standing": standings, "queue_rank": ranks}
+    kept = [
+        rank if name is None or truths.get(name) is None else None
+        for rank, name in zip(ranks, named["input"], strict=True)
+    ]
+    return {"standing": standings, "queue_rank": ranks, "rank": kept}
 
 
 def add_new(

@@ -107,8 +107,14 @@ class Names:
 class Contradictions:
     """What the rows of a file say of the keys and inputs that it repeats."""
 
-    def __init__(self, keys: Set[int], inputs: Set[int], asked_at: datetime) -> None:
-        """Begin with no row; *keys* and *inputs* are hashes of those repeated."""
+    def __init__(
+        self, keys: Set[int], inputs: Set[int], asked_at: datetime, *, shares: bool
+    ) -> None:
+        """Begin with no row; *keys* and *inputs* are hashes of those repeated.
+
+        *shares* says if queries with one input have one label.
+        """
+        self._shares = shares
         self._keys = keys
         self._inputs = inputs
         self._asked_at = asked_at
@@ -183,7 +189,7 @@ class Contradictions:
         if hash(key) not in self._keys:
             key = None
         if labeler is None:
-            if name is not None:
+            if name is not None and self._shares:
                 truth = self._truths.setdefault(hash(name), label)
                 if truth != label:
                     raise InvalidInputError.of(

@@ -20,7 +20,7 @@ from tracker.services.queries.queries import DEFAULT_VERSION
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.inputs import find_truths
 from tracker.storage.queries.lookup import find_queries_by_key
-from tracker.words import RANDOM, UNSTATED
+from tracker.words import INPUT, RANDOM, UNSTATED
 
 _NEW = {"label": None, "standing": None, "is_replayed": False}
 
@@ -87,7 +87,8 @@ class Election:
             if key not in known and "input" in row.values and "group" in row.values
         ]
         firsts, _ = find_firsts(session, self._detector, inputs)
-        truths = find_truths(session, self._detector.id, inputs) if inputs else {}
+        shared = inputs if self._detector.label_of == INPUT else []
+        truths = find_truths(session, self._detector.id, shared) if shared else {}
         for key, row in zip(keys, rows, strict=True):
             item = row.values
             stored = known.get(key)
@@ -120,6 +121,8 @@ class Election:
 
     def look_again(self, rows: Iterable[Row], stored: Mapping[str, str | None]) -> None:
         """Take rows of the whole file, whose labels others with the input take over."""
+        if self._detector.label_of != INPUT:
+            return
         for row in rows:
             item = row.values
             name = item.get("input") or stored.get(item.get("key", ""))

@@ -21,9 +21,16 @@ from tracker.services.imports.election import Election, have_groups, with_groups
 from tracker.services.imports.reading.mapping import MappedPiece, MappedRows
 from tracker.services.imports.reading.rows import Piece, Row, iter_pieces, read_given
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.row_keys import key_prefix, keys_of
+from tracker.services.imports.row_keys import (
+    Keyless,
+    find_earlier,
+    key_prefix,
+    keys_of,
+    without_known,
+)
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.words import INPUT
 
 Reads = Callable[[], AbstractContextManager[Session]]
 # About as much as 40,000 short rows take.
@@ -124,6 +131,7 @@ def _weigh(piece: CheckedPiece) -> int:
 class Checked:
     """The rows of a file after the first pass, and what is wrong with the others."""
 
+    keyless: Keyless
     outcome: Outcome = field(default_factory=Outcome)
     # Whether a key stands in several rows.
     repeats_keys: bool = False
@@ -166,7 +174,7 @@ def checked(  # noqa: PLR0913 - what is checked, and how it is read.
     The database is asked in transactions that *reads* opens, one for each piece.
     Raises InvalidInputError where the columns make no sense.
     """
-    found = Checked()
+    found = Checked(Keyless(key_prefix(digest)))
     try:
         _FirstPass(reads, detector, by, digest, found).run(rows, on_progress)
         yield found
@@ -181,8 +189,9 @@ class _FirstPass:
         self._reads = reads
         self._detector = detector
         self._by = by
-        self._prefix = key_prefix(digest)
+        self._digest = digest
         self._checked = found
+        self._keyless = found.keyless
         self._report = found.outcome
         self._keys = Names()
         self._inputs = Names()
@@ -203,24 +212,48 @@ class _FirstPass:
         with without_collector():
             with _pieces(rows) as pieces:
                 for piece in pieces:
-                    good = with_groups(reader.read(piece), self._detector)
+                    good = reader.read(piece)
+                    if isinstance(rows, MappedRows):
+                        self._keyless.add(good)
+                    good = with_groups(good, self._detector)
                     if not report.rows:
                         continue
                     self._has_groups = self._has_groups or have_groups(good)
                     if isinstance(piece, MappedPiece):
                         report.note_values(piece.noted)
-                    self._compare_with_stored(good)
+                    self._compare_with_stored(good, report.rows)
                     if on_progress is not None:
                         on_progress(report.rows)
+            if isinstance(rows, MappedRows) and self._keyless.hashes:
+                self._go_on(rows.choices.rows)
             self._compare_with_each_other()
             if self._has_groups:
                 self._elect()
         if isinstance(rows, MappedRows):
-            report.note_file(rows.plan.renamed(), rows.notes)
+            report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
         report.put_in_order()
 
-    def _compare_with_stored(self, good: Columns | list[Row]) -> None:
-        keys = keys_of(good, self._prefix)
+    def _go_on(self, which: str | None) -> None:
+        """Compare the rows once more, if they go on with those of an earlier file."""
+        found = self._checked
+        with self._reads() as session:
+            earlier = find_earlier(
+                session, self._detector.id, self._digest, self._keyless, which
+            )
+        if earlier is None:
+            return
+        self._keyless.prefix = earlier.prefix
+        self._keys, self._inputs, self._has_unknown = Names(), Names(), False
+        spool, found._spool = found._spool, _Spool()
+        for piece in spool:
+            good, known = without_known(piece.good, earlier)
+            self._report.unchanged += known
+            self._compare_with_stored(good, piece.end)
+        spool.close()
+        earlier.complete()
+
+    def _compare_with_stored(self, good: Columns | list[Row], end: int) -> None:
+        keys = keys_of(good, self._keyless.prefix)
         with self._reads() as session:
             known = find_queries_by_key(session, self._detector.id, keys)
             versions = {
@@ -241,10 +274,14 @@ class _FirstPass:
                         self._has_unknown = True
                     kept.append(row)
                 except InvalidInputError as error:
-                    self._report.add_error(row.number, error.errors)
+                    self._refuse(row, error)
             good = good if len(kept) == len(rows) else kept
         self._note_names(good, stored)
-        self._checked._spool.add(CheckedPiece(good, self._report.rows, stored))
+        self._checked._spool.add(CheckedPiece(good, end, stored))
+
+    def _refuse(self, row: Row, error: InvalidInputError) -> None:
+        self._keyless.forget(row.number)
+        self._report.add_error(row.number, error.errors)
 
     def _note_names(
         self, good: Columns | list[Row], stored: Mapping[str, str | None]
@@ -268,7 +305,9 @@ class _FirstPass:
         self._checked.repeats_keys = bool(keys)
         if not (keys or inputs or self._has_unknown):
             return
-        found = Contradictions(keys, inputs, self._by.at)
+        found = Contradictions(
+            keys, inputs, self._by.at, shares=self._detector.label_of == INPUT
+        )
         for piece in self._checked._spool:
             for row in piece.rows():
                 key = row.values.get("key")
@@ -280,13 +319,13 @@ class _FirstPass:
                     found.check(row, piece.stored)
                 except InvalidInputError as error:
                     self._checked._bad.add(row.number)
-                    self._report.add_error(row.number, error.errors)
+                    self._refuse(row, error)
 
     def _elect(self) -> None:
         election = Election(self._detector, self._checked.elected)
         for piece in self._checked.pieces():
             with self._reads() as session:
-                election.look(session, piece.rows(), self._prefix)
+                election.look(session, piece.rows(), self._keyless.prefix)
         if election.waits:
             for piece in self._checked.pieces():
                 election.look_again(piece.rows(), piece.stored)

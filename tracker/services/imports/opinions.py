@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from tracker.services.imports.reading.rows import Row
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.labels import iter_words
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
+from tracker.storage.labels import iter_words
 from tracker.words import TARGETED
 
 

@@ -51,6 +51,8 @@ class Outcome:
     rows: int = 0
     queries_added: int = 0
     labels_added: int = 0
+    # Labels of inputs that no query has yet.
+    references_added: int = 0
     unchanged: int = 0
     # Known queries that were given the input they had not.
     inputs_added: int = 0
@@ -63,6 +65,8 @@ class Outcome:
     # What was read as what: field, value, meaning, number of rows.
     values: list[list[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # What may make the figures wrong.
+    warnings: list[str] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -74,7 +78,7 @@ class Outcome:
     @property
     def has_changed(self) -> bool:
         """Whether anything was added."""
-        return bool(self.queries_added or self.labels_added or self.inputs_added)
+        return any(getattr(self, name) for name in _ADDED)
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -83,6 +87,11 @@ class Outcome:
             "rows": self.rows,
             "queries_added": self.queries_added,
             "labels_added": self.labels_added,
+            **(
+                {"references_added": number}
+                if (number := self.references_added)
+                else {}
+            ),
         }
 
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
@@ -112,12 +121,14 @@ class Outcome:
         found = replace(
             written,
             rows=self.rows,
+            unchanged=self.unchanged + written.unchanged,
             bad_rows=self.bad_rows + written.bad_rows,
             conflicts=self.conflicts + written.conflicts,
             errors=[*self.errors, *written.errors][:_MOST_ERRORS],
             columns=self.columns,
             values=self.values,
             notes=self.notes,
+            warnings=self.warnings,
         )
         found.put_in_order()
         return found
@@ -149,17 +160,21 @@ class Outcome:
             if reading in self._noted or len(self._noted) < _MOST_READINGS:
                 self._noted[reading] += rows
 
-    def note_file(self, columns: Mapping[str, str], notes: Iterable[str]) -> None:
+    def note_file(
+        self,
+        columns: Mapping[str, str],
+        notes: Iterable[str],
+        warnings: Iterable[str] = (),
+    ) -> None:
         """Say how the file was read, at its end."""
         self.columns = dict(columns)
+        self.warnings = list(warnings)
         self.notes = list(notes)
         self.values = [[*reading, rows] for reading, rows in self._noted.items()]
 
 
-_SUMMED = (
-    *("queries_added", "labels_added", "unchanged", "inputs_added"),
-    *("bad_rows", "conflicts"),
-)
+_ADDED = ("queries_added", "labels_added", "references_added", "inputs_added")
+_SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
 
 
 class RowProblem(Shape):
@@ -194,6 +209,12 @@ class ImportReport(Shape):
 
     queries_added: int
     labels_added: int
+    references_added: int = Field(
+        default=0,
+        description="Labels of inputs that no query has yet: predictions that come "
+        "later for these inputs take them over.",
+        exclude_if=operator.not_,
+    )
     unchanged: int
     inputs_added: int = Field(
         default=0,
@@ -223,6 +244,12 @@ class ImportReport(Shape):
     notes: list[str] = Field(
         default_factory=list,
         description="Further notes on how the file was read.",
+        exclude_if=operator.not_,
+    )
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="What may make the figures wrong, such as a column that looks like "
+        "the truth and was not read.",
         exclude_if=operator.not_,
     )
 

@@ -1,11 +1,29 @@
-"""Keys of rows that have none: the file that a row came in, and its place there."""
+"""Keys of rows that have none: the file that a row came in, and its place there.
+
+A file that grows is one file: what begins like an earlier one, row by row, goes on
+with the keys of that.
+"""
 
 import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from zlib import crc32
 
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
-from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, Row
+from tracker.storage.imports.keyless import find_prefix, list_newest, note_file
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
+_SAID = tuple(name for name in (*FIELDS, IMAGE) if name != "key")
+# The share of rows, one in so many, that a corrected file differs in.
+_CORRECTED = 10
 
 
 def key_prefix(digest: str) -> str:
@@ -25,3 +43,134 @@ def keys_of(good: Columns | list[Row], prefix: str) -> list[str]:
         numbered = enumerate(good.get("key"), start=good.first)
         return [key or f"{prefix}{number}" for number, key in numbered]
     return [row.values.get("key") or f"{prefix}{row.number}" for row in good]
+
+
+@dataclass(slots=True)
+class Keyless:
+    """The rows of a file that have no key: how theirs begin, and what they say."""
+
+    prefix: str
+    # By place; 0 where a row has a key or was wrong.
+    hashes: "array[int]" = field(default_factory=lambda: array("I"))
+
+    def add(self, good: Columns | list[Row]) -> None:
+        """Note what some more rows say that are right in themselves."""
+        for number, line in _keyless(good):
+            self.hashes.extend([0] * (number - 1 - len(self.hashes)))
+            self.hashes.append(crc32(repr(line).encode()) or 1)
+
+    def forget(self, number: int) -> None:
+        """Forget a row that turned out to be wrong."""
+        if number <= len(self.hashes):
+            self.hashes[number - 1] = 0
+
+
+def _keyless(good: Columns | list[Row]) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield the number of each query without a key, and what it says."""
+    if not isinstance(good, Columns):
+        for number, values, _ in good:
+            if "key" not in values and "predicted" in values:
+                yield number, tuple(map(values.get, _SAID))
+        return
+    keys, predicted = good.get("key"), good.get("predicted")
+    if "predicted" not in good.values or None not in keys:
+        return
+    lines = zip(*map(good.get, _SAID), strict=True)
+    for number, (key, given, line) in enumerate(
+        zip(keys, predicted, lines, strict=True), good.first
+    ):
+        if key is None and given is not None:
+            yield number, line
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A file that was imported before, with which a file goes on."""
+
+    prefix: str
+    _hashes: "array[int]"
+    _own: "array[int]"
+
+    def has(self, number: int) -> bool:
+        """Return whether it has the row of that *number* as it is."""
+        return (
+            number <= min(len(self._hashes), len(self._own))
+            and self._own[number - 1] != 0
+            and self._own[number - 1] == self._hashes[number - 1]
+        )
+
+    def complete(self) -> None:
+        """Note what it has more among the rows of the file that goes on with it."""
+        own, hashes = self._own, self._hashes
+        for place, (then, now) in enumerate(zip(hashes, own, strict=False)):
+            own[place] = now or then
+        own.extend(hashes[len(own) :])
+
+
+def find_earlier(
+    session: Session, detector_id: int, digest: str, own: Keyless, rows: str | None
+) -> Earlier | None:
+    """Return the file that the rows of *own* go on with; None for new rows.
+
+    That is one whose rows all stand at the beginning, or with *rows* ``same`` the one
+    in which the fewest differ.  Raises InvalidInputError where up to a tenth of them
+    differ and *rows* do not say what they are.
+    """
+    mine = find_prefix(session, detector_id, digest[:16])
+    same: tuple[int, Earlier] | None = None
+    near: tuple[int, int, Earlier] | None = None
+    for prefix, packed in list_newest(session, detector_id):
+        hashes = array("I", packed)
+        is_mine = prefix == mine
+        if rows == NEW_ROWS and not is_mine:
+            continue
+        found = Earlier(prefix, hashes, own.hashes)
+        wrong = _count_differing(hashes, own.hashes, is_part=is_mine)
+        if wrong == 0:
+            same = max(same or (0, found), (len(hashes), found), key=itemgetter(0))
+        elif rows == SAME_ROWS or wrong <= max(1, len(hashes) // _CORRECTED):
+            is_alike = wrong < len(hashes) - hashes.count(0)
+            if is_alike and (near is None or wrong < near[0]):
+                near = wrong, len(hashes), found
+    if same is not None or near is None:
+        if rows == SAME_ROWS and same is None:
+            raise InvalidInputError.of("file", "no earlier file has any of its rows")
+        return None if same is None else same[1]
+    if rows == SAME_ROWS:
+        return near[2]
+    wrong, of, _ = near
+    raise InvalidInputError.of(
+        "file",
+        f"{wrong:,} of the {of:,} rows of an earlier file without keys differ; choose "
+        "same-rows if they are corrected here, or new-rows if all rows are others",
+    )
+
+
+def _count_differing(hashes: "array[int]", own: "array[int]", *, is_part: bool) -> int:
+    """Count the rows of an earlier file that are other ones, or missing."""
+    if own[: len(hashes)] == hashes:
+        return 0
+    pairs = zip(hashes, own, strict=False)
+    # What was wrong in the earlier file was not written.
+    differing = sum(1 for then, now in pairs if then and then != now)
+    missing = islice(hashes, len(own), None)
+    return differing if is_part else differing + sum(map(bool, missing))
+
+
+def without_known(
+    good: Columns | list[Row], earlier: Earlier
+) -> tuple[Columns | list[Row], int]:
+    """Return the rows that *earlier* has not, and how many it has."""
+    rows = good.rows() if isinstance(good, Columns) else good
+    kept = [row for row in rows if not earlier.has(row.number)]
+    known = len(rows) - len(kept)
+    return (kept, known) if known else (good, 0)
+
+
+def note_keyless(
+    session: Session, detector_id: int, digest: str, found: Keyless
+) -> None:
+    """Note the rows without a key of a file that was imported."""
+    if any(found.hashes):
+        packed = found.hashes.tobytes()
+        note_file(session, detector_id, digest[:16], found.prefix, packed)

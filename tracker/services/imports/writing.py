@@ -24,6 +24,7 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError
+from tracker.services.imports.row_keys import note_keyless
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
@@ -129,8 +130,8 @@ class SecondPass:
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
         forget_plans(session)
-        elected = self._found.elected
-        writer = RowWriter(session, self._detector, self._digest, self._by, elected)
+        prefix, elected = self._found.keyless.prefix, self._found.elected
+        writer = RowWriter(session, self._detector, prefix, self._by, elected)
         with without_collector():
             writer.write(piece.good, are_new=are_new)
         return Written(
@@ -160,6 +161,7 @@ class SecondPass:
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
         self._hold_open(session)
+        note_keyless(session, self._detector.id, self._digest, self._found.keyless)
         if outcome.has_changed:
             told = {"sha256": self._digest, **outcome.counts}
             self._by.record(session, "imported", self._detector.name, **told)

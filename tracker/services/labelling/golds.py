@@ -27,9 +27,9 @@ from tracker.storage.labelling import golds as storage
 from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
-from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import (
     AnyQuery,
     LabelledQuery,

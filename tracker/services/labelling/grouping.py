@@ -22,7 +22,7 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import grouping as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
-from tracker.storage.labelling.labels import add_labels
+from tracker.storage.labels import add_labels
 from tracker.storage.queries import groups as names
 from tracker.words import (
     GROUPED,
@@ -82,9 +82,11 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
             waits = query["sampling"] != TARGETED and not query["is_repeat"]
         else:
             waits = query["queue_rank"] is not None
-        rank = rank_waiting(detector.queue_seed, query) if waits else None
-        query["queue_rank"] = rank
-        if (row.group, row.queue_rank) != (query["group"], rank):
+        rank = rank_waiting(detector.queue_seed, query)
+        query["queue_rank"] = rank if waits else None
+        query["rank"] = None if row.rank is None else rank
+        ranks = query["queue_rank"], query["rank"]
+        if (row.group, row.queue_rank, row.rank) != (query["group"], *ranks):
             changed.append(query)
     if changed:
         names.set_groups(session, detector.id, changed)

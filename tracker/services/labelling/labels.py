@@ -14,6 +14,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.evidence.standing import choose_sampling, decide, dump_decision
+from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling.golds import (
     add_answer,
@@ -21,14 +22,13 @@ from tracker.services.labelling.golds import (
     list_own_labels,
     takes_answer,
 )
-from tracker.services.labelling.truths import Truth, Truths
 from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
+from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling import labels as storage
 from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
     Labelled,

@@ -31,8 +31,8 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import rechecks as storage
-from tracker.storage.labelling.labels import list_labels
 from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labels import list_labels
 from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.storage import tasks
-from tracker.storage.operations import job_runs
+from tracker.storage.estimates import job_runs
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,

@@ -11,9 +11,9 @@ from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import erase_answers
 from tracker.storage.labelling.judgements import delete_judgements
-from tracker.storage.labelling.labels import erase_notes
 from tracker.storage.labelling.rechecks import erase_recheck
 from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labels import erase_notes
 from tracker.storage.queries import erasing as storage
 from tracker.storage.queries.queries import Query, find_query_by_key, lock_query
 

@@ -32,7 +32,7 @@ from tracker.storage.queries.finding import (
 from tracker.storage.queries.queries import Query, build_conditions
 from tracker.storage.queries.tags import has_tag
 from tracker.storage.queries.where import Between
-from tracker.words import UNCLEAR
+from tracker.words import ANSWER, UNCLEAR
 
 # Beyond so many combinations their queries are so common that a walk from the
 # newest one meets them soon.
@@ -125,7 +125,11 @@ def build_filter(
         other_id = _find_other(session, detector, wanted.versus)
         standings = compared_standings(detector.label_sampling)
         found += differs_from(
-            detector.id, other_id, standings, is_counted=wanted.is_counted
+            detector.id,
+            other_id,
+            standings,
+            is_counted=wanted.is_counted,
+            has_own=detector.label_of == ANSWER,
         )
     if wanted.tag is not None:
         found += has_tag(session, wanted.tag)

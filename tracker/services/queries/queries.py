@@ -12,6 +12,7 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
 from tracker.services.fields import (
     Address,
@@ -26,13 +27,12 @@ from tracker.services.fields import (
     VersionName,
     dump_metadata,
 )
-from tracker.services.labelling.truths import Truths
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling.labels import add_labels, list_labels
+from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.tags import load_tags
@@ -245,11 +245,13 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         "standing": None,
         "is_replayed": False,
         "queue_rank": None,
+        "rank": None,
     } | truths.place(version_id, new.input)
     if new.label is not None:
         query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
     elif group is None or not truths.units.is_spent(query):
         query["queue_rank"] = rank_new_query(detector, query, label=None)
+        query["rank"] = truths.keep_rank(query)
     return query
 
 

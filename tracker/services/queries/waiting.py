@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.evidence.truths import join_input, other_input
 from tracker.services.fields import (
     Input,
     Key,
@@ -26,7 +27,6 @@ from tracker.services.fields import (
 )
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.labelling.truths import join_input, other_input
 from tracker.services.queries import queries
 from tracker.services.queries.queries import (
     DEFAULT_VERSION,

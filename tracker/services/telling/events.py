@@ -1,7 +1,6 @@
 """Events: what happened to a detector, written in the transaction of its cause."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,21 +9,19 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import compare_with_target
-from tracker.services.estimates.points import Stretch
 from tracker.services.fields import Address, Instant
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
 from tracker.shapes import Shape
-from tracker.stats import epoch_level, judge_evidence, log_evidence_above
+from tracker.stats import log_evidence_above
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.telling import events as storage
 from tracker.storage.telling.events import find_last_event, find_last_events
-from tracker.words import DECIDING_METHOD, EventWord, Verdict
+from tracker.words import BALANCED, DECIDING_METHOD, EventWord, Verdict
 
 VERDICT = "verdict.changed"
-DRIFT = "drift.detected"
 FAILING = "detector.failing"
 FIRST_SEEN = "version.first_seen"
 STALLED = "labels.stalled"
@@ -95,17 +92,19 @@ def tell(  # noqa: PLR0913 - what happened, to whom and when.
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """A verdict that changes with a snapshot; *alarms* are those of drift so far."""
+    """A verdict that changes, by what counts now of a version."""
 
     verdict: Verdict
     before: Verdict
     target: float
     confidence_level: float
     method: str
+    measure: str
     low: float
     high: float
     labels: int
-    alarms: int
+    # The day since which queries count, as 2026-01-31; None for all of the version.
+    since: str | None
 
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in an event."""
@@ -114,95 +113,63 @@ class VerdictChange:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The counts of a moment, with the deciding interval of the balanced accuracy.
-
-    *stretch* holds the labels since the last drift alarm, if there was one.
-    """
+    """The counts of the detector's measure that decide now, and their interval."""
 
     correct: Sequence[int]
     labelled: Sequence[int]
     low: float
     high: float
-    stretch: Stretch | None = None
     # How frequent the classes are taken to be.
     shares: tuple[float, ...] | None = None
-
-    @property
-    def alarms(self) -> int:
-        """How many drift alarms there were before it."""
-        return 0 if self.stretch is None else self.stretch.alarms
+    measure: str = BALANCED
+    since: str | None = None
 
 
 def follow_verdict(
-    looks: Iterable[Look], target: float, level: float, last: storage.Event | None
-) -> list[VerdictChange]:
-    """Return when the verdict changed, look by look, since the *last* such event.
+    look: Look, target: float, level: float, last: storage.Event | None
+) -> VerdictChange | None:
+    """Return how the verdict changed since the *last* such event, if it did.
 
     *met* and *missed* are entered when the interval says so.  They are left for the
     opposite at once, and for *undecided* only when the labels no longer speak for
     them at all, their evidence being below 1: near a target the bare verdict goes
     back and forth.  Leaving late adds nothing to the chance that it was entered
-    wrongly.  A drift alarm ends *met* too, for the average of all labels says little
-    about now; it is entered again when the labels since the alarm say so by
-    themselves, too.  Under another target or level the bare verdict is where it begins.
+    wrongly.  Under another target or level, on another measure or since another day
+    the bare verdict is where it begins.
     """
     current: Verdict = "undecided" if last is None else last.data["verdict"]
-    # Events from before alarms were counted do not say how many there were.
-    alarms = 0 if last is None else last.data.get("alarms", 0)
-    asked = (target, level)
-    is_same = last is not None and asked == (
-        last.data["target"],
-        last.data["confidence_level"],
-    )
-    changes = []
-    for look in looks:
-        found = _enter(look, target, level)
-        if found == "undecided" and is_same and _stays(current, look, target, alarms):
-            found = current
-        is_same = True
-        if found != current:
-            alarms = look.alarms
-            changes.append(
-                VerdictChange(
-                    verdict=found,
-                    before=current,
-                    target=target,
-                    confidence_level=level,
-                    method=DECIDING_METHOD,
-                    low=look.low,
-                    high=look.high,
-                    labels=sum(look.labelled),
-                    alarms=alarms,
-                )
-            )
-        current = found
-    return changes
-
-
-def _enter(look: Look, target: float, level: float) -> Verdict:
+    asked = {
+        "target": target,
+        "confidence_level": level,
+        "measure": look.measure,
+        "since": look.since,
+    }
+    is_same = last is not None and asked.items() <= last.data.items()
     found = compare_with_target(look.low, look.high, target)
-    if found != "met" or look.stretch is None:
-        return found
-    if not any(look.stretch.labelled):
-        return "undecided"
-    return judge_evidence(
-        _evidence_above(
-            look.stretch.correct, look.stretch.labelled, target, look.shares
-        ),
-        # An accuracy that is too low now is said by the whole, once it is below.
-        -math.inf,
-        epoch_level(level, look.stretch.alarms + 1),
+    if found == "undecided" and is_same and _stays(current, look, target):
+        found = current
+    if found == current:
+        return None
+    return VerdictChange(
+        verdict=found,
+        before=current,
+        method=DECIDING_METHOD,
+        low=look.low,
+        high=look.high,
+        labels=sum(look.labelled),
+        target=target,
+        confidence_level=level,
+        measure=look.measure,
+        since=look.since,
     )
 
 
-def _stays(verdict: Verdict, look: Look, target: float, alarms: int) -> bool:
-    """Return whether a verdict that was entered after so many alarms is not left."""
+def _stays(verdict: Verdict, look: Look, target: float) -> bool:
+    """Return whether the labels of a look still speak for a verdict."""
     if verdict == "undecided" or not any(look.labelled):
         return False
     if verdict == "met":
-        no_alarm = look.alarms == alarms
-        evidence = _evidence_above(look.correct, look.labelled, target, look.shares)
-        return no_alarm and evidence >= 0
+        return _evidence_above(look.correct, look.labelled, target, look.shares) >= 0
     # Being below is being above, seen from the other side.
     wrong = [n - k for k, n in zip(look.correct, look.labelled, strict=True)]
     return _evidence_above(wrong, look.labelled, 1.0 - target, look.shares) >= 0

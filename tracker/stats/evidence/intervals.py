@@ -19,7 +19,7 @@ from tracker.stats.exact import Interval
 FORMULA = 3
 """The formula that these intervals are computed by."""
 
-_USUAL_TILT, _LARGEST_TILT = 0.3, 15.0
+USUAL_TILT, LARGEST_TILT = 0.3, 15.0
 _MOST_AT_ONCE = 2**19
 
 
@@ -170,8 +170,8 @@ class _Rows:
         tilts, log_nodes, log_weights = build_mixture(
             self.shares,
             self.costs[:1] if has_one_mean else self.costs,
-            usual_tilt=_USUAL_TILT,
-            largest_tilt=_LARGEST_TILT,
+            usual_tilt=USUAL_TILT,
+            largest_tilt=LARGEST_TILT,
         )
         return Bets(
             scores=log_nodes + tilts * self.k[:, None, :, None],

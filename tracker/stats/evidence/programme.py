@@ -33,6 +33,10 @@ class Bets(NamedTuple):
     row, M terms, K classes and G nodes: *scores* (R, M, K, G), *growth* the same or 1
     for R and K, *labelled* (R, K), *log_weights* (R, M).  The mean of the chances has
     *costs* (R, K); each chance is between *floor* and 1.
+
+    With two *sides* the evidence of a row is the product of two such sums, each of K
+    classes of its own: *scores*, *growth* and *log_weights* hold the sides as rows,
+    2R or 1, and *labelled* and *costs* hold their classes side by side, (R, 2K).
     """
 
     scores: Floats
@@ -41,19 +45,21 @@ class Bets(NamedTuple):
     log_weights: Floats
     costs: Floats
     floor: float
+    sides: int = 1
 
     def take(self, rows: npt.NDArray[np.intp]) -> Self:
         """Return the bets of some of the rows."""
+        sides = _sides_of(rows, self.sides)
         return self._replace(
-            scores=self.scores[rows],
-            growth=self.growth if len(self.growth) == 1 else self.growth[rows],
+            scores=self.scores[sides],
+            growth=self.growth if len(self.growth) == 1 else self.growth[sides],
             labelled=self.labelled[rows],
-            log_weights=self.log_weights[rows],
+            log_weights=self.log_weights[sides],
             costs=self.costs[rows],
         )
 
     def prune(self, is_needed: npt.NDArray[np.bool_]) -> Self:
-        """Return the bets without the terms that a row does not need, (R, M)."""
+        """Return the bets without the terms that no side of a row needs."""
         kept = np.flatnonzero(is_needed.any(axis=0))
         return self._replace(
             scores=self.scores[:, kept],
@@ -67,13 +73,25 @@ class Bets(NamedTuple):
         furthest = np.maximum(
             np.log1p(self.growth), -np.log1p(self.floor * self.growth)
         ).max(axis=-1)
-        terms = sizes.max(axis=-1) + furthest * self.labelled[:, None, :] + 1.0
+        labelled = self.by_side(self.labelled)[:, None, :]
+        terms = sizes.max(axis=-1) + furthest * labelled + 1.0
         doubt = _ROUNDING * (2.0 + total_of(terms))
         return self._replace(log_weights=self.log_weights - doubt)
 
+    def by_side(self, array: Floats) -> Floats:
+        """Return an array of the classes of rows, (R, sides K), with a row a side."""
+        return array.reshape(len(array) * self.sides, -1)
+
+
+def _sides_of(rows: npt.NDArray[np.intp], sides: int) -> npt.NDArray[np.intp]:
+    return (rows[:, None] * sides + np.arange(sides)).ravel()
+
 
 class _Value(NamedTuple):
-    """The logarithm of the evidence, (R,), how it falls, (R, K), and by which terms."""
+    """The logarithm of the evidence, (R,), how it falls, (R, K), and by which terms.
+
+    The last three have a row for each side.
+    """
 
     logarithm: Floats
     steepness: Floats
@@ -82,12 +100,20 @@ class _Value(NamedTuple):
     parts: Floats
     totals: Floats
 
+    def take(self, rows: npt.NDArray[np.intp], sides: int) -> "_Value":
+        by_side = _sides_of(rows, sides)
+        return _Value(
+            *(array[rows] for array in self[:3]),
+            *(array[by_side] for array in self[3:]),
+        )
+
 
 class _Aim(NamedTuple):
     """The least mean with less than *needed*, or the least evidence at each *mean*."""
 
     needed: float = 0.0
     mean: Floats | None = None
+    close: float = _CLOSE_VALUE
 
 
 def least_mean(bets: Bets, needed: float, start: Floats) -> Floats:
@@ -95,9 +121,14 @@ def least_mean(bets: Bets, needed: float, start: Floats) -> Floats:
     return _search(bets, start, _Aim(needed))
 
 
-def least_evidence(bets: Bets, mean: Floats, start: Floats) -> Floats:
-    """Return a lower bound of the least log evidence at chances with a *mean*."""
-    return _search(bets, start, _Aim(mean=mean))
+def least_evidence(
+    bets: Bets, mean: Floats, start: Floats, *, close: float = _CLOSE_VALUE
+) -> Floats:
+    """Return a lower bound of the least log evidence at chances with a *mean*.
+
+    A bound that is *close* to the least found is near enough.
+    """
+    return _search(bets, start, _Aim(mean=mean, close=close))
 
 
 def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
@@ -115,9 +146,9 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
             break
         if len(keep) < len(rows):
             rows, p, bets = rows[keep], p[keep], bets.take(keep)
-            value = _Value(*(array[keep] for array in value))
+            value = value.take(keep, bets.sides)
             if aim.mean is not None:
-                aim = _Aim(mean=aim.mean[keep])
+                aim = aim._replace(mean=aim.mean[keep])
         if step in _NEGLIGIBLE:
             least = value.totals.max(axis=1, keepdims=True) - _NEGLIGIBLE[step]
             bets = bets.prune(value.totals > least)
@@ -130,15 +161,15 @@ def _is_open(
     bets: Bets, p: Floats, value: _Value, aim: _Aim, found: Floats
 ) -> npt.NDArray[np.bool_]:
     if aim.mean is not None:
-        return np.asarray(value.logarithm - found > _CLOSE_VALUE)
+        return np.asarray(value.logarithm - found > aim.close)
     is_near = np.abs(value.logarithm - aim.needed) < _CLOSE_EVIDENCE
     is_near &= total_of(bets.costs * p) - found < _CLOSE_MEAN
     return np.asarray(~is_near)
 
 
 def _value(bets: Bets, p: Floats) -> _Value:
-    labelled = bets.labelled[:, None, :, None]
-    tilted = p[:, None, :, None] * bets.growth
+    labelled = bets.by_side(bets.labelled)[:, None, :, None]
+    tilted = bets.by_side(p)[:, None, :, None] * bets.growth
     logs = bets.scores - labelled * np.log1p(tilted)
     highest = logs[..., 0]
     for node in range(1, logs.shape[-1]):
@@ -156,9 +187,9 @@ def _value(bets: Bets, p: Floats) -> _Value:
     parts /= whole[:, None]
     weights = parts[:, :, None]
     return _Value(
-        most + np.log(whole),
-        _sum_of_terms(weights * by_term),
-        _sum_of_terms(weights * (second - by_term * by_term)),
+        total_of((most + np.log(whole)).reshape(len(p), -1)),
+        _sum_of_terms(weights * by_term).reshape(p.shape),
+        _sum_of_terms(weights * (second - by_term * by_term)).reshape(p.shape),
         by_term,
         parts,
         totals,
@@ -272,13 +303,20 @@ def _optimum(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, F
 
 def _hessian(value: _Value) -> Floats:
     """Return the second derivatives, (R, K, K), or of many classes the diagonal."""
-    classes = value.steepness.shape[1]
-    off = value.by_term - value.steepness[:, None, :]
+    sides, _, classes = value.by_term.shape
+    rows, every = value.steepness.shape
+    off = value.by_term - value.steepness.reshape(sides, 1, classes)
     off = np.sqrt(value.parts)[:, :, None] * off
     diagonal = np.maximum(value.curvature, _FLATTEST)
     if classes > _MOST_CLASSES:
-        return diagonal + _sum_of_terms(off * off)
-    hessian = _sum_of_terms(off[:, :, :, None] * off[:, :, None, :])
-    at = np.arange(classes)
+        return diagonal + _sum_of_terms(off * off).reshape(rows, every)
+    blocks = _sum_of_terms(off[:, :, :, None] * off[:, :, None, :])
+    blocks = blocks.reshape(rows, -1, classes, classes)
+    # The sides have no terms in common, so their mixed derivatives are 0.
+    hessian = np.zeros((rows, every, every))
+    for side in range(every // classes):
+        own = slice(side * classes, (side + 1) * classes)
+        hessian[:, own, own] = blocks[:, side]
+    at = np.arange(every)
     hessian[:, at, at] += diagonal
     return hessian

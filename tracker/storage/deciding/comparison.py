@@ -13,6 +13,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
 )
 from sqlalchemy.orm import Session, aliased
 
@@ -39,13 +40,14 @@ class PairCount(NamedTuple):
     both: int = 0
 
 
-def count_pairs(
+def count_pairs(  # noqa: PLR0913 - which versions, and whose labels.
     session: Session,
     detector_id: int,
     *,
     old_id: int,
     new_id: int,
     standings: Collection[str],
+    has_own: bool = False,
 ) -> Sequence[PairCount]:
     """Count the inputs that both versions were given, by label.
 
@@ -53,7 +55,8 @@ def count_pairs(
     those that only the old one was.  An input counts once either of its queries has
     a label with one of *standings*.  Of the queries that one version has of an input,
     the first counts, and of the inputs of a group the one that counts for the old
-    version.
+    version.  With *has_own* each query is judged by its own label, and an input counts
+    once both have one, under that of the old version.
     """
     pairs = _pair_up(detector_id, old_id, new_id, standings)
     # The truth belongs to the input, so that two labels say the same.
@@ -63,13 +66,18 @@ def count_pairs(
     )
     was_right = labelled.c.old_predicted == labelled.c.label
     is_right = labelled.c.new_predicted == labelled.c.label
+    has_both: ColumnElement[bool] = true()
+    if has_own:
+        is_right = labelled.c.new_predicted == labelled.c.new_label
+        has_both = labelled.c.old_label.is_not(None) & labelled.c.new_label.is_not(None)
     statement = select(
         labelled.c.label,
         func.count(),
         func.count(case((and_(is_right, not_(was_right)), 1))),
         func.count(case((and_(was_right, not_(is_right)), 1))),
         func.count(case((and_(was_right, is_right), 1))),
-    ).group_by(labelled.c.label)
+    )
+    statement = statement.where(has_both).group_by(labelled.c.label)
     return [PairCount(*row) for row in session.execute(statement)]
 
 
@@ -143,6 +151,7 @@ def differs_from(
     standings: Collection[str],
     *,
     is_counted: bool | None = None,
+    has_own: bool = False,
 ) -> list[ColumnElement[bool]]:
     """Return the conditions that another version did better or worse at a query.
 
@@ -156,7 +165,8 @@ def differs_from(
         other.version_id == version_id,
         other.input == Query.input,
         ~other.is_repeat,
-        (other.predicted == Query.label) != (Query.predicted == Query.label),
+        (other.predicted == (other.label if has_own else Query.label))
+        != (Query.predicted == Query.label),
     ]
     if is_counted is not None:
         # A label counts for both once it is scored of one.
@@ -167,6 +177,9 @@ def differs_from(
                 and_(other.label.is_not(None), has_standing(other, standings)),
             ),
         )
+        if has_own:
+            both = has_standing(Query, standings), has_standing(other, standings)
+            scored = and_(_is_unit(other), *both)
         tests.append(scored if is_counted else ~scored)
     found = select(literal(1)).select_from(other).where(*tests).correlate(Query)
     return [

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.dialect import day_of
-from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 
 

@@ -21,8 +21,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, stream
 from tracker.storage.detectors import Version
+from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.inserting import insert_rows
-from tracker.storage.operations.job_runs import JobRun
 from tracker.words import EXACT, RECALL
 
 BALANCED = 0

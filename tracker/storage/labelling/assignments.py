@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 
 _IN_PLACE = {"synchronize_session": False}
 

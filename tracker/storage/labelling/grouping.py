@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query
 from tracker.words import GROUPED

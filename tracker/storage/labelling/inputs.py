@@ -22,7 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.labelling.labels import Label, is_of_query
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query, update_each
 

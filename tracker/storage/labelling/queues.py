@@ -8,8 +8,8 @@ from sqlalchemy.orm import aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.labelling.auditing.audit_draws import AuditDraw
-from tracker.storage.labelling.labels import Label
 from tracker.storage.labelling.rechecks import Recheck
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 from tracker.words import RANDOM, REPLAYED_UNSTATED, TARGETED, UNSTATED
 

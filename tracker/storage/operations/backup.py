@@ -19,12 +19,12 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base, stream
 from tracker.storage.dialect import is_sqlite
+from tracker.storage.estimates.job_runs import Heartbeat
 from tracker.storage.imports.import_pieces import ImportPiece
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
 from tracker.storage.operations import schema
-from tracker.storage.operations.job_runs import Heartbeat
 from tracker.storage.people.second_factors import SignInStep
 from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
 from tracker.storage.queries.queries import Query

@@ -1,11 +1,10 @@
 """Deleting queries that were never labelled, in small pieces from the oldest on."""
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, and_, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, case, delete, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
@@ -13,8 +12,8 @@ from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
-from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
@@ -92,15 +91,23 @@ def delete_disposable(
         Judgement.query_id.in_(select(Query.id).where(known, *disposable))
     )
     session.execute(said, execution_options=_IN_PLACE)
-    statement = delete(Query).where(known, *disposable).returning(Query.version_id)
-    deleted = Counter(session.scalars(statement, execution_options=_IN_PLACE))
-    for version_id, number in sorted(deleted.items()):
+    gone = delete(Query).where(known, *disposable)
+    statement = gone.returning(Query.version_id, Query.asked_at)
+    asked: dict[int, list[datetime]] = {}
+    for version_id, asked_at in session.execute(statement, execution_options=_IN_PLACE):
+        asked.setdefault(version_id, []).append(asked_at)
+    for version_id, instants in sorted(asked.items()):
+        last, known_to = max(instants), Version.deleted_to
+        is_later = known_to.is_(None) | (known_to < last)
         counted = update(Version).where(Version.id == version_id)
         session.execute(
-            counted.values(deleted=Version.deleted + number),
+            counted.values(
+                deleted=Version.deleted + len(instants),
+                deleted_to=case((is_later, last), else_=known_to),
+            ),
             execution_options=_IN_PLACE,
         )
-    return deleted.total()
+    return sum(map(len, asked.values()))
 
 
 def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:

@@ -12,29 +12,35 @@ from tracker.errors import ConfigurationError
 
 # Importing the tables is what makes the metadata complete.
 from tracker.files import shipped_folder
-from tracker.storage import detectors, device, idempotency, tasks  # noqa: F401
+from tracker.storage import (
+    detectors,  # noqa: F401
+    device,  # noqa: F401
+    idempotency,  # noqa: F401
+    labels,  # noqa: F401
+    tasks,  # noqa: F401
+)
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
 from tracker.storage.estimates import (
+    job_runs,  # noqa: F401
     pending,  # noqa: F401
     projections,  # noqa: F401
     snapshots,  # noqa: F401
 )
 from tracker.storage.imports import files as imports  # noqa: F401
-from tracker.storage.imports import import_pieces, written  # noqa: F401
+from tracker.storage.imports import import_pieces, keyless, written  # noqa: F401
 from tracker.storage.labelling import (
     assignments,  # noqa: F401
     draws,  # noqa: F401
     golds,  # noqa: F401
     inputs,  # noqa: F401
     judgements,  # noqa: F401
-    labels,  # noqa: F401
     rechecks,  # noqa: F401
+    references,  # noqa: F401
     reservations,  # noqa: F401
     studies,  # noqa: F401
 )
 from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
-from tracker.storage.operations import job_runs  # noqa: F401
 from tracker.storage.people import (
     accounts,  # noqa: F401
     api_keys,  # noqa: F401

@@ -117,6 +117,7 @@ def list_named(
             Query.sampling,
             Query.is_repeat,
             Query.queue_rank,
+            Query.rank,
         )
         .where(Query.detector_id == detector_id, Query.id > after)
         .where(or_(names, Query.details.is_not(None)) if has_metadata else names)
@@ -130,7 +131,8 @@ def list_named(
 _REGROUP = Prepared(
     update_each().values(
         group=bindparam("of_group", type_=Text),
-        queue_rank=bindparam("rank", type_=Float),
+        queue_rank=bindparam("of_queue", type_=Float),
+        rank=bindparam("of_rank", type_=Float),
     )
 )
 
@@ -138,13 +140,14 @@ _REGROUP = Prepared(
 def set_groups(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Set the ``group`` and the ``queue_rank`` of queries by ``id``."""
+    """Set the ``group`` and the ranks of queries by ``id``."""
     values = [
         {
             "query_id": row["id"],
             "of_detector": detector_id,
             "of_group": row["group"],
-            "rank": row["queue_rank"],
+            "of_queue": row["queue_rank"],
+            "of_rank": row["rank"],
         }
         for row in rows
     ]

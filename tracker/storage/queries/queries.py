@@ -176,6 +176,9 @@ class Query(Base):
     is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
     # The rank in the random queue while it waits there; see services/evidence/ranks.py.
     queue_rank: Mapped[float | None]
+    # The rank that it had when it arrived, for good; None if it arrived with a label,
+    # or was not drawn from, and then it is no part of a span's sample.
+    rank: Mapped[float | None]
     # Whether its answer is known to editors; see storage/labelling/golds.py.
     is_gold: Mapped[bool] = mapped_column(default=False, server_default=false())
     # Where several people labelled it: agreed, disputed or settled.
@@ -382,6 +385,16 @@ _DISPUTED = select(func.count()).where(
 def count_disputed(session: Session, detector_id: int) -> int:
     """Count the queries on which labelers disagree and nobody has settled it."""
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
+
+
+def list_written_versions(
+    session: Session, detector_id: int, at: datetime
+) -> Sequence[str]:
+    """Return the names of the versions whose queries were added at an instant."""
+    ids = select(Query.version_id).where(
+        Query.detector_id == detector_id, Query.created_at == at
+    )
+    return session.scalars(select(Version.name).where(Version.id.in_(ids))).all()
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:

@@ -17,7 +17,7 @@ from tracker.services.deciding.planning import (
     labels_for_balanced,
 )
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
 
@@ -43,7 +43,7 @@ class Plan:
     rows: Sequence[tuple[str, int | None]]
 
 
-@pages.get("/detectors/<detector_id>/plan")
+@pages.get("/detectors/<detector_id>/labelling")
 @requires("viewer")
 def show_plan(detector_id: str) -> ResponseReturnValue:
     """Show how many more labels would reach a given width."""
@@ -55,6 +55,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             detector,
             version=version,
             method=detector.method,
+            span=NOW,
             computed_at=now(),
         )
         return render_template(

@@ -14,10 +14,9 @@ from tracker import stats
 from tracker.charts.render import render_png, render_svg
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.charts import build_chart, list_alarms, list_states
+from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.drift import find_replay
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import (
     list_rows,
@@ -66,7 +65,7 @@ class Line:
     readings: Sequence[Reading]
 
 
-@pages.get("/detectors/<detector_id>/history")
+@pages.get("/detectors/<detector_id>/changes")
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show how the intervals of a version tightened, as a chart and a table."""
@@ -112,18 +111,17 @@ def _list_closed(
 def _told(
     session: Session, detector: Detector, version: Version | None
 ) -> dict[str, Any]:
-    """Return the verdicts of a version, what events say of it, and its alarms."""
+    """Return the verdicts of a version, and what events say of it."""
     if version is None:
-        return {"states": [], "state": None, "alarms": [], "replay": None}
+        return {"states": [], "state": None, "changes": []}
     state = find_last_verdicts(session, [version.id]).get(version.id)
     if state is not None and state.data["target"] != detector.target:
         # It is about another target; the next label brings one about this.
         state = None
     return {
         "states": list_states(session, detector, version),
+        "changes": list_changes(session, detector, version),
         "state": state,
-        "alarms": list_alarms(session, detector, version),
-        "replay": find_replay(session, version),
     }
 
 

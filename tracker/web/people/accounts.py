@@ -130,14 +130,14 @@ def _seen(session: Session, shown: Account) -> list[Detector] | None:
     return list(list_detectors(session, among=ids, has_archived=True))
 
 
-@pages.get("/settings/accounts")
+@pages.get("/people")
 @requires("admin")
 def show_accounts() -> ResponseReturnValue:
     """Show every account."""
     return _render_list(Form({"role": "labeler"}))
 
 
-@pages.post("/settings/accounts")
+@pages.post("/people")
 @requires("admin")
 def make_account() -> ResponseReturnValue:
     """Make an account, and show the link to sign in by, this once."""
@@ -184,14 +184,14 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
         )
 
 
-@pages.get("/settings/accounts/<int:account_id>")
+@pages.get("/people/<int:account_id>")
 @requires("admin")
 def edit_account(account_id: int) -> ResponseReturnValue:
     """Show the settings of an account."""
     return _render_one(account_id, Form({}))
 
 
-@pages.post("/settings/accounts/<int:account_id>")
+@pages.post("/people/<int:account_id>")
 @requires("admin")
 def change_account(account_id: int) -> ResponseReturnValue:
     """Change the role of an account and the detectors that it sees."""
@@ -207,7 +207,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
     return redirect(url_for("pages.edit_account", account_id=account_id), 303)
 
 
-@pages.post("/settings/accounts/<int:account_id>/link")
+@pages.post("/people/<int:account_id>/link")
 @requires("admin")
 def make_link(account_id: int) -> ResponseReturnValue:
     """Make a link by which the owner of an account signs in once."""
@@ -217,7 +217,7 @@ def make_link(account_id: int) -> ResponseReturnValue:
     return _render_one(account_id, Form({}), link=_address_of(token))
 
 
-@pages.post("/settings/accounts/<int:account_id>/second-step/reset")
+@pages.post("/people/<int:account_id>/second-step/reset")
 @requires("admin")
 def reset_second_factor(account_id: int) -> ResponseReturnValue:
     """Let an account in without a second step, until it sets up a new one."""
@@ -228,7 +228,7 @@ def reset_second_factor(account_id: int) -> ResponseReturnValue:
     return redirect(url_for("pages.edit_account", account_id=account_id), 303)
 
 
-@pages.post("/settings/accounts/<int:account_id>/disable")
+@pages.post("/people/<int:account_id>/disable")
 @requires("admin")
 def disable(account_id: int) -> ResponseReturnValue:
     """Let nobody in by an account, from now on."""
@@ -239,7 +239,7 @@ def disable(account_id: int) -> ResponseReturnValue:
     return redirect(url_for("pages.edit_account", account_id=account_id), 303)
 
 
-@pages.post("/settings/accounts/<int:account_id>/enable")
+@pages.post("/people/<int:account_id>/enable")
 @requires("admin")
 def enable(account_id: int) -> ResponseReturnValue:
     """Let an account in again."""

@@ -24,7 +24,7 @@ class _Asked(Input):
     what: LabelText | None = None
 
 
-@pages.get("/settings/audit")
+@pages.get("/activity")
 @requires("admin")
 def show_audit() -> ResponseReturnValue:
     """Show the audit log, newest first, of everyone or of one actor."""
@@ -52,7 +52,7 @@ def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
     return sorted({*known, *([asked] if asked else [])})
 
 
-@pages.get("/settings/audit.<suffix>")
+@pages.get("/activity.<suffix>")
 @requires("admin")
 def download_audit(suffix: str) -> ResponseReturnValue:
     """Give the whole log as a file."""

@@ -1,6 +1,7 @@
 """The queries of a detector, and one query with its labels."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
@@ -15,8 +16,8 @@ from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
+from tracker.services.labelling.labelers import get_agreement
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.people.labelers import get_agreement
 from tracker.services.queries import erasing
 from tracker.services.queries.finding import find_and_count, find_queries
 from tracker.services.queries.queries import get_query
@@ -43,11 +44,22 @@ MOST_COUNTED = 10_000
 _MANY = 1_000_000
 
 
+@pages.get("/detectors/<detector_id>/mistakes")
+@requires("viewer")
+def show_mistakes(detector_id: str) -> ResponseReturnValue:
+    """Show the queries that the detector got wrong."""
+    wanted = Filter.parse(request.args)
+    return _render_list(detector_id, replace(wanted, show="wrong"), "show_mistakes")
+
+
 @pages.get("/detectors/<detector_id>/queries")
 @requires("viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
     """Show the queries that match the filters, in the chosen order."""
-    wanted = Filter.parse(request.args)
+    return _render_list(detector_id, Filter.parse(request.args), "show_queries")
+
+
+def _render_list(detector_id: str, wanted: Filter, tab: str) -> ResponseReturnValue:
     place = parse_id("iq", request.args.get("after", ""))
     problem, last, total = None, None, 0
     with database().read() as session:
@@ -60,6 +72,7 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
             problem, queries = str(error), []
         page = render_template(
             "queries/list.html",
+            tab=tab,
             detector=detector,
             shown=[(query, build_picture(detector, query)) for query in queries],
             total=total,

@@ -25,7 +25,7 @@ _SHOWN = 50
 _BLANK = Form({"format": STANDARD})
 
 
-@pages.get("/webhooks")
+@pages.get("/alerts")
 @requires("editor")
 def show_webhooks() -> ResponseReturnValue:
     """Show the webhooks, and the form to add one."""
@@ -33,7 +33,7 @@ def show_webhooks() -> ResponseReturnValue:
         return _render_list(session, _BLANK)
 
 
-@pages.post("/webhooks")
+@pages.post("/alerts")
 @requires("editor")
 def make_webhook() -> ResponseReturnValue:
     """Add a webhook and show its secret, this once."""
@@ -73,7 +73,7 @@ def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -
     )
 
 
-@pages.get("/webhooks/<webhook_id>")
+@pages.get("/alerts/<webhook_id>")
 @requires("editor")
 def show_webhook(webhook_id: str) -> ResponseReturnValue:
     """Show a webhook and what it was told."""
@@ -95,7 +95,7 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
         )
 
 
-@pages.post("/webhooks/<webhook_id>/test")
+@pages.post("/alerts/<webhook_id>/test")
 @requires("editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     """Send a message that only tries the webhook."""
@@ -104,7 +104,7 @@ def test_webhook(webhook_id: str) -> ResponseReturnValue:
     return _back(webhook_id)
 
 
-@pages.post("/webhooks/<webhook_id>/enabled")
+@pages.post("/alerts/<webhook_id>/enabled")
 @requires("editor")
 def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     """Enable or disable a webhook."""
@@ -119,7 +119,7 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     return _back(webhook_id)
 
 
-@pages.post("/webhooks/<webhook_id>/secret")
+@pages.post("/alerts/<webhook_id>/secret")
 @requires("editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
     """Replace the secret of a webhook and show the new one, this once."""
@@ -129,7 +129,7 @@ def replace_secret(webhook_id: str) -> ResponseReturnValue:
     return _render_one(webhook_id, secret=made.secret)
 
 
-@pages.post("/webhooks/<webhook_id>/delete")
+@pages.post("/alerts/<webhook_id>/delete")
 @requires("editor")
 def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     """Delete a webhook."""

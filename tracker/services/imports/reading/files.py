@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import SEEK_END
 from pathlib import PurePath
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
-from tracker.services.imports.reading.documents import document_pieces
+from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.kinds import (
     GZIP,
     LARGE_DOCUMENT,
@@ -28,6 +28,7 @@ from tracker.services.imports.reading.rows import (
     unknown_columns,
     with_metadata,
 )
+from tracker.services.imports.saved import load_mapping
 from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
 from tracker.services.strict_json import load_json
@@ -42,6 +43,11 @@ BY_SUFFIX = {
     ".json": "json",
     ".parquet": "parquet",
     ".xlsx": "xlsx",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xml": "xml",
+    ".eval": "xlsx",
+    ".manifest": "jsonl",
 }
 _PACKED = ".gz"
 # What the name of a file may end in.
@@ -61,8 +67,13 @@ BY_MEDIA_TYPE = {
 SMALL = 2**20
 _TEXTS = {"csv", "jsonl", "json"}
 # These have values that JSON has not.
-_TYPED = {"parquet", "xlsx"}
-_BEGINNINGS = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
+_TYPED = {"parquet", "arrow", "xlsx"}
+_BEGINNINGS = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "xlsx",
+    b"ARRO": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +107,22 @@ class RowFile:
     def rows(self, detector: Detector) -> MappedRows:
         """Read the rows from the first one on, as fields of a query of *detector*."""
         notes: list[str] = []
-        return MappedRows(self._pieces(notes), detector, self.choices, notes=notes)
+        choices = self.choices.join(load_mapping(detector))
+        pieces = self._pieces(notes, choices.remembered | choices.columns)
+        return MappedRows(pieces, detector, choices, notes=notes)
 
-    def _pieces(self, notes: list[str]) -> Generator[RawPiece]:
+    def _pieces(self, notes: list[str], columns: dict[str, str]) -> Generator[RawPiece]:
         if self.document is not None:
-            yield from document_pieces(self.document)
+            yield from document_pieces(self.document, columns, notes)
             return
         if self._is_read_here():
             self._note(self.size)
             read = read_pieces(
-                self.format, self.stream, notes, most_unpacked=self.most_unpacked
+                self.format,
+                self.stream,
+                notes,
+                most_unpacked=self.most_unpacked,
+                columns=columns,
             )
         else:
             read = read_apart(
@@ -113,6 +130,7 @@ class RowFile:
                 self.stream,
                 notes,
                 most_unpacked=self.most_unpacked,
+                columns=columns,
                 on_read=self._note,
             )
         yield from read
@@ -128,17 +146,19 @@ class RowFile:
         self._place[0] = place
 
 
-def read_apart(
+def read_apart(  # noqa: PLR0913 - how it is read.
     kind: str,
     stream: BinaryIO,
     notes: list[str],
     *,
     most_unpacked: int = MOST_UNPACKED,
+    columns: Mapping[str, str] = NO_COLUMNS,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[RawPiece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``."""
     hook = load_value if kind in _TYPED else None
-    with reading("rows", stream, kind=kind, most_unpacked=most_unpacked) as reader:
+    options: dict[str, Any] = {"most_unpacked": most_unpacked, "columns": dict(columns)}
+    with reading("rows", stream, kind=kind, **options) as reader:
         while True:
             (piece, new, place), _ = reader.answer(hook)
             notes += new
@@ -160,21 +180,14 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
 def open_named(
     stream: BinaryIO, name: str, *, most_unpacked: int = MOST_UNPACKED
 ) -> RowFile:
-    """Return the file of that *name*, whose end says in which format it is.
+    """Return the file of that *name*; what it is, its bytes say.
 
-    Without a name the bytes say so.  Raises InvalidInputError for another end, and
-    for JSON that is too large.
+    Raises InvalidInputError for JSON that is too large.
     """
-    path = PurePath(name.lower())
-    if path.suffix == _PACKED:
-        path = path.with_suffix("")
-    kind = BY_SUFFIX.get(path.suffix)
-    if not name:
-        kind = guess_format(stream)
-    if kind is None:
-        raise InvalidInputError.of(
-            "file", f"its name must end in {', '.join(SUFFIXES)}"
-        )
+    suffix = PurePath(name.lower().removesuffix(_PACKED)).suffix
+    guessed = guess_format(stream)
+    # Of texts alone the name says more: JSON may be one line of JSON Lines.
+    kind = BY_SUFFIX.get(suffix, guessed) if guessed in _TEXTS else guessed
     stream.seek(0)
     digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
     file = RowFile(kind, digest, stream, most_unpacked=most_unpacked)
@@ -194,7 +207,12 @@ def guess_format(stream: BinaryIO) -> str:
             return "csv"
     if start[:4] in _BEGINNINGS:
         return _BEGINNINGS[start[:4]]
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return _guess_text(start.removeprefix(b"\xef\xbb\xbf").lstrip())
+
+
+def _guess_text(text: bytes) -> str:
+    if text.startswith((b"<?xml", b"<annotations")):
+        return "xml"
     if text.startswith(b"["):
         return "json"
     if not text.startswith(b"{"):

@@ -10,16 +10,18 @@ import numbers
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, BinaryIO, cast
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.containers import is_log, read_log, xml_pieces
 from tracker.services.imports.reading.csv_rows import CsvPiece, CsvRows
-from tracker.services.imports.reading.documents import document_pieces
+from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
-from tracker.services.imports.reading.parquet import parquet_pieces
+from tracker.services.imports.reading.known_shapes import SHAPES
+from tracker.services.imports.reading.parquet import arrow_pieces, parquet_pieces
 from tracker.services.imports.reading.rows import (
     LONGEST_ROW,
     PIECE_BYTES,
@@ -29,6 +31,7 @@ from tracker.services.imports.reading.rows import (
     TablePiece,
     jsonl_pieces,
 )
+from tracker.services.imports.reading.shapes import read_records
 from tracker.services.sandbox.channel import Channel, SharedFile, dump
 from tracker.services.sandbox.limits import Unpacked
 from tracker.services.strict_json import load_json
@@ -39,21 +42,29 @@ from tracker.services.wording import show_reason
 LARGEST_DOCUMENT = 32 * 2**20
 LARGE_DOCUMENT = "too large for JSON; send JSON Lines instead"
 GZIP = b"\x1f\x8b"
-_WHOLE = {"parquet", "xlsx"}
+_WHOLE = {"parquet", "arrow", "xlsx"}
 # A value that JSON does not have, by the name of its type; no name of a column is so.
 _TYPE = "\0"
 
 
 def read_pieces(
-    kind: str, stream: BinaryIO, notes: list[str], *, most_unpacked: int
+    kind: str,
+    stream: BinaryIO,
+    notes: list[str],
+    *,
+    most_unpacked: int,
+    columns: Mapping[str, str] = NO_COLUMNS,
 ) -> Iterator[RawPiece]:
-    """Read *stream*, packed or not; what is to be said of it goes to *notes*."""
+    """Read *stream*, packed or not; what is to be said of it goes to *notes*.
+
+    *columns* are by field those that were named.
+    """
     unpacked = Unpacked(most_unpacked)
     stream.seek(0)
     is_packed = stream.read(2) == GZIP
     stream.seek(0)
     if not is_packed:
-        yield from _read(kind, stream, notes, unpacked)
+        yield from _read(kind, stream, notes, unpacked, columns)
         return
     packed = gzip.GzipFile(fileobj=stream)
     try:
@@ -63,9 +74,9 @@ def read_pieces(
                     shutil.copyfileobj(content, spool)
                     spool.seek(0)
                     whole = cast("BinaryIO", spool)
-                    yield from _read(kind, whole, notes, unpacked)
+                    yield from _read(kind, whole, notes, unpacked, columns)
             else:
-                yield from _read(kind, content, notes, unpacked)
+                yield from _read(kind, content, notes, unpacked, columns)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidInputError.of(
             "file", f"it is not gzip: {show_reason(error)}"
@@ -105,22 +116,39 @@ class _Counted(io.RawIOBase):
 
 
 def _read(
-    kind: str, stream: BinaryIO, notes: list[str], unpacked: Unpacked
+    kind: str,
+    stream: BinaryIO,
+    notes: list[str],
+    unpacked: Unpacked,
+    columns: Mapping[str, str],
 ) -> Iterator[RawPiece]:
+    if kind in {"csv", "jsonl", "json"}:
+        return _read_text(kind, stream, notes, columns)
     match kind:
-        case "csv":
-            return CsvRows(stream, notes=notes).pieces()
-        case "jsonl":
-            return jsonl_pieces(stream)
         case "parquet":
             return parquet_pieces(stream, unpacked)
-        case "xlsx":
-            return excel_pieces(stream, notes, unpacked)
-        case _:
-            return _read_json(stream)
+        case "arrow":
+            return arrow_pieces(stream, unpacked)
+        case "xml":
+            return xml_pieces(stream, notes)
+    if is_log(stream):
+        return document_pieces(read_log(stream, unpacked), columns, notes)
+    return excel_pieces(stream, notes, unpacked)
 
 
-def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
+def _read_text(
+    kind: str, stream: BinaryIO, notes: list[str], columns: Mapping[str, str]
+) -> Iterator[RawPiece]:
+    if kind == "csv":
+        return CsvRows(stream, notes=notes).pieces()
+    if kind == "jsonl":
+        return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
+    return _read_json(stream, columns, notes)
+
+
+def _read_json(
+    stream: BinaryIO, columns: Mapping[str, str], notes: list[str]
+) -> Iterator[RawPiece]:
     """Read a document, or what is one in each line."""
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
@@ -129,25 +157,26 @@ def _read_json(stream: BinaryIO) -> Iterator[RawPiece]:
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         if "Extra data" in str(error):
-            return jsonl_pieces(io.BytesIO(text))
+            lines = jsonl_pieces(io.BytesIO(text))
+            return read_records(lines, SHAPES, columns, notes)
         raise InvalidInputError.of(
             "body", f"it is not JSON: {show_reason(error)}"
         ) from error
-    return document_pieces(body)
+    return document_pieces(body, columns, notes)
 
 
 def prepare(kind: str, **_: Any) -> None:
     """Load what is heavy, before the process copies itself for a file."""
-    if kind == "parquet":
+    if kind in {"parquet", "arrow"}:
         # Heavy, and only for files of this kind.
         import pyarrow.parquet  # noqa: F401, PLC0415
 
 
-def work(channel: Channel, file: SharedFile, *, kind: str, most_unpacked: int) -> None:
+def work(channel: Channel, file: SharedFile, *, kind: str, **options: Any) -> None:
     """Send the pieces of *file* with what is noted, and how far it was read."""
     notes: list[str] = []
     stream = io.BufferedReader(file, 2**18)
-    for piece in read_pieces(kind, stream, notes, most_unpacked=most_unpacked):
+    for piece in read_pieces(kind, stream, notes, **options):
         for text in _dump_pieces(piece, notes, file):
             channel.send_json(text)
             notes.clear()

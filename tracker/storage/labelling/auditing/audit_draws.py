@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.auditing.audits import Audit, AuditItem, of_query
-from tracker.storage.labelling.labels import Label
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 _IN_PLACE = {"synchronize_session": False}

@@ -9,15 +9,15 @@ from flask.typing import ResponseReturnValue
 
 from tracker import stats
 from tracker.http import database, limit_exact_sums, now, requires
-from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.estimates.methods import (
+from tracker.services.deciding.methods import (
     MethodReading,
     can_sum_balanced,
     labels_that_exact_needs,
     read_methods,
     sum_balanced,
 )
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import list_versions
 from tracker.web.blueprint import pages

@@ -11,7 +11,7 @@ from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.labelling.assignments import list_assignments
 from tracker.services.labelling.golds import list_golds
-from tracker.services.people.labelers import Kappa, Labeler, get_labelers
+from tracker.services.labelling.labelers import Kappa, Labeler, get_labelers
 from tracker.shapes import Score
 from tracker.storage.labelling.golds import count_golds
 from tracker.storage.people.accounts import list_people_who_label

@@ -7,8 +7,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.labelling.labels import Label, is_of_query
 from tracker.storage.labelling.rechecks import Recheck
+from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED
 

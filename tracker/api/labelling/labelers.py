@@ -6,8 +6,8 @@ from tracker.api.parameters import IdPath
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
-from tracker.services.people import labelers as services
-from tracker.services.people.labelers import LabelerReport
+from tracker.services.labelling import labelers as services
+from tracker.services.labelling.labelers import LabelerReport
 
 routes = build_routes("labelers", "The people who label, compared with each other.")
 

@@ -22,7 +22,7 @@ from tracker.stats import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.people import labelers as storage
+from tracker.storage.labelling import labelers as storage
 from tracker.storage.queries.queries import count_agreement
 from tracker.words import AGREED, DISPUTED, SETTLED, UNCLEAR
 

@@ -23,10 +23,14 @@ from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.labels import add_labels, find_labels
+from tracker.storage.labelling.references import find_references, put_references
+from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
+from tracker.words import DISPUTED, GROUPED, INPUT, OPEN, REPLAYED, REPLAYED_UNSTATED
+
+# The label and the query of a reference, of which a copy still tells that it is one.
+_NO_LABEL = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,26 @@ class Truth:
             label["labelled_at"],
             label["created_at"],
             source_label_id=label["source_label_id"],
+        )
+
+    @classmethod
+    def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
+        """Return the truth that a reference states, which is no query's label."""
+        sampling = reference["sampling"]
+        return cls(
+            _NO_LABEL,
+            _NO_LABEL,
+            Decision(
+                reference["label"],
+                sampling,
+                sampling,
+                is_replayed=False,
+                agreement=None,
+                is_open=False,
+            ),
+            reference["labeler"],
+            reference["labelled_at"],
+            reference["created_at"],
         )
 
     @property
@@ -104,6 +128,8 @@ class Truths:
         self._detector = detector
         self._detector_id = detector.id
         self._at = by.at
+        # Whether queries with one input share their label.
+        self._shares = detector.label_of == INPUT
         self.units = Units(session, detector, elected)
         # The batches of the labels that were passed on.
         self.batches: list[int] = []
@@ -112,6 +138,8 @@ class Truths:
         # The inputs of which a labelled query was erased.
         self._erased: set[str] = set()
         self._truths: dict[str, Truth] = {}
+        # By input, as rows.
+        self._references: Mapping[str, Any] = {}
 
     def _draw_ids(self) -> Iterator[int]:
         while True:
@@ -153,6 +181,8 @@ class Truths:
             return
         session, detector_id = self._session, self._detector_id
         self._firsts, self._erased = find_firsts(session, self._detector, given)
+        if not self._shares:
+            return
         found = storage.find_truths(session, detector_id, given)
         left = self._erased - found.keys()
         if left:
@@ -161,10 +191,37 @@ class Truths:
             name: Truth.of(row._mapping, agreement=row.agreement)
             for name, row in found.items()
         }
+        left = given - self._truths.keys()
+        self._references = find_references(session, detector_id, left)
+        self._truths |= {
+            name: Truth.of_reference(row._mapping)
+            for name, row in self._references.items()
+        }
+
+    def refer(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write references to inputs that are held and that no query has.
+
+        The newest one counts, of those with one input the last.
+        """
+        last = {row["input"]: row for row in rows}
+        changed = [row for name, row in last.items() if name in self._references]
+        new = [row for name, row in last.items() if name not in self._references]
+        put_references(self._session, new, changed)
+        self._truths |= {name: Truth.of_reference(row) for name, row in last.items()}
 
     def get(self, name: str | None) -> Truth | None:
         """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
+
+    def keep_rank(self, query: Mapping[str, Any]) -> float | None:
+        """Return the rank that a new query keeps for good, if it waits for a label.
+
+        An input that has a label was put to its version by somebody who may have
+        known that.
+        """
+        known = self.get(query["input"])
+        rank: float | None = query["queue_rank"]
+        return rank if known is None else None
 
     def is_new(self, name: str | None) -> bool:
         """Return whether an input that is held was never labelled, or there is none.
@@ -172,6 +229,8 @@ class Truths:
         Where versions are pooled, an input counts by a query that was there when it
         got its first label.
         """
+        if not self._shares:
+            return name not in {known for _, known in self._firsts}
         return name not in self._truths and name not in self._erased
 
     def repeats(self, version_id: int, name: str | None) -> bool:
@@ -185,8 +244,9 @@ class Truths:
 
     def place(self, version_id: int, name: str | None) -> dict[str, bool]:
         """Return what a new query is among those with its input, which is held."""
+        is_new = self.is_new(name)
         is_repeat = self.repeats(version_id, name)
-        return {"is_repeat": is_repeat, "is_pooled": is_repeat or self.is_new(name)}
+        return {"is_repeat": is_repeat, "is_pooled": is_repeat or is_new}
 
     def arrive(
         self, queries: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]
@@ -196,6 +256,8 @@ class Truths:
         A label that says something else than the truth of its input is the new truth,
         and a query without a label takes over what is true of its input.
         """
+        if not self._shares:
+            return
         inputs = {query["id"]: query["input"] for query in queries}
         given: dict[str, Truth] = {}
         known_before = self._truths.keys() & set(inputs.values())
@@ -231,6 +293,8 @@ class Truths:
         It is the *first* label of some inputs, by which it is known from then on which
         of its queries counts where versions are pooled.
         """
+        if not self._shares:
+            return
         names = list(given)
         found = [*storage.iter_queries_of(self._session, self._detector_id, names)]
         self._pool_once(row for row in found if row.input in first_of)
@@ -279,7 +343,9 @@ class Truths:
             name, truth = query["input"], self._truths.get(query["input"])
             row = labels.get(query["label_id"])
             own = None if row is None else Truth.of(row, agreement=query["agreement"])
-            if own is not None and (truth is None or own.age > truth.age):
+            if not self._shares:
+                truth = own
+            elif own is not None and (truth is None or own.age > truth.age):
                 truth = given[name] = self._truths[name] = own
             if truth is None:
                 continue

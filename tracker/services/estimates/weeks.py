@@ -1,0 +1,339 @@
+"""How accurate a version was on the traffic of each week, day or month.
+
+The queries of a span that wait for a label have random ranks.  Those that rank below
+the first one without an answer are a random sample of the span, however labels come
+and whatever drifts, and say how many of all its queries are right (`finite_anytime`).
+Labels that came otherwise say how accurate the version was at those labels (`anytime`).
+
+Of the error of a span the first has a half, the labels a quarter.  The rest is kept for
+queries that arrive after the span has ended: each day on which some do closes the span
+once more, with another number of queries, and has a share of its own.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.services.estimates.calendar import find_birth
+from tracker.services.estimates.counts import (
+    count_asked,
+    current_counts,
+    pick_population,
+)
+from tracker.services.evidence.measure import (
+    Measure,
+    parse_measure,
+    read_measure,
+    spread,
+)
+from tracker.services.evidence.populations import LIVE, standings_of
+from tracker.services.fields import Instant
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid
+from tracker.shapes import OfDetector, Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates import weeks as storage
+from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.projections import CALENDAR, load_by_name
+from tracker.words import BALANCED, OVERALL, PRECISION
+
+Cut = Literal["week", "day", "month"]
+Basis = Literal["queries", "labels"]
+# Parts of the error of a span.
+_FIRST_CLOSING, _LABELS, _LATER = 1 / 2, 1 / 4, 1 / 4
+
+
+class SpanAccuracy(Shape):
+    """How accurate a version was on the queries asked in one span of time."""
+
+    since: Instant = Field(serialization_alias="from")
+    until: Instant
+    queries: int = Field(
+        description="The queries of the span that arrived without a label, which are "
+        "drawn from at random; groups count once. With basis labels all its queries."
+    )
+    labels: int = Field(description="The scored labels of queries of the span.")
+    drawn: int = Field(
+        description="How many the interval rests on: of the queries those that come "
+        "before the first one without an answer in their random order, or labels."
+    )
+    unclear: int = Field(
+        description="How many of those drawn have no clear answer. They count as wrong "
+        "for the lower bound and as right for the upper one."
+    )
+    correct: int = Field(description="How many of those drawn are right.")
+    accuracy: float | None = Field(description="null where nothing is known.")
+    low: float
+    high: float
+    basis: Basis = Field(
+        description="queries: the interval is for all queries of the span, however "
+        "few were drawn; labels: for the average over its labelled queries."
+    )
+    is_closed: bool = Field(
+        description="Whether the span has ended and none of its queries arrived today "
+        "(UTC). An open one is as of now, and all together hold once they are closed."
+    )
+    below_target: bool | None = Field(
+        description="Whether the interval lies below the target of the measure; null "
+        "without a target."
+    )
+
+
+class Weeks(OfDetector):
+    """The weeks, days or months of a version, the newest first."""
+
+    by: Cut
+    measure: str
+    target: float | None = Field(description="The target of the measure.")
+    confidence_level: float = Field(
+        description="All spans that are closed hold together with this probability."
+    )
+    computed_at: Instant
+    time_zone: str = Field(description="Where days begin.")
+    items: list[SpanAccuracy]
+
+    def day_of(self, one: SpanAccuracy) -> date:
+        """Return the day on which a span begins."""
+        return one.since.astimezone(_zone(self.time_zone)).date()
+
+
+def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
+    session: Session,
+    detector: Detector,
+    *,
+    computed_at: datetime,
+    by: Cut = "week",
+    version: str | None = None,
+    measure: str | None = None,
+    limit: int = 26,
+) -> Weeks:
+    """Return the last *limit* spans, as far as queries of one version were asked.
+
+    Each costs some passes over the queries of its own, by the index on when they were
+    asked, and none over others.
+    """
+    if version == "*":
+        raise invalid("version", version, "weeks are of one version")
+    versions = choose_versions(session, detector, version)
+    chosen = (
+        read_measure(detector.measure)
+        if measure is None
+        else parse_measure(measure, detector.classes)
+    )
+    targets = dict([*map(tuple, detector.also), (detector.measure, detector.target)])
+    target = targets.get(str(chosen))
+    known_shares = pool(current_counts(session, versions).values()).shares
+    shares = None if known_shares is None else known_shares.of(detector.classes)
+    desk = _Desk(session, detector, chosen, by, computed_at, shares)
+    found = [
+        one
+        for known in versions
+        for born in [desk.find_birth(known)]
+        for since, until in desk.list_spans(known, limit)
+        if (one := desk.read(known, born, since, until, target)) is not None
+    ]
+    return Weeks(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        version=next((one.name for one in versions), None),
+        by=by,
+        measure=str(chosen),
+        target=target,
+        confidence_level=detector.confidence_level,
+        computed_at=computed_at,
+        time_zone=detector.time_zone,
+        items=found,
+    )
+
+
+class _Bounds(NamedTuple):
+    """What is known of a span, by one of the ways to know it."""
+
+    basis: Basis
+    drawn: int
+    correct: int
+    unclear: int
+    accuracy: float | None
+    low: float
+    high: float
+
+
+class _Desk(NamedTuple):
+    """What the spans of a version are measured by."""
+
+    session: Session
+    detector: Detector
+    measure: Measure
+    by: Cut
+    at: datetime
+    # How frequent the classes are taken to be.
+    shares: tuple[float, ...] | None
+
+    @property
+    def zone(self) -> tzinfo:
+        """Where days begin."""
+        return self.detector.zone
+
+    def find_birth(self, version: Version) -> date:
+        """Return the first day of the span that the places of the others go by."""
+        kept = load_by_name(self.session, [self.detector.id], CALENDAR, [version.id])
+        state = kept.get(version.id, {}).get("", {})
+        return begin(find_birth(self.session, version, state, self.zone), self.by)
+
+    def list_spans(
+        self, version: Version, limit: int
+    ) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the ends of *limit* spans, from the newest with a query backwards."""
+        newest = storage.find_newest_asked(
+            self.session, self.detector.id, version.id, by=self.at
+        )
+        if newest is None:
+            return
+        day = begin(newest.astimezone(self.zone).date(), self.by)
+        for _ in range(limit):
+            yield self._midnight(day), self._midnight(_next(day, self.by))
+            if day.year <= date.min.year + 1:
+                return
+            day = begin(day - timedelta(days=1), self.by)
+
+    def _midnight(self, day: date) -> datetime:
+        return datetime.combine(day, time(), self.zone).astimezone(UTC)
+
+    def read(
+        self,
+        version: Version,
+        born: date,
+        since: datetime,
+        until: datetime,
+        target: float | None,
+    ) -> SpanAccuracy | None:
+        """Return what is known of a span, None if no query was asked in it."""
+        of = storage.SpanOfQueries(self.detector.id, version.id, since, until)
+        queries = storage.count_asked_in(self.session, of)
+        if not queries:
+            return None
+        arrivals = storage.find_arrivals(self.session, of)
+        share = self._share(born, since)
+        by_labels, labels = self._read_labels(version, since, until, share)
+        drawn = self._count(version, of)
+        ways = [by_labels]
+        if drawn is not None:
+            ways[:0] = self._read_queries(drawn, share, arrivals)
+        best = min(ways, key=lambda one: one.high - one.low)
+        is_whole = drawn is not None and best.basis == "queries"
+        newest = arrivals.newest
+        return SpanAccuracy(
+            since=since,
+            until=until,
+            queries=drawn.size if is_whole and drawn is not None else queries,
+            labels=labels,
+            is_closed=until <= self.at
+            and (newest is None or newest.date() < self.at.date()),
+            below_target=None if target is None else best.high < target,
+            **best._asdict(),
+        )
+
+    def _share(self, born: date, since: datetime) -> float:
+        """Return the error of the span that begins at *since*."""
+        day = since.astimezone(self.zone).date()
+        if self.by == "month":
+            place = 12 * (day.year - born.year) + day.month - born.month
+        else:
+            place = (day - born).days // (7 if self.by == "week" else 1)
+        share = stats.span_share(place, are_days=self.by == "day")
+        return (1.0 - self.detector.confidence_level) * share
+
+    def _count(
+        self, version: Version, of: storage.SpanOfQueries
+    ) -> storage.Drawn | None:
+        """Count what was drawn, None where it is not known how many there are.
+
+        So it is of classes by their labels, of predictions of whole groups, and where
+        queries without a label were deleted.
+        """
+        has_groups = self.detector.groups is not None
+        is_known = self.measure.kind == OVERALL or (
+            self.measure.kind == PRECISION and not has_groups
+        )
+        is_kept = version.deleted_to is None or version.deleted_to < of.since
+        if not is_known or not is_kept:
+            return None
+        found = storage.count_span(
+            self.session, of, predicted=self.measure.of, has_groups=has_groups
+        )
+        return found if found.size else None
+
+    @staticmethod
+    def _read_queries(
+        drawn: storage.Drawn, share: float, arrivals: storage.Arrivals
+    ) -> Iterator[_Bounds]:
+        """Yield what the sample says of all queries, and what all answers say."""
+        closings = max(1, arrivals.has_early + arrivals.late_days)
+        part = _FIRST_CLOSING if closings == 1 else _LATER / (closings * (closings - 1))
+        size, right, wrong, number, correct, unclear = drawn
+        fewest, most = 0, size
+        if share:
+            error = math.nextafter(share * part, 0.0)
+            fewest, _ = stats.finite_anytime(correct, number, size, error)
+            _, most = stats.finite_anytime(correct + unclear, number, size, error)
+        for counts, ends in (
+            ((number, correct, unclear), (fewest, most)),
+            ((right + wrong, right, 0), (right, size - wrong)),
+        ):
+            clear = counts[0] - counts[2]
+            accuracy = counts[1] / clear if clear else None
+            low, high = (end / size for end in ends)
+            yield _Bounds("queries", *counts, accuracy, low, high)
+
+    def _read_labels(
+        self, version: Version, since: datetime, until: datetime, share: float
+    ) -> tuple[_Bounds, int]:
+        """Return what the live labels of a span say, and how many labels it has."""
+        counts = count_asked(
+            self.session, self.detector, [version], since=since, until=until
+        )
+        _, shown = pick_population(self.detector, counts)
+        live = standings_of(LIVE, self.detector.label_sampling)
+        confusion = spread(counts.select(live).confusion, self.detector.classes)
+        right, counted = self.measure.count_right(confusion)
+        low, high = 0.0, 1.0
+        is_whole = self.measure.kind == BALANCED
+        part = _LABELS if self.measure.kind in {OVERALL, PRECISION} else 1.0
+        if share and any(counted):
+            level = math.nextafter(1.0 - share * part, 2.0)
+            found = (
+                stats.balanced_anytime(right, counted, level, shares=self.shares)
+                if is_whole
+                else stats.anytime(right[0], counted[0], level)
+            )
+            low, high = float(found.low), float(found.high)
+        accuracy = None
+        if all(counted):
+            parts = [k / n for k, n in zip(right, counted, strict=True)]
+            accuracy = math.fsum(parts) / len(parts)
+        labels = sum(counted), sum(right)
+        bounds = _Bounds("labels", *labels, 0, accuracy, low, high)
+        return bounds, counts.scored(shown)
+
+
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def begin(day: date, by: Cut) -> date:
+    """Return the first day of the span that holds *day*; a week begins on Monday."""
+    if by == "week":
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if by == "month" else day
+
+
+def _next(day: date, by: Cut) -> date:
+    """Return the first day of the span after the one that begins on *day*."""
+    return begin(day + timedelta(days={"day": 1, "week": 7, "month": 31}[by]), by)

@@ -1,0 +1,362 @@
+"""Accuracy by the calendar: proved changes, and levels for intervals since a day.
+
+All of it is a function of counts by day and class, so no order of arrival matters.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
+from tracker.stats.evidence.change import (
+    Split,
+    log_evidence_of_fall,
+    log_most_below,
+)
+from tracker.stats.evidence.intervals import log_evidence_above
+from tracker.stats.evidence.mixture import checked_shares
+
+Direction = Literal["dropped", "rose"]
+
+# Twenty years.  Days further from the birth have no part of the error.
+_FURTHEST = 7304
+
+# Splits whose evidence is computed: those that may have the most, fewer if each is of
+# many classes.  The others count as nothing, which is always allowed.
+_MOST_SPLITS, _MOST_BALANCED_SPLITS, _MOST_CELLS = 32, 8, 80
+_NEGLIGIBLE = 10.0
+
+# More than rounding adds to a logarithm of counts of this size.
+_ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
+
+_WHOLE_STAKE = 0.5
+_MEASURE_SHARE, _CLASSES_SHARE = 0.5, 0.5
+
+Ints = npt.NDArray[np.int64]
+Counts = tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+class AccuracyChange(NamedTuple):
+    """A proved change: the average since some day differs from that before it.
+
+    *scope* is the position of a class, or None for the measure.  *since* is the day
+    with the most evidence, as an ordinal.  If the accuracy changed once, it did so
+    on a day from *since_from* to *since_to*.  Where *is_certain_of_day*, the claim is
+    true of the named day itself.  With a *reference* the average since is below it.
+    """
+
+    direction: Direction
+    scope: int | None
+    since: int
+    since_from: int
+    since_to: int
+    is_certain_of_day: bool
+    reference: float | None = None
+
+
+def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
+    days: npt.ArrayLike,
+    measure: Counts,
+    classes: Counts | None,
+    *,
+    birth: int,
+    confidence_level: float,
+    shares: npt.ArrayLike | None = None,
+    reference: float | None = None,
+) -> tuple[AccuracyChange, ...]:
+    """Return the proved changes in the order found, each later than the one before.
+
+    *days* are D ordinals in ascending order.  *measure* and *classes* are the right
+    and the counted labels of the queries asked on each day: of the measure (D, 1), or
+    (D, K) if it is the mean over K classes; and of each class, (D, K).  *birth* is the
+    earliest asked day known when the first label came, and never moves.  *shares* are
+    those of `balanced_anytime`, and only for a mean over classes.
+
+    A *reference* must have been stated before the first label.  Half of what the
+    measure may err with then goes to the claim that since some day its average is
+    below the reference.
+
+    With error 1 - confidence_level, over all looks and all numbers together, a change
+    of each direction is ever claimed falsely with a chance of at most half the error.
+    "Dropped" claims that since some day the average was below that before, among the
+    labels since the last change; days may differ in any way.  `since_from` and
+    `since_to` leave out the day of a single change with a chance of at most the
+    error, for each number by itself.
+
+    Raises ValueError for counts that no labels can have, days that do not ascend,
+    shares that are not positive and finite, and fractions outside of 0 to 1.
+    """
+    numbers = list(_numbers_of(days, measure, classes, shares))
+    if reference is not None:
+        checked_fraction("reference", reference)
+    errors = _Errors(tail_share(confidence_level, 2), int(birth), reference)
+    found: list[AccuracyChange] = []
+    start: int | None = None
+    while (change := _strongest(numbers, start, errors)) is not None:
+        found.append(change)
+        start = change.since
+    return tuple(found)
+
+
+def level_since(confidence_level: float, since: int | None, birth: int) -> float:
+    """Return the level at which intervals since a day hold for all days at once.
+
+    At these levels `anytime` and `balanced_anytime` of the labels of the queries asked
+    since a day hold the average since then, for every day and at every look together,
+    with a probability of at least *confidence_level*; so the day may be picked by the
+    results.  With *since* None it is the level for all labels of the version.
+
+    Raises ValueError for a day more than twenty years from *birth*.
+    """
+    level = math.nextafter(
+        1.0 - tail_share(confidence_level, 1) * _stake(since, int(birth)), 2.0
+    )
+    if since is not None and abs(since - birth) > _FURTHEST:
+        raise ValueError(f"since must be within {_FURTHEST} days of birth, not {since}")
+    if level >= 1.0:
+        raise ValueError(f"confidence_level {confidence_level!r} is too high")
+    return level
+
+
+def _weights() -> tuple[Floats, Floats]:
+    """Return the running sums of the weights of days, and of days since a change.
+
+    Both add up to a little less than 1: more than rounding can take.
+    """
+    later = np.arange(1, _FURTHEST + 1) + 30.0
+    earlier = np.arange(_FURTHEST, -1, -1) + 30.0
+    by_day = np.concatenate([[0.0], 1.0 / (60.0 * earlier), 1.0 / (6.2 * later)])
+    return np.cumsum(by_day), np.cumsum(np.append(0.0, 1.0 / (5.5 * later)))
+
+
+_UP_TO_DAY, _UP_TO_SPLIT = _weights()
+
+
+def _stake(start: int | None, birth: int) -> float:
+    if start is None:
+        return _WHOLE_STAKE
+    before, until = _up_to(np.array([start - 1, start]), None, birth)
+    return (1.0 - _WHOLE_STAKE) * float(until - before)
+
+
+def _up_to(days: Ints, start: int | None, birth: int) -> Floats:
+    """Return the weight of all days up to each: of the version, or after a change."""
+    if start is None:
+        return _UP_TO_DAY[np.clip(days - birth + _FURTHEST + 1, 0, 2 * _FURTHEST + 1)]
+    return _UP_TO_SPLIT[np.clip(days - start, 0, _FURTHEST)]
+
+
+class _Errors(NamedTuple):
+    each_direction: float
+    birth: int
+    reference: float | None
+
+    def needed(self, start: int | None, share: float) -> float:
+        """Return the log evidence that proves a change after *start*."""
+        return -math.log(self.each_direction * _stake(start, self.birth) * share)
+
+
+class _Number(NamedTuple):
+    """Counts of one number by day, (D, K): without the days that have no label."""
+
+    scope: int | None
+    share: float
+    days: Ints
+    right: Floats
+    counted: Floats
+    shares: Floats | None
+
+    def since(self, start: int | None) -> "_Number":
+        if start is None:
+            return self
+        kept = slice(int(np.searchsorted(self.days, start)), None)
+        return self._replace(
+            days=self.days[kept], right=self.right[kept], counted=self.counted[kept]
+        )
+
+
+def _numbers_of(
+    days: npt.ArrayLike,
+    measure: Counts,
+    classes: Counts | None,
+    shares: npt.ArrayLike | None,
+) -> Iterator[_Number]:
+    at = np.asarray(days)
+    if at.ndim != 1 or (at.size and not np.issubdtype(at.dtype, np.integer)):
+        raise ValueError(f"days must be a list of integers, not {days!r:.80}")
+    at = at.astype(np.int64)
+    if (np.diff(at) <= 0).any():
+        raise ValueError("days must ascend")
+    right, counted = _checked("measure", measure, len(at))
+    known = None
+    if shares is not None and right.shape[1] > 1:
+        known = checked_shares("shares", shares, (1, right.shape[1]))
+    kept = counted.any(axis=1)
+    yield _Number(None, _MEASURE_SHARE, at[kept], right[kept], counted[kept], known)
+    if classes is None:
+        return
+    right, counted = _checked("classes", classes, len(at))
+    share = _CLASSES_SHARE / max(1, right.shape[1])
+    for scope in range(right.shape[1]):
+        kept = counted[:, scope] > 0
+        of = right[kept, scope, None], counted[kept, scope, None]
+        yield _Number(scope, share, at[kept], *of, None)
+
+
+def _checked(name: str, counts: Counts, days: int) -> tuple[Floats, Floats]:
+    right, counted = checked_counts(*counts)
+    if right.ndim != 2 or len(right) != days or not right.shape[1]:
+        raise ValueError(f"{name} must have counts by day and class, not {right.shape}")
+    return right, counted
+
+
+class _Look(NamedTuple):
+    """Splits of a number that may prove a change of a direction after a start.
+
+    *most_surplus* is what their evidence may exceed *needed* by.
+    """
+
+    number: _Number
+    direction: Direction
+    splits: Split
+    log_weights: Floats
+    days: Ints
+    needed: float
+    most_surplus: float
+    reference: float | None
+
+    def narrowed(self, bound: Floats) -> "Iterator[_Look]":
+        """Yield the splits whose evidence may be largest, unless it cannot suffice.
+
+        *bound* is what the log evidence of each cannot exceed.
+        """
+        bound = bound + self.log_weights
+        surplus = _log_sum(bound) - self.needed
+        if surplus < 0:
+            return
+        classes = self.number.right.shape[1]
+        most = _MOST_SPLITS
+        if classes > 1:
+            most = min(_MOST_BALANCED_SPLITS, max(1, _MOST_CELLS // classes))
+        at = np.argsort(-bound, kind="stable")[:most]
+        at = np.sort(at[bound[at] > self.needed - _NEGLIGIBLE])
+        yield self._replace(
+            splits=self.splits.take(at),
+            log_weights=self.log_weights[at],
+            days=self.days[at],
+            most_surplus=surplus,
+        )
+
+
+def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_Look]:
+    number = whole.since(start)
+    if len(number.days) < 2:
+        return
+    days = number.days[1:]
+    with np.errstate(divide="ignore"):
+        weights = np.log(np.diff(_up_to(number.days, start, errors.birth)))
+    # No start may be so far away that its intervals would have no error.
+    weights = np.where(np.abs(days - errors.birth) > _FURTHEST, -np.inf, weights)
+    falls = Split.of(number.right, number.counted)
+    is_referred = start is None and whole.scope is None
+    reference = errors.reference if is_referred else None
+    share = number.share if reference is None else number.share / 2.0
+    look = _Look(number, "dropped", falls, weights, days, math.inf, 0.0, None)
+    if reference is not None:
+        # This sum over days is one, whatever is found later, and pays no stake.
+        needed = -math.log(errors.each_direction * share)
+        bound = log_most_below(falls.right_since, falls.since, reference)
+        found = look._replace(needed=needed, reference=reference).narrowed(bound)
+        yield from found
+    ratio = falls.log_ratio()
+    sides: tuple[tuple[Direction, Split, float], ...] = (
+        ("dropped", falls, share),
+        ("rose", falls.mirrored(), number.share),
+    )
+    for direction, splits, part in sides:
+        needed = errors.needed(start, part)
+        has_fallen = splits.has_fallen()
+        bound = np.where(has_fallen, ratio, -np.inf)
+        if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
+            bound[has_fallen] = splits.take(np.flatnonzero(has_fallen)).log_most()
+        look = look._replace(direction=direction, splits=splits, needed=needed)
+        yield from look.narrowed(bound)
+
+
+def _log_sum(logarithms: Floats) -> float:
+    """Return the logarithm of a sum, added from the smallest term to the largest."""
+    most = float(logarithms.max())
+    if most == -math.inf:
+        return most
+    terms = np.sort(np.exp(logarithms - most))
+    return most + math.log(float(np.add.accumulate(terms)[-1]))
+
+
+def _strongest(
+    numbers: list[_Number], start: int | None, errors: _Errors
+) -> AccuracyChange | None:
+    looks = [look for one in numbers for look in _looks_at(one, start, errors)]
+    best, most = None, 0.0
+    for look in sorted(looks, key=lambda look: -look.most_surplus):
+        if best is not None and look.most_surplus <= most:
+            break
+        evidence = _evidence_of(look)
+        total = _log_sum(evidence + look.log_weights - _ROUNDING)
+        surplus = total - _ROUNDING - look.needed
+        if surplus > most or (best is None and surplus >= 0):
+            best, most = (look, evidence), surplus
+    if best is None:
+        return None
+    look, evidence = best
+    at = int(np.argmax(evidence))
+    since = int(look.days[at])
+    alone = float(evidence[at] + look.log_weights[at]) - _ROUNDING
+    first, last = _located(look.number, start, errors)
+    return AccuracyChange(
+        look.direction,
+        look.number.scope,
+        since,
+        min(first, since),
+        max(last, since),
+        alone >= look.needed,
+        look.reference,
+    )
+
+
+def _evidence_of(look: _Look) -> Floats:
+    shares = look.number.shares
+    if look.reference is None:
+        return log_evidence_of_fall(look.splits, shares)
+    counted = look.splits.since.astype(np.int64)
+    wrong = counted - look.splits.right_since.astype(np.int64)
+    return log_evidence_above(wrong, counted, 1.0 - look.reference, shares=shares)
+
+
+def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:
+    """Return the first and the last day that one change of the number may have had.
+
+    A day may be it if the largest likelihood by it is not below the error times that
+    of a mixture over all days, which was fixed before any label.
+    """
+    splits = Split.of(number.right, number.counted)
+    fit, marginal = splits.log_likelihood(), splits.log_marginal()
+    sums = _up_to(number.days, start, errors.birth)
+    every = _UP_TO_DAY if start is None else _UP_TO_SPLIT
+    # If it came before the first day, or is to come, the labels are of one accuracy.
+    one = Split(
+        number.right.sum(axis=0)[None, :],
+        number.counted.sum(axis=0)[None, :],
+        np.zeros((1, number.right.shape[1])),
+        np.zeros((1, number.right.shape[1])),
+    )
+    rest = every[-1] - (sums[-1] - sums[0])
+    with np.errstate(divide="ignore"):
+        weights = np.log(np.append(np.diff(sums), max(rest, 0.0)))
+    mixture = _log_sum(weights + np.append(marginal, one.log_marginal()))
+    log_error = math.log(2.0 * errors.each_direction * _stake(start, errors.birth))
+    kept = np.flatnonzero(fit >= mixture + log_error - _COARSE_ROUNDING)
+    # Days without labels have the split of the next day with some.
+    return int(number.days[kept[0]]) + 1, int(number.days[kept[-1] + 1])

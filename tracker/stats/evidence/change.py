@@ -1,0 +1,196 @@
+"""Evidence that an average is lower since a day than it was before."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaln, xlogy
+
+from tracker.stats.arguments import Floats, total_of
+from tracker.stats.evidence.intervals import LARGEST_TILT, USUAL_TILT
+from tracker.stats.evidence.mixture import build_mixture
+from tracker.stats.evidence.programme import Bets, least_evidence
+
+_MOST_AT_ONCE = 2**19
+_CLOSE = 4e-3
+_LEAST_CHANCE = 1e-9
+_STEPS = 5
+
+
+class Split(NamedTuple):
+    """Labels before and since a day, by row and class, all (R, K)."""
+
+    right_before: Floats
+    before: Floats
+    right_since: Floats
+    since: Floats
+
+    @classmethod
+    def of(cls, right: Floats, counted: Floats) -> "Split":
+        """Return the split before each day but the first, of counts by day (D, K)."""
+        right, counted = np.cumsum(right, axis=0), np.cumsum(counted, axis=0)
+        return cls(
+            right[:-1], counted[:-1], right[-1] - right[:-1], counted[-1] - counted[:-1]
+        )
+
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> "Split":
+        """Return some of the rows."""
+        return Split(*(array[rows] for array in self))
+
+    def mirrored(self) -> "Split":
+        """Return the same with right and wrong exchanged."""
+        return self._replace(
+            right_before=self.before - self.right_before,
+            right_since=self.since - self.right_since,
+        )
+
+    def has_fallen(self) -> npt.NDArray[np.bool_]:
+        """Return where the mean over classes is lower since than before, as seen."""
+        if self.before.shape[1] == 1:
+            fell = self.right_before * self.since > self.right_since * self.before
+            return np.asarray(fell[:, 0])
+        before = _smoothed(self.right_before, self.before)
+        since = _smoothed(self.right_since, self.since)
+        return np.asarray(total_of(before - since) > 0)
+
+    def log_likelihood(self) -> Floats:
+        """Return the largest log likelihood of one accuracy before and one since."""
+        before = _log_likelihood(self.right_before, self.before)
+        return total_of(before + _log_likelihood(self.right_since, self.since))
+
+    def log_marginal(self) -> Floats:
+        """Return the log likelihood averaged over accuracies by Beta(1/2, 1/2)."""
+        before = _log_marginal(self.right_before, self.before)
+        return total_of(before + _log_marginal(self.right_since, self.since))
+
+    def log_ratio(self) -> Floats:
+        """Return the log likelihood ratio of a change in each class against none.
+
+        The log evidence of a change cannot exceed it: each bet is a likelihood ratio
+        against accuracies that did not change that way, of which these are some.
+        """
+        right, counted = self.right_before + self.right_since, self.before + self.since
+        return self.log_likelihood() - total_of(_log_likelihood(right, counted))
+
+    def log_most(self) -> Floats:
+        """Return what the log evidence of a fall cannot exceed, and is often near.
+
+        With several classes it is the ratio against accuracies whose mean did not
+        fall, near those seen.
+        """
+        most = self.log_ratio()
+        if self.before.shape[1] > 1:
+            before, since = self.steadiest(0.01)
+            steady = _log_chance(self.right_before, self.before, before)
+            steady += _log_chance(self.right_since, self.since, since)
+            found = self.log_likelihood() - total_of(steady)
+            is_null = total_of(before - since) <= 0
+            most = np.where(is_null, np.minimum(most, found), most)
+        return np.asarray(most)
+
+    def steadiest(self, prior: float) -> tuple[Floats, Floats]:
+        """Return about the likeliest accuracies whose mean did not fall.
+
+        Each solves n (seen - p) = λ p (1 - p), with one λ for all classes before and
+        its negative since, which is searched until the means are about equal.  A
+        *prior* of so many right and wrong labels keeps them from the ends.
+        """
+        size, later = self.before + 2.0 * prior, self.since + 2.0 * prior
+        before, since = (self.right_before + prior) / size, self.right_since + prior
+        since = since / later
+        first, second, price = before, since, np.zeros((len(before), 1))
+        for _ in range(_STEPS):
+            slope = total_of(
+                first * (1.0 - first) / (size + price * (1.0 - 2.0 * first))
+                + second * (1.0 - second) / (later - price * (1.0 - 2.0 * second))
+            )
+            step = total_of(first - second) / np.maximum(slope, 1e-300)
+            price = np.maximum(price + step[:, None], 0.0)
+            first = _pulled(before, size, price)
+            second = 1.0 - _pulled(1.0 - since, later, price)
+        # What is still missing is given to all classes alike.
+        missing = np.maximum(total_of(first - second) / before.shape[1], 0.0)
+        return _within(first), _within(second + missing[:, None] + 1e-12)
+
+
+def _pulled(seen: Floats, counted: Floats, price: Floats) -> Floats:
+    """Return the root p of counted (seen - p) = price p (1 - p) that is in [0, 1]."""
+    half = (counted + price) / 2.0
+    root = np.sqrt(np.maximum(half * half - price * counted * seen, 0.0))
+    return np.asarray(counted * seen / (half + root))
+
+
+def log_evidence_of_fall(split: Split, shares: Floats | None = None) -> Floats:
+    """Return the log evidence that the mean over classes fell, by row.
+
+    It is the least over θ of the evidence that the average before was above θ, times
+    that since it was below θ.  Each class counts by its average at the labels of its
+    side.  While the average before is not above that since, the evidence never
+    exceeds a martingale that starts at 1, whatever else changes from day to day and
+    whatever decides which label comes next.  *shares*, (1, K), are those of
+    `balanced_anytime`.  The logarithm is rounded down.
+    """
+    rows, classes = split.before.shape
+    block = max(1, _MOST_AT_ONCE // (600 * classes))
+    parts = [
+        _least(split.take(slice(at, at + block)), shares)
+        for at in range(0, rows, block)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _least(split: Split, shares: Floats | None) -> Floats:
+    # With wrong for right, "below θ" is "above 1 - θ".  So both sides together are
+    # one programme: twice as many classes, the mean of whose chances is 1/2.
+    rows, classes = split.before.shape
+    tilts, log_nodes, log_weights = build_mixture(
+        shares,
+        np.full((1, classes), 1.0 / classes),
+        usual_tilt=USUAL_TILT,
+        largest_tilt=LARGEST_TILT,
+    )
+    right = np.stack([split.right_before, split.since - split.right_since], axis=1)
+    bets = Bets(
+        scores=log_nodes + tilts * right.reshape(2 * rows, 1, classes, 1),
+        growth=np.expm1(tilts),
+        labelled=np.concatenate([split.before, split.since], axis=1),
+        log_weights=np.broadcast_to(log_weights, (2 * rows, log_weights.size)),
+        costs=np.full((rows, 2 * classes), 0.5 / classes),
+        floor=0.0,
+        sides=2,
+    )
+    before, since = split.steadiest(0.5)
+    start = np.concatenate([before, 1.0 - since], axis=1)
+    return least_evidence(bets, np.full(rows, 0.5), start, close=_CLOSE)
+
+
+def log_most_below(right: Floats, counted: Floats, mean: float) -> Floats:
+    """Return what the log evidence for a mean below *mean* cannot exceed, by row."""
+    seen = _smoothed(right, counted)
+    doubt = seen * (1.0 - seen) / (counted + 1.0)
+    step = (mean * seen.shape[1] - total_of(seen)) / total_of(doubt)
+    near = _within(seen + step[:, None] * doubt)
+    most = total_of(_log_likelihood(right, counted))
+    found = most - total_of(_log_chance(right, counted, near))
+    return np.asarray(np.where(step > 0, found, -np.inf))
+
+
+def _smoothed(right: Floats, counted: Floats) -> Floats:
+    return np.asarray((right + 0.5) / (counted + 1.0))
+
+
+def _within(chance: Floats) -> Floats:
+    return np.clip(chance, _LEAST_CHANCE, 1.0 - _LEAST_CHANCE)
+
+
+def _log_chance(right: Floats, counted: Floats, chance: Floats) -> Floats:
+    return np.asarray(xlogy(right, chance) + xlogy(counted - right, 1.0 - chance))
+
+
+def _log_likelihood(right: Floats, counted: Floats) -> Floats:
+    return _log_chance(right, counted, right / np.maximum(counted, 1.0))
+
+
+def _log_marginal(right: Floats, counted: Floats) -> Floats:
+    beta = betaln(right + 0.5, counted - right + 0.5)
+    return np.asarray(beta - betaln(0.5, 0.5))

@@ -1,0 +1,179 @@
+"""The queries of a span of time in the order of their ranks, and what is known of them.
+
+A query that waits for a label is a *gap* in that order: only what ranks below the
+first gap is a random sample of the span.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy.orm import Session
+
+from tracker.storage.dialect import day_of, floor
+from tracker.storage.queries.queries import Query
+from tracker.words import DISPUTED, GROUPED, OPEN, UNCLEAR
+
+# The first bits of a rank are those of the group.
+_GROUPS = 2**32
+
+
+class SpanOfQueries(NamedTuple):
+    """The queries of one version asked from an instant to before another one."""
+
+    detector_id: int
+    version_id: int
+    since: datetime
+    until: datetime
+
+    def tests(self) -> list[ColumnElement[bool]]:
+        """Return what is true of them; repeats of an input are no queries of theirs."""
+        return [
+            Query.detector_id == self.detector_id,
+            Query.version_id == self.version_id,
+            Query.asked_at >= self.since,
+            Query.asked_at < self.until,
+            ~Query.is_repeat,
+        ]
+
+
+class Drawn(NamedTuple):
+    """The ranked queries of a span, or groups, as far as is known whether right."""
+
+    # How many there are, and how many of all are known to be right and wrong.
+    size: int
+    known_right: int
+    known_wrong: int
+    # Below the first gap: all of them, those right, and those without a clear answer.
+    drawn: int
+    right: int
+    unclear: int
+
+
+class Arrivals(NamedTuple):
+    """When the ranked queries of a span arrived."""
+
+    newest: datetime | None
+    # Before the span ended, and on how many days in UTC after that.
+    has_early: bool
+    late_days: int
+
+
+def find_newest_asked(
+    session: Session, detector_id: int, version_id: int, *, by: datetime
+) -> datetime | None:
+    """Return when the newest query of a version was asked that is not of the future."""
+    statement = (
+        select(Query.asked_at)
+        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(Query.asked_at <= by)
+        .order_by(Query.asked_at.desc())
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def count_span(
+    session: Session,
+    span: SpanOfQueries,
+    *,
+    predicted: str | None = None,
+    has_groups: bool = False,
+) -> Drawn:
+    """Count the ranked queries of *span*, or those with one prediction.
+
+    With groups each group counts once, in the order of the groups.
+    """
+    rows = _select_ranked(session, span, predicted, has_groups=has_groups).subquery()
+    place, is_gap = rows.c.place, rows.c.gap == 1
+    is_right = and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
+    is_wrong = and_(rows.c.gap == 0, rows.c.right == 0, rows.c.wrong == 1)
+    counted = func.count()
+    size, right, wrong, gap = session.execute(
+        select(
+            counted,
+            counted.filter(is_right),
+            counted.filter(is_wrong),
+            func.min(place).filter(is_gap),
+        ).select_from(rows)
+    ).one()
+    if gap is None:
+        return Drawn(size, right, wrong, size, right, size - right - wrong)
+    drawn, drawn_right, drawn_wrong = session.execute(
+        select(counted, counted.filter(is_right), counted.filter(is_wrong))
+        .select_from(rows)
+        .where(place < gap)
+    ).one()
+    unclear = drawn - drawn_right - drawn_wrong
+    return Drawn(size, right, wrong, drawn, drawn_right, unclear)
+
+
+def count_below_gap(
+    session: Session, span: SpanOfQueries
+) -> list[tuple[str, str, int]]:
+    """Count the ranked queries of *span* below its first gap, by label and prediction.
+
+    The label is UNCLEAR where there is no clear answer.  Groups are not told apart.
+    """
+    tests = [*span.tests(), Query.rank.is_not(None)]
+    gap = session.scalar(select(func.min(Query.rank)).where(*tests, _waits()))
+    if gap is not None:
+        tests.append(Query.rank < gap)
+    label = case((_is_known(), Query.label), else_=UNCLEAR)
+    statement = select(label, Query.predicted, func.count()).where(*tests)
+    rows = session.execute(statement.group_by(label, Query.predicted))
+    return [(str(label), predicted, number) for label, predicted, number in rows]
+
+
+def _is_known() -> ColumnElement[bool]:
+    return and_(
+        Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
+    )
+
+
+def _waits() -> ColumnElement[bool]:
+    # What is gold, erased or spent is not asked for any more.
+    waits = and_(Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold)
+    return or_(waits, Query.standing == OPEN)
+
+
+def _select_ranked(
+    session: Session, span: SpanOfQueries, predicted: str | None, *, has_groups: bool
+) -> Select[*tuple[Any, ...]]:
+    states = {
+        "gap": _waits(),
+        "right": and_(_is_known(), Query.label == Query.predicted),
+        "wrong": and_(_is_known(), Query.label != Query.predicted),
+    }
+    flags = {name: case((test, 1), else_=0) for name, test in states.items()}
+    tests = [*span.tests(), Query.rank.is_not(None)]
+    if predicted is not None:
+        tests.append(Query.predicted == predicted)
+    if not has_groups:
+        named = [flag.label(name) for name, flag in flags.items()]
+        return select(Query.rank.label("place"), *named).where(*tests)
+    place = floor(session, Query.rank * _GROUPS)
+    largest = [func.max(flag).label(name) for name, flag in flags.items()]
+    # The group of one that was erased has another name, and ranks as before.
+    alone = case((Query.group.is_(None), Query.id))
+    chosen = select(place.label("place"), *largest)
+    return chosen.where(*tests).group_by(place, alone)
+
+
+def count_asked_in(session: Session, span: SpanOfQueries) -> int:
+    """Count the queries of *span*, ranked or not."""
+    statement = select(func.count()).select_from(Query).where(*span.tests())
+    return session.scalars(statement).one()
+
+
+def find_arrivals(session: Session, span: SpanOfQueries) -> Arrivals:
+    """Return when the ranked queries of *span* arrived."""
+    is_late = Query.created_at >= span.until
+    day = day_of(session, Query.created_at)
+    statement = select(
+        func.max(Query.created_at),
+        func.count().filter(~is_late),
+        func.count(case((is_late, day)).distinct()),
+    ).where(*span.tests(), Query.rank.is_not(None))
+    newest, early, days = session.execute(statement).one()
+    return Arrivals(newest, early > 0, days)

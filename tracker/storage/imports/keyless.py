@@ -1,0 +1,75 @@
+"""Files with rows that have no key, so that the next file is told to go on with one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ForeignKey, LargeBinary, Text, UniqueConstraint, select, update
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId
+from tracker.storage.detectors import Detector
+
+# A file is compared with so many before it; each small import is one of them.
+_MOST_COMPARED = 1_000
+
+
+class KeylessFile(Base):
+    """A file with rows that have no key, and what each of them said."""
+
+    __tablename__ = "keyless_files"
+    __table_args__ = (
+        UniqueConstraint("detector_id", "digest"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    # The beginning of the file's hash.
+    digest: Mapped[str] = mapped_column(Text)
+    # How the keys of its rows begin; several files share it where one goes on with
+    # another.
+    prefix: Mapped[str] = mapped_column(Text)
+    # Of each row four bytes; None once another file has gone on with this one.
+    hashes: Mapped[bytes | None] = mapped_column(LargeBinary)
+
+
+def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
+    """Return how the keys of a file's rows begin, if it was imported before."""
+    return session.scalar(
+        select(KeylessFile.prefix).where(
+            KeylessFile.detector_id == detector_id, KeylessFile.digest == digest
+        )
+    )
+
+
+def list_newest(session: Session, detector_id: int) -> Sequence[Any]:
+    """Return ``prefix`` and ``hashes`` of the files with which others may go on."""
+    statement = (
+        select(KeylessFile.prefix, KeylessFile.hashes)
+        .where(KeylessFile.detector_id == detector_id)
+        .where(KeylessFile.hashes.is_not(None))
+        .order_by(KeylessFile.id.desc())
+        .limit(_MOST_COMPARED)
+    )
+    return session.execute(statement).all()
+
+
+def note_file(
+    session: Session, detector_id: int, digest: str, prefix: str, hashes: bytes
+) -> None:
+    """Note a file that was imported, with which the next one may go on."""
+    mine = KeylessFile.detector_id == detector_id
+    session.execute(
+        update(KeylessFile)
+        .where(mine, KeylessFile.prefix == prefix)
+        .values(hashes=None),
+        execution_options={"synchronize_session": False},
+    )
+    found = session.scalar(
+        select(KeylessFile).where(mine, KeylessFile.digest == digest)
+    )
+    if found is None:
+        found = KeylessFile(detector_id=detector_id, digest=digest)
+        session.add(found)
+    found.prefix, found.hashes = prefix, hashes
+    session.flush()
