@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from tracker_client import gate, reports
 from tracker_client.cli import main
-from tracker_client.server import Server, path_of
+from tracker_client.server import path_of
 
 from client.tests.service import Service
 
@@ -41,7 +41,7 @@ def detector(service: Service, tmp_path_factory) -> str:
     other = {"YES": "NO", "NO": "YES"}
     file = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     with file.open("w") as lines:
-        for version, right in (("v2", 120), ("v1", 196)):
+        for version, right in (("v1", 196), ("v2", 120)):
             for truth in ("YES", "NO"):
                 for number in range(200):
                     row = {
@@ -216,27 +216,6 @@ def test_no_text_of_others_begins_a_workflow_command(tmp_path, monkeypatch) -> N
     assert "<b>" not in summary.read_text()
 
 
-def test_a_version_is_compared_by_what_holds_at_every_look() -> None:
-    """The server's answer as documented, until each server gives it."""
-
-    class Answers(Server):
-        def get(self, path, **parameters):
-            return self
-
-        @property
-        def json(self):
-            return self.found
-
-    server = Answers("http://127.0.0.1:9", "k")
-    verdicts = {}
-    for said in ("better", "worse", "undecided"):
-        decision = {"verdict": said, "method": "anytime", "measure": "balanced"}
-        server.found = {"decision": {**decision, "low": -0.1, "high": 0.3}}
-        verdicts[said] = gate._check_change(server, "/x", "v2", "v1").verdict
-
-    assert verdicts == {"better": "met", "worse": "missed", "undecided": "undecided"}
-
-
 @pytest.mark.slow
 def test_import_reports_every_bad_row(run, service, tmp_path) -> None:
     detector = service.new_name()
@@ -269,7 +248,7 @@ def test_export_gives_the_very_file(run, detector, service, tmp_path) -> None:
 def test_estimate_and_compare_print_what_the_server_says(run, detector) -> None:
     assert "YES       196/200  98.0 %" in run("estimate", detector)[1]
     assert json.loads(run("estimate", detector, "--format", "json")[1])["labels"] == 400
-    assert run("compare", detector, "--old", "v2")[1].endswith(
+    assert run("compare", detector, "--old", "v2", "--new", "v1")[1].endswith(
         "v1 against v2: better\n"
     )
 

@@ -121,6 +121,13 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--version")
     one.add_argument("--max-width", type=_share, metavar="WIDTH")
     one.add_argument("--not-worse-than", metavar="VERSION")
+    one.add_argument("--population", choices=["live", "replayed", "unstated"])
+    one.add_argument(
+        "--unseen",
+        action="store_true",
+        default=None,
+        help="say that it was made without the labels of the inputs it is put to",
+    )
     one.add_argument("--format", default="text", choices=sorted(reports.FORMATS))
     return parser
 
@@ -161,7 +168,6 @@ def main(words: Sequence[str] | None = None) -> int:
     except (
         ServerError,
         UnreachableError,
-        gate.GateError,
         OSError,
         ValueError,
     ) as error:
@@ -296,6 +302,8 @@ def run_gate(options: argparse.Namespace, server: Server) -> int:
         version=options.version,
         max_width=options.max_width,
         not_worse_than=options.not_worse_than,
+        population=options.population,
+        unseen=options.unseen,
     )
     print(reports.FORMATS[options.format](result))
     return gate.EXIT[result.verdict]

@@ -176,6 +176,11 @@ class Server:
         asked = f"{path}?{urlencode(chosen)}" if chosen else path
         return checked(self.ask("GET", asked))
 
+    def post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Return what *body*, sent as JSON, is answered; ServerError if refused."""
+        headers = {"Content-Type": "application/json"}
+        return checked(self.ask("POST", path, json.dumps(body).encode(), headers))
+
 
 def checked(answer: Answer) -> Answer:
     """Return *answer* unless it is an error; then raise ServerError."""

@@ -68,6 +68,7 @@ def downgrade() -> None:
     op.drop_table("import_pieces")
     op.drop_table("import_batches")
     op.drop_table("keyless_files")
+    op.drop_table("input_references")
     op.drop_table("events")
     op.drop_table("audits")
     op.drop_table("webhook_detectors")
@@ -247,6 +248,9 @@ def _create_tables() -> None:
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),
         sa.Column("method", sa.Text(), server_default="joint", nullable=False),
         sa.Column("production_version", NAME, nullable=True),
+        sa.Column("shown_version_id", BIG, nullable=True),
+        sa.Column("shown_since", INSTANT, nullable=True),
+        sa.Column("traffic", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column(
             "queue_seed", sa.Text(), server_default=sa.text("('')"), nullable=False
         ),
@@ -632,6 +636,7 @@ def _create_tables() -> None:
         sa.Column("last_label_at", INSTANT, nullable=True),
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
+        sa.Column("unseen", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),
@@ -774,6 +779,27 @@ def _create_tables() -> None:
     op.create_index("ix_events_detector_id_id", "events", ["detector_id", "id"])
     op.create_index(
         "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
+    )
+    op.create_table(
+        "input_references",
+        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
+        sa.Column("input", NAME, nullable=False),
+        sa.Column("label", NAME, nullable=False),
+        sa.Column("sampling", sa.Text(), nullable=False),
+        sa.Column("labeler", sa.Text(), nullable=False),
+        sa.Column("labelled_at", INSTANT, nullable=False),
+        sa.Column("created_at", INSTANT, nullable=False),
+        sa.CheckConstraint(
+            "sampling IN ('random', 'targeted', 'unstated')",
+            name="ck_input_references_sampling",
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_input_references_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("detector_id", "input", name="pk_input_references"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "keyless_files",

@@ -42,9 +42,8 @@ class Recorder(Api):
         adapter = self._app.url_map.bind("localhost")
         whole = f"/api/v1{path}".partition("?")[0]
         rule, _ = adapter.match(whole, method, return_rule=True)
-        call = self._paths[rule.rule.replace("<", "{").replace(">", "}")][
-            method.lower()
-        ]
+        template = rule.rule.replace("<path:", "<").replace("<", "{").replace(">", "}")
+        call = self._paths[template][method.lower()]
         said = call["responses"][str(response.status_code)]
         if response.is_json:
             self._keep(said, response.content_type, response.json)
@@ -144,6 +143,7 @@ def _log(api: Recorder, door: str) -> None:
     api.get(f"/imports/{made['id']}")
     api.get(f"{door}/imports")
     api.send_file(f"{door}/import", _rows("v3"), NDJSON)
+    api.patch(door, {"production_version": "v3"})
     mapping = {
         "columns": {"predicted": "answer", "asked_at": "when"},
         "classes": {"closed": "YES", "open": "NO"},
@@ -178,10 +178,13 @@ def _read(api: Recorder, door: str) -> None:
     api.get(f"{door}/estimate?version=v3")
     api.post(f"{door}/recompute")
     api.get(f"{door}/history?version=v3&method=joint&limit=2")
-    for part in ("cohorts", "thresholds", "calibration"):
+    for part in ("cohorts", "weeks", "thresholds", "calibration"):
         api.get(f"{door}/{part}?version=v3")
     api.get(f"{door}/slices?by=metadata.camera&version=v3")
     api.get(f"{door}/comparison?old=v2&new=v3")
+    api.get(f"{door}/replay?version=v2&n=3")
+    api.patch(f"{door}/versions/v3", {"unseen": True})
+    api.post(f"{door}/gate", {"target": 0.6, "not_worse_than": "v2"})
     api.get(f"{door}/plan?width=0.1&power=0.8&more=200&version=v3")
     api.get("/interval?correct=23,41&labelled=28,44")
     api.get("/coverage?labelled=50&accuracy=0.99&method=normal")

@@ -94,6 +94,8 @@ def test_pages_go_through_all_versions(api, history, recompute):
     body = {"predicted": "YES", "label": "YES", "version": "v2"}
     api.post("/detectors/door/queries", body)
     recompute()
+    assert len(api.walk(PATH)) == len(history)
+    api.patch("/detectors/door", {"production_version": "v2"})
     assert len(api.walk(PATH)) == 3
     both = api.walk(f"{PATH}?version=*&limit=50")
     assert both[: len(history)] == history

@@ -88,6 +88,7 @@ def test_versions_and_levels_are_those_of_the_estimate(api, published):
     api.post(
         "/detectors/door/queries", {"predicted": "NO", "label": "NO", "version": "v2"}
     )
+    api.patch("/detectors/door", {"production_version": "v2"})
     assert api.get(PATH).json["version"] == "v2"
     assert api.get(PATH).json["classes"][1]["labelled"] == 1
     assert api.get(f"{PATH}?version=*").json["classes"][1]["labelled"] == 45

@@ -17,29 +17,50 @@ def shown(api):
     return api.get("/detectors/door/estimate").json["version"]
 
 
-def test_the_newest_version_with_a_scored_label_is_shown(api, door, recompute):
-    assert shown(api) is None
-    log(api, "v1")
-    assert shown(api) == "v1"
-    newer = log(api, "v2")
-    assert shown(api) == "v2"
-    log(api, "v1", label="YES")
-    assert shown(api) == "v1"
+def told(api):
+    door = api.get("/detectors/door").json
+    return door["shown_version"], door["shown_since"]
+
+
+def test_a_version_takes_over_with_most_of_the_new_queries(api, door, recompute):
+    assert (shown(api), told(api)) == (None, (None, None))
+    for number in range(3):
+        log(api, "v1", input=f"old {number}", asked_at="2026-01-01T10:10:00Z")
+    assert told(api) == ("v1", None)
     recompute()
-    assert shown(api) == "v1"
-    for label, sampling in (("NO", "targeted"), ("UNCLEAR", "random")):
-        said = {"label": label, "sampling": sampling}
-        assert api.post(f"/queries/{newer}/labels", said).status_code == 201
+    # Two of five are no majority of the hour, and three of six neither.
+    for number in range(3):
+        log(api, "v2", input=f"new {number}", asked_at="2026-01-01T10:20:00Z")
+    recompute()
+    assert told(api) == ("v1", None)
+    log(api, "v2", asked_at="2026-01-01T11:50:00Z")
+    recompute()
+    assert told(api) == ("v2", "2026-01-01T11:00:00Z")
+    assert shown(api) == "v2"
+    # A day later one query is most of what came.
+    log(api, "v1", asked_at="2026-01-02T11:59:00Z")
+    recompute()
+    assert told(api) == ("v1", "2026-01-02T11:00:00Z")
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_version_on_inputs_of_another_does_not_take_over(
+    api, door, recompute, is_folded
+):
+    api.patch("/detectors/door", {"target": 0.5})
+    for number in range(30):
+        said = {"input": f"frame-{number}", "label": "YES", "sampling": "random"}
+        log(api, "v1", **said)
+    if is_folded:
+        recompute()
+    for number in range(30):
+        log(api, "v2", input=f"frame-{number}")
+    for _ in range(2):
         assert shown(api) == "v1"
-    api.post(f"/queries/{newer}/labels", {"label": "NO", "sampling": "random"})
-    assert shown(api) == "v2"
-    recompute()
-    assert shown(api) == "v2"
-    # What is taken back counts no more, be it folded in or not.
-    api.post(f"/queries/{newer}/labels", {"label": "UNCLEAR", "sampling": "random"})
-    assert shown(api) == "v1"
-    recompute()
-    assert shown(api) == "v1"
+        assert api.get("/detectors/door/estimate").json["labels"] == 30
+        assert api.get("/detectors/door/plan").json["version"] == "v1"
+        assert told(api) == ("v1", None)
+        recompute()
 
 
 def test_the_version_in_production_is_shown_until_it_is_unset(api, door):

@@ -10,7 +10,7 @@ from tracker.http import PUBLIC, required_role
 from tracker.services.people.keys import revoke_key
 from tracker.words import ROLES
 
-VALUES = {"id": "det_404", "file": "swagger-ui.css"}
+VALUES = {"id": "det_404", "name": "v1", "file": "swagger-ui.css"}
 EXPECTED = {
     "POST /api/v1/detectors": "editor",
     "GET /api/v1/detectors": "viewer",
@@ -33,6 +33,9 @@ EXPECTED = {
     "GET /api/v1/imports/{id}": "editor",
     "GET /api/v1/detectors/{id}/estimate": "viewer",
     "GET /api/v1/detectors/{id}/comparison": "viewer",
+    "GET /api/v1/detectors/{id}/replay": "viewer",
+    "POST /api/v1/detectors/{id}/gate": "viewer",
+    "PATCH /api/v1/detectors/{id}/versions/{name}": "editor",
     "POST /api/v1/detectors/{id}/recompute": "editor",
     "GET /api/v1/detectors/{id}/history": "viewer",
     "GET /api/v1/detectors/{id}/chart.svg": "viewer",

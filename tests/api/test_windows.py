@@ -66,3 +66,31 @@ def test_a_chart_of_a_window(api, logged):
     assert_problem(api.get("/detectors/door/chart.json?window=x"), 400, field="window")
     both = "window=2&as_known_at=2026-01-01T00:00:00Z"
     assert_problem(api.get(f"/detectors/door/chart.json?{both}"), 400, field="window")
+
+
+def test_weeks(api, logged):
+    row = {"predicted": "YES", "asked_at": "2026-01-20T10:00:00Z"}
+    for key in "abc":
+        made = api.post("/detectors/door/queries", row | {"key": key})
+        api.post(f"/queries/{made.json['id']}/labels", {"label": "NO"})
+    change = {"measure": "overall", "target": 0.9}
+    assert api.patch("/detectors/door", change).status_code == 200
+
+    found = api.get("/detectors/door/weeks").json
+
+    assert (found["by"], found["measure"], found["target"]) == ("week", "overall", 0.9)
+    this, last = found["items"]
+    assert (this["from"], this["labels"]) == ("2026-01-26T00:00:00Z", 3)
+    assert (last["from"], last["until"]) == (
+        "2026-01-19T00:00:00Z",
+        "2026-01-26T00:00:00Z",
+    )
+    assert (last["queries"], last["drawn"], last["correct"]) == (3, 3, 0)
+    assert (last["low"], last["high"], last["below_target"]) == (0, 0, True)
+    assert last["is_closed"] is False
+    by_month = api.get("/detectors/door/weeks?by=month&measure=balanced").json
+    assert len(by_month["items"]) == 1
+    for field, wrong in (("by", "year"), ("measure", "f1"), ("limit", "0")):
+        answer = api.get(f"/detectors/door/weeks?{field}={wrong}")
+        assert_problem(answer, 400, field=field)
+    assert_problem(api.get("/detectors/door/weeks?version=*"), 400, field="version")

@@ -16,7 +16,7 @@ from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 
 Open = Callable[..., Watch]
-PAGES = ("slices", "slices?by=week", "thresholds")
+PAGES = ("slices", "slices?by=week", "weeks?by=day&measure=overall", "thresholds")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,10 +6,10 @@ The same accuracy stands on both sides, so any verdict but *undecided* is wrong.
 import numpy as np
 import numpy.typing as npt
 
-from tests.conftest import IS_LONG
+from tests.conftest import IS_LONG, by
 from tests.services.conftest import Bench, bench  # noqa: F401 - a fixture.
 from tests.telling.evidence import may_be_decided
-from tracker.services.deciding.gates import ask_gate
+from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.stats import balanced_interval, decide
 from tracker.words import DECIDING_METHOD
 
@@ -81,10 +81,8 @@ def test_the_gate_says_at_each_label_what_those_lives_were_judged_by(
             gate = ask_gate(
                 session,
                 bench.attached(session),
-                computed_at=bench.clock(),
-                target=TARGET,
-                version="v2",
-                not_worse_than="v1",
+                GateChoice(target=TARGET, version="v2", not_worse_than="v1"),
+                by(at=bench.clock()),
             )
         low, high = balanced_interval(DECIDING_METHOD, correct, labelled, LEVEL)
         assert (gate.low, gate.high) == (float(low), float(high))

@@ -432,3 +432,23 @@ def test_a_detector_says_what_names_its_groups(shell: Shell) -> None:
     shell("recompute", "--all")
     found = json.loads(shell("estimate", "door", "--format", "json").stdout)
     assert found["grouped_left_out"] == 0
+
+
+def test_weeks_are_printed_and_exported(door: Shell) -> None:
+    lines = [f"{n},YES,YES,2026-01-{20 + n % 2 * 7}T10:00:00Z" for n in range(6)]
+    content = "\n".join(["key,predicted,label,asked_at", *lines]) + "\n"
+    door("import", "door", door.file("labels.csv", content))
+
+    table = door("weeks", "door", "--measure", "overall").stdout
+    found = json.loads(door("weeks", "door", "--format", "json").stdout)
+    rows = list(
+        csv.DictReader(io.StringIO(door("weeks", "door", "--format", "csv").stdout))
+    )
+
+    assert "version default, overall by week, UTC" in table
+    assert "2026-01-26" in table
+    assert "labelled ones" in table
+    assert found["measure"] == "balanced"
+    assert [row["from"] for row in rows] == [one["from"] for one in found["items"]]
+    assert [row["labels"] for row in rows] == ["3", "3"]
+    assert "one version" in door("weeks", "door", "--version", "*", status=1).stderr

@@ -16,6 +16,7 @@ from tracker.storage.operations import schema
 COMMANDS = (
     "estimate door",
     "slices door --by version",
+    "weeks door",
     "plan door",
     "compare door",
     "export door",

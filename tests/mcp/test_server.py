@@ -153,7 +153,7 @@ def without_instant(answer: Any) -> Any:
 def test_sentences_have_counts_and_intervals(ask: Callable[..., Any]) -> None:
     said = ask("estimate", detector="door")["sentence"]
     assert said.startswith(
-        "With 95 % confidence the balanced accuracy of door, version v2"
+        "With 95 % confidence the balanced accuracy of door, version v1"
     )
     assert "with 30 of 40 predictions correct" in said
     whole = ask("explain", detector="door")["sentence"]

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock, by
-from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.detectors import NewDetector, change_version, create_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -73,6 +73,14 @@ class Bench:
                 query.id,
                 NewLabel.model_validate({"label": label, **more}),
                 by("bob", self.clock()),
+            )
+
+    def say(self, version: str, *, unseen: bool = True) -> None:
+        """Say that a version was made without the labels that were there."""
+        with self.database.write() as session:
+            maker = by("carol", self.clock(), role="editor")
+            change_version(
+                session, self.attached(session), version, maker, unseen=unseen
             )
 
     def estimate(self, **choices: object) -> Estimate:

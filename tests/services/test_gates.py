@@ -7,12 +7,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 from tracker_client import gate as client_gate
 from tracker_client import reports as client_reports
-from tracker_client.server import path_of
 
+from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.cli.deciding import gate_reports
 from tracker.errors import TrackerError
-from tracker.services.deciding.gates import Gate, ask_gate
+from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
+from tracker.services.fields import parse_input
 
 
 class Asked:
@@ -22,11 +23,8 @@ class Asked:
         self._client = client
         self._headers = {"Authorization": f"Bearer {key}"}
 
-    def get(self, path: str, **parameters: Any) -> Any:
-        given = {name: one for name, one in parameters.items() if one is not None}
-        answer = self._client.get(
-            f"/api/v1{path}", query_string=given, headers=self._headers
-        )
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._client.post(f"/api/v1{path}", json=body, headers=self._headers)
         assert answer.status_code == 200, answer.text
         return answer
 
@@ -45,14 +43,16 @@ def two_versions(bench: Bench) -> Bench:
             for number in range(10)
             for label, other in (("YES", "NO"), ("NO", "YES"))
         )
+    with bench.database.write() as session:
+        bench.attached(session).production_version = "v2"
     return bench
 
 
-def ask(bench: Bench, **choices: Any) -> Gate:
-    with bench.database.read() as session:
-        return ask_gate(
-            session, bench.attached(session), computed_at=bench.clock(), **choices
-        )
+def ask(bench: Bench, role: str = "editor", **choices: Any) -> Gate:
+    with bench.database.write() as session:
+        choice = parse_input(GateChoice, choices)
+        asker = by("carol", bench.clock(), role=role)
+        return ask_gate(session, bench.attached(session), choice, asker)
 
 
 @pytest.mark.thorough
@@ -85,10 +85,9 @@ def test_the_client_says_the_same_in_the_same_words(
         **mine.dump(),
         "checks": tuple(one.dump() for one in mine.checks),
     }
-    balanced = server.get(
-        f"{path_of('door')}/estimate", method="anytime", version=choices.get("version")
-    ).json["balanced"]
-    assert (mine.low, mine.high) == (balanced["low"], balanced["high"])
+    version = choices.get("version")
+    balanced = two_versions.estimate(version=version, method="anytime").balanced
+    assert (mine.low, mine.high) == (balanced.low, balanced.high)
 
 
 def test_versions_without_a_common_input_are_undecided(bench: Bench) -> None:

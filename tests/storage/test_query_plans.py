@@ -20,11 +20,11 @@ from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.changes import iter_pending_changes
 from tracker.storage.estimates.counts import (
     count_pending_labels,
-    count_pending_queries,
     count_pending_rows,
     count_window,
 )
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.estimates.traffic import count_hours
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (
@@ -200,9 +200,7 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
 }
 BY_BATCH: dict[str, Ask] = {
     "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]})),
-    "the queries that the job counts": lambda s, d, b: count_pending_queries(
-        s, {d: [b]}
-    ),
+    "the queries that the job counts": lambda s, d, b: count_hours(s, {d: [b]}),
     "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
     "what the job has yet to count": lambda s, d, _: count_pending_labels(s, [d]),
 }

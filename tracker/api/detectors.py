@@ -21,7 +21,7 @@ from tracker.http import (
 )
 from tracker.services import archive
 from tracker.services import detectors as services
-from tracker.services.detectors import DetectorChange, NewDetector
+from tracker.services.detectors import DetectorChange, NewDetector, VersionChange
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 
@@ -34,6 +34,12 @@ class DetectorList(Page):
     prefix = "det"
 
     name: Text | None = Field(default=None, description="Only the one with this name.")
+
+
+class VersionPath(IdPath):
+    """A version of a detector."""
+
+    name: str = Field(description="The name of the version.")
 
 
 @routes.post(
@@ -87,6 +93,24 @@ def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
         detector = services.get_open_detector(session, path.id)
         services.change_detector(session, detector, body, by(), predictor_hosts=hosts)
         return services.describe_detector(session, detector).dump()
+
+
+@routes.patch(
+    "/detectors/<id>/versions/<path:name>",
+    responses=answers({200: services.DetectorVersion}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def change_version(path: VersionPath, body: VersionChange) -> dict[str, Any]:
+    """Say that a version was made without the labels of the inputs it is put to.
+
+    Only then do labels that were there before it decide anything.
+    """
+    with database().write() as session:
+        detector = services.get_open_detector(session, path.id)
+        found = services.change_version(
+            session, detector, path.name, by(), unseen=body.unseen
+        )
+        return found.dump()
 
 
 @routes.delete("/detectors/<id>", responses={"204": None, **answers({}, 404)})

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings
-from tracker.services.detectors import get_open_detector
+from tracker.services.detectors import change_version, get_open_detector
 from tracker.services.imports.reading.choices import (
     EXTRAS,
     METADATA,
@@ -32,6 +32,7 @@ from tracker.services.imports.writing import importing
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
+from tracker.storage.queries.queries import list_written_versions
 from tracker.words import REJECT, SKIP
 
 _MOST_SHOWN = 50
@@ -44,6 +45,7 @@ class _How(NamedTuple):
     on_error: str
     images: Path | None
     save_mapping: bool
+    unseen: bool
 
 
 @click.command(name="import")
@@ -95,6 +97,11 @@ class _How(NamedTuple):
     help="A folder or zip file of images, named by the column image.",
 )
 @click.option(
+    "--unseen",
+    is_flag=True,
+    help="Say that its versions were made without the labels that were there.",
+)
+@click.option(
     "--save-mapping",
     is_flag=True,
     help="Read the detector's future files the same way.",
@@ -106,13 +113,14 @@ class _How(NamedTuple):
     show_default=True,
     help="Whether to use the mapping saved with the detector.",
 )
-def import_file(
+def import_file(  # noqa: PLR0913 - one argument for each option.
     detector: str,
     file: Path,
     *,
     skip_bad_rows: bool,
     images: Path | None,
     save_mapping: bool,
+    unseen: bool,
     **choices: Any,
 ) -> None:
     """Import the queries and labels in FILE into DETECTOR.
@@ -128,6 +136,7 @@ def import_file(
         SKIP if skip_bad_rows else REJECT,
         images,
         save_mapping,
+        unseen,
     )
     name = "" if file == _PIPE else file.name
     settings = load_settings()
@@ -149,9 +158,15 @@ def import_file(
     _print_errors(report)
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
+    references = ""
+    if report.references_added:
+        references = (
+            f"{report.references_added:,} references for predictions that come later, "
+        )
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
-        f"{report.unchanged:,} rows unchanged, {report.bad_rows:,} bad rows skipped."
+        f"{references}{report.unchanged:,} rows unchanged, "
+        f"{report.bad_rows:,} bad rows skipped."
     )
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(
@@ -212,22 +227,25 @@ def _import(
         def note_written(done: int, rows: int) -> None:
             progress.update(write, completed=done, total=rows, done=done, visible=True)
 
+        maker = by()
         prepared = importing(
             database,
             detector,
             file,
-            by(),
+            maker,
             on_error=how.on_error,
             on_read=note_read,
             on_written=note_written,
         )
         with prepared as carry_out, database.write() as session:
             report = carry_out(session)
-            if not how.save_mapping:
-                return report
             found = get_open_detector(session, detector)
-            mapping = file.choices.join(load_mapping(found)).to_be_saved()
-            save_mapping(session, found, mapping, by())
+            if how.unseen:
+                for name in list_written_versions(session, found.id, maker.at):
+                    change_version(session, found, name, maker, unseen=True)
+            if how.save_mapping:
+                mapping = file.choices.join(load_mapping(found)).to_be_saved()
+                save_mapping(session, found, mapping, maker)
         return report
 
 

@@ -36,7 +36,11 @@ from tracker.services.fields import (
     parse_instant,
 )
 from tracker.services.http_client import check_predictor
-from tracker.services.versions import UnknownVersionError, choose_versions
+from tracker.services.versions import (
+    UnknownVersionError,
+    choose_versions,
+    list_shown,
+)
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
@@ -187,7 +191,7 @@ class DetectorChange(Input):
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
     production_version: VersionName | None = Field(
-        default=None, description="null for the newest with a scored label."
+        default=None, description="null for the one that answers most new queries."
     )
     predictor: str | None = None
     slices: SliceNames | None = None
@@ -209,6 +213,19 @@ class DetectorVersion(Shape):
 
     name: str
     created_at: Instant = Field(description="When its first query arrived.")
+    unseen: bool = Field(
+        description="Whether somebody said that it was made without the labels of the "
+        "inputs that it is put to."
+    )
+
+
+class VersionChange(Input):
+    """What is said of a version."""
+
+    unseen: bool = Field(
+        description="Whether it was made without the labels of the inputs that it is "
+        "put to, also those that were there before it."
+    )
 
 
 class Detector(Shape):
@@ -252,7 +269,16 @@ class Detector(Shape):
     method: ShownMethod = Field(description="The method of the intervals on pages.")
     production_version: str | None = Field(
         description="The version that is shown unless another is asked for; null for "
-        "the newest with a scored label."
+        "the one that answers most new queries."
+    )
+    shown_version: str | None = Field(
+        description="The version that is shown: the one in production, else the one "
+        "that answers most of the queries with inputs new to the detector, over the "
+        "last 24 hours in which any came."
+    )
+    shown_since: Instant | None = Field(
+        description="When it took over from another version; null for the first one, "
+        "and for one in production."
     )
     predictor: str | None = Field(description="Address of the model for images.")
     slices: list[str] = Field(description="Metadata keys its queries are cut by.")
@@ -276,6 +302,7 @@ def describe_detectors(
     versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
     for version in storage.list_versions(session, *versions):
         versions[version.detector_id].append(DetectorVersion.from_row(version))
+    shown = list_shown(session, detectors)
     return [
         Detector.from_row(
             one,
@@ -285,6 +312,8 @@ def describe_detectors(
                 AddedClass(name=name, added_at=parse_instant(at))
                 for name, at in one.added_classes
             ],
+            shown_version=shown[one.id].name if one.id in shown else None,
+            shown_since=None if one.production_version else one.shown_since,
             versions=versions[one.id],
         )
         for one in detectors
@@ -346,6 +375,23 @@ def change_detector(
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
+
+
+def change_version(
+    session: Session, detector: storage.Detector, name: str, by: By, *, unseen: bool
+) -> DetectorVersion:
+    """Say whether a version was made without the labels of the inputs it is put to."""
+    version = None
+    if is_storable(name):
+        version = storage.find_version(session, detector.id, name)
+    if version is None:
+        raise missing("version", name)
+    if unseen != version.unseen:
+        version.unseen = unseen
+        by.record(
+            session, "version changed", detector.name, version=name, unseen=unseen
+        )
+    return DetectorVersion.from_row(version)
 
 
 def _check_settings(

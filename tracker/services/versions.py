@@ -1,22 +1,112 @@
-"""The versions of a detector that a name means."""
+"""The versions of a detector that a name means, and which one is shown without a name.
 
-from collections.abc import Mapping, Sequence
+A version that only shadows another one, or is tried on old inputs, does not become what
+pages show.  A version *takes over* when most of the queries that are new to the
+detector are its own: those with an input that no other version was put to before, and
+those without an input, over the last 24 hours in which any came.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.services.evidence.populations import OWN
 from tracker.services.fields import is_storable
 from tracker.services.wording import show
 from tracker.storage import detectors as storage
-from tracker.storage.estimates.cells import pool
-from tracker.storage.estimates.counts import count_pending_labels
-from tracker.storage.estimates.projections import load_counts
-from tracker.storage.queries.queries import find_newest_version_id
+from tracker.storage.estimates.pending import list_pending_batches
+from tracker.storage.estimates.traffic import (
+    HourCount,
+    Stored,
+    count_hours,
+    load_traffic,
+)
+
+_WINDOW = timedelta(hours=24)
+_HOUR = "%Y-%m-%d %H"
 
 
 class UnknownVersionError(NotFoundError):
     """A detector has no version of that name."""
+
+
+@dataclass
+class Traffic:
+    """The new queries of a detector by hour, and the version that answers most."""
+
+    version_id: int | None = None
+    # The hour in which it took over; None for the first one.
+    since: datetime | None = None
+    hours: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def take(self, counts: Iterable[HourCount]) -> None:
+        """Count more queries, and see which version answers most.
+
+        What comes later than the window of 24 hours changes nothing any more.
+        """
+        newest = max(self.hours, default="")
+        for one in counts:
+            if one.new and (not newest or one.hour > _begin_window(newest)):
+                of_hour = self.hours.setdefault(one.hour, {})
+                of_hour[one.version_id] = of_hour.get(one.version_id, 0) + one.new
+        window: Counter[int] = Counter()
+        left = deque[str]()
+        for hour in sorted(self.hours):
+            window.update(self.hours[hour])
+            left.append(hour)
+            while left[0] <= _begin_window(hour):
+                window.subtract(self.hours[left.popleft()])
+            if hour >= newest:
+                self._look(hour, window)
+        self.hours = {hour: self.hours[hour] for hour in left}
+
+    def _look(self, hour: str, window: Mapping[int, int]) -> None:
+        # Of equal ones the newest.
+        most, version_id = max((number, one) for one, number in window.items())
+        if self.version_id is None:
+            self.version_id = version_id
+        elif version_id != self.version_id and 2 * most > sum(window.values()):
+            self.version_id, self.since = version_id, _read_hour(hour)
+
+    @classmethod
+    def load(cls, stored: Stored) -> "Traffic":
+        """Return what is kept."""
+        hours = {
+            hour: {int(version_id): number for version_id, number in counts.items()}
+            for hour, counts in stored.hours
+        }
+        return cls(stored.version_id, stored.since, hours)
+
+    def dump(self) -> Stored:
+        """Return what to keep."""
+        hours = [[hour, self.hours[hour]] for hour in sorted(self.hours)]
+        return Stored(self.version_id, self.since, hours)
+
+
+def _read_hour(hour: str) -> datetime:
+    return datetime.strptime(hour, _HOUR).replace(tzinfo=UTC)
+
+
+def _begin_window(hour: str) -> str:
+    """Return the last hour before the 24 that end with *hour*."""
+    return (_read_hour(hour) - _WINDOW).strftime(_HOUR)
+
+
+def follow_traffic(session: Session, counts: Iterable[HourCount]) -> dict[int, Stored]:
+    """Return the traffic of detectors after *counts* of new queries, to be kept."""
+    by_detector: dict[int, list[HourCount]] = {}
+    for one in counts:
+        if one.new:
+            by_detector.setdefault(one.detector_id, []).append(one)
+    found = {}
+    for detector_id, stored in load_traffic(session, by_detector).items():
+        traffic = Traffic.load(stored)
+        traffic.take(by_detector[detector_id])
+        found[detector_id] = traffic.dump()
+    return found
 
 
 def choose_versions(
@@ -25,8 +115,8 @@ def choose_versions(
     """Return the versions that *name* means.
 
     ``*`` means all, None the one that is shown: the detector's production version,
-    else the newest with a scored label, else the newest.  Raises UnknownVersionError,
-    which lists the names there are, for an unknown one.
+    else the one that answers most new queries.  Raises UnknownVersionError, which
+    lists the names there are, for an unknown one.
     """
     if name == "*":
         return list(storage.list_versions(session, detector.id))
@@ -58,54 +148,34 @@ def list_shown(
     versions: dict[int, list[storage.Version]] = {one.id: [] for one in detectors}
     for version in found:
         versions[version.detector_id].append(version)
-    is_open = [one.id for one in detectors if one.production_version is None]
-    scored = _find_scored(
-        session, {one: versions[one] for one in is_open if len(versions[one]) > 1}
-    )
+    first = _find_first(session, detectors, versions)
     shown = {}
     for detector in detectors:
         mine = versions[detector.id]
         if detector.production_version is not None:
             mine = choose_versions(session, detector, detector.production_version)
         elif len(mine) > 1:
-            newest = scored.get(detector.id)
-            mine = _newest(session, mine) if newest is None else [newest]
+            wanted = detector.shown_version_id or first.get(detector.id)
+            mine = [one for one in mine if one.id == wanted] or mine
         if mine:
             shown[detector.id] = mine[-1]
     return shown
 
 
-def _find_scored(
-    session: Session, versions: Mapping[int, Sequence[storage.Version]]
-) -> dict[int, storage.Version]:
-    """Return the newest version of each detector with a scored label, if any has one.
-
-    Labels that wait for the job count too.  Nearly always the newest version has one,
-    so the counts of no other are read.
-    """
-    found: dict[int, storage.Version] = {}
-    if not versions:
-        return found
-    waiting = count_pending_labels(session, versions)
-    left = {detector_id: list(some) for detector_id, some in versions.items()}
-    while left:
-        newest = {detector_id: some.pop() for detector_id, some in left.items()}
-        counts = load_counts(session, newest.values())
-        for detector_id, version in newest.items():
-            parts = [counts[version.id]]
-            if version.id in waiting:
-                parts.append(waiting[version.id])
-            if pool(parts).scored(OWN) > 0:
-                found[detector_id] = version
-        left = {
-            detector_id: some
-            for detector_id, some in left.items()
-            if some and detector_id not in found
-        }
-    return found
-
-
-def _newest(session: Session, versions: list[storage.Version]) -> list[storage.Version]:
-    """Return the version of the newest query, or all where no query is left."""
-    newest = find_newest_version_id(session, versions[-1].detector_id)
-    return [one for one in versions if one.id == newest] or versions
+def _find_first(
+    session: Session,
+    detectors: Sequence[storage.Detector],
+    versions: Mapping[int, Sequence[storage.Version]],
+) -> dict[int, int | None]:
+    """Return what is shown of detectors with queries that all wait for the job."""
+    new = [
+        one.id
+        for one in detectors
+        if one.production_version is None
+        and one.shown_version_id is None
+        and len(versions[one.id]) > 1
+    ]
+    batches = list_pending_batches(session, new) if new else {}
+    counts = count_hours(session, batches) if batches else []
+    followed = follow_traffic(session, counts)
+    return {detector_id: one.version_id for detector_id, one in followed.items()}

@@ -121,6 +121,7 @@ from tracker.stats.monitoring.slices import (
 )
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
+    lowest_in_band,
     lowest_threshold,
     simultaneous_band,
 )
@@ -243,6 +244,7 @@ __all__ = [
     "log_evidence_above",
     "look",
     "lower_bound",
+    "lowest_in_band",
     "lowest_threshold",
     "macro_f1_interval",
     "macro_precision_interval",

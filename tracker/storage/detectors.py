@@ -13,6 +13,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
+    false,
     func,
     select,
     text,
@@ -84,8 +85,15 @@ class Detector(Base):
     # By which method pages show its intervals.
     method: Mapped[str] = mapped_column(Text, server_default="joint")
     # The name of the version that is shown unless another is asked for; None for the
-    # newest with a scored label.
+    # one that answers most new queries.
     production_version: Mapped[str | None] = mapped_column(Name)
+    # The version that does, since when, and what it follows from; see
+    # services/versions.py.
+    shown_version_id: Mapped[int | None] = mapped_column(BigId)
+    shown_since: Mapped[datetime | None]
+    traffic: Mapped[list[Any]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'"), deferred=True
+    )
     queue_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
@@ -151,6 +159,8 @@ class Version(Base):
     run_due_at: Mapped[datetime | None] = mapped_column(index=True)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
+    # Whether somebody said that it was made without the labels that were there.
+    unseen: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 def find_detector(session: Session, detector_id: int) -> Detector | None:

@@ -115,6 +115,14 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
     return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())
 
 
+def hour_of(session: Session, *instants: Any) -> ColumnElement[str]:
+    """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
+    if is_sqlite(session):
+        return func.substr(func.min(*instants), 1, 13, type_=String())
+    earliest = func.timezone("UTC", func.least(*instants))
+    return func.to_char(earliest, "YYYY-MM-DD HH24", type_=String())
+
+
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     """Tell PostgreSQL at once how much there is in *tables*, after a large write.
 

@@ -22,7 +22,7 @@ from tracker.web.blueprint import WholeConverter, pages
 from tracker.web.deciding import comparison, methods, planning
 from tracker.web.drawing import comparisons
 from tracker.web.drawing.sparklines import EXTENSION, Sparklines
-from tracker.web.estimates import history, slices, thresholds, why
+from tracker.web.estimates import history, slices, thresholds, weeks, why
 from tracker.web.labelling import (
     assignments,
     audits,
@@ -83,6 +83,7 @@ __all__ = [
     "tags",
     "thresholds",
     "webhooks",
+    "weeks",
     "why",
 ]
 

@@ -140,12 +140,20 @@ def test_a_worse_month_that_is_filled_in_later_is_a_rise_and_never_a_fall():
     assert abs(change.since - BIRTH - 30) <= 2
 
 
-def test_labels_sorted_within_their_day_change_nothing():
-    # However few are labelled yet, all right ones of a day come first.
-    for right, counted in (((28, 28), (28, 28)), ((28, 29), (28, 30)), ((29, 29), 30)):
-        days = BIRTH + np.arange(60)
-        k = np.resize(np.array(right), 60)
-        assert one_number(days, k, np.resize(np.array(counted), 60)) == ()
+@pytest.mark.parametrize("is_right_first", [True, False])
+def test_labels_sorted_by_right_and_wrong_within_their_day_prove_nothing(
+    is_right_first,
+):
+    rng = np.random.default_rng(12)
+    days, right, counted = (array.squeeze() for array in stream(rng, (60, 0.95)))
+    for day in range(20, 60):
+        for labelled in range(3, 31, 3):
+            k, n = right[: day + 1].copy(), counted[: day + 1].copy()
+            n[day] = labelled
+            wrong = 30 - k[day]
+            right_so_far = min(labelled, k[day])
+            k[day] = right_so_far if is_right_first else max(labelled - wrong, 0)
+            assert one_number(days[: day + 1], k, n) == ()
 
 
 def test_a_steady_accuracy_has_no_change_at_an_even_level():
@@ -157,6 +165,53 @@ def test_a_steady_accuracy_has_no_change_at_an_even_level():
                 assert not changes(
                     *(array[:day] for array in spans), confidence_level=0.5
                 )
+
+
+@pytest.mark.slow
+def test_lives_at_the_target_at_an_even_level_are_rarely_judged_falsely():
+    rng, target, lives = np.random.default_rng(13), 0.9, 40
+    false_changes = false_verdicts = 0
+    for _ in range(lives):
+        days, right, counted = (array.squeeze() for array in stream(rng, (365, 0.9)))
+        looks = range(10, 366, 5)
+        has_changed = is_judged = False
+        for day in looks:
+            k, n = right[:day], counted[:day]
+            found = one_number(days[:day], k, n, confidence_level=0.5)
+            has_changed |= bool(found)
+            start = found[-1].since if found else None
+            first = 0 if start is None else start - BIRTH
+            level = level_since(0.5, start, BIRTH)
+            low, high = anytime(k[first:].sum(), n[first:].sum(), level)
+            is_judged |= bool(low > target or high < target)
+        false_changes += has_changed
+        false_verdicts += is_judged
+    # A half of them is allowed; at 40 lives chance alone could add 7.
+    assert false_changes <= lives // 10
+    assert false_verdicts <= lives // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("accuracy", "later", "most"), [(0.98, 0.6, 2), (0.95, 0.85, 10), (0.95, 0.9, 30)]
+)
+def test_falls_are_found_within_days(accuracy, later, most):
+    rng, delays = np.random.default_rng(14), []
+    for _ in range(25):
+        spans = (120, accuracy), (60, later)
+        days, right, counted = (array.squeeze() for array in stream(rng, *spans))
+        delay = next(
+            (
+                day
+                for day in range(1, 61)
+                if one_number(
+                    days[: 120 + day], right[: 120 + day], counted[: 120 + day]
+                )
+            ),
+            61,
+        )
+        delays.append(delay)
+    assert np.median(delays) <= most
 
 
 def test_several_changes_are_found_in_turn_and_starts_only_move_right():

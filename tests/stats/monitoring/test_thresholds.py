@@ -10,6 +10,7 @@ from tracker.stats.exact import clopper_pearson
 from tracker.stats.methods import class_bounds
 from tracker.stats.monitoring.thresholds import (
     calibration_error,
+    lowest_in_band,
     lowest_threshold,
     simultaneous_band,
 )
@@ -158,3 +159,40 @@ def test_a_target_that_is_typed_later_is_certified_as_safely():
         wrong["whole"] += chance * bool((whole.low > true).any())
         assert (band.low >= simultaneous_band(k, n, level).low).all()
     assert wrong["shared"] <= 0.2 < wrong["whole"]
+
+
+def test_a_target_that_is_typed_after_a_look_is_rarely_missed():
+    # They have seen the counts, and type the target for which the answer is false.
+    draw = np.random.default_rng(5)
+    cuts = np.arange(10) / 10
+    truth, shares = 0.7 + 0.3 * (1 + cuts) / 2, 1 - cuts
+    targets = np.arange(0.7, 0.99, 0.005)
+    false = {lowest_threshold: 0, lowest_in_band: 0}
+    lives = 150
+    for _ in range(lives):
+        confidence = draw.random(300)
+        is_right = draw.random(300) < 0.7 + 0.3 * confidence
+        n = [int((confidence >= cut).sum()) for cut in cuts]
+        k = [int(is_right[confidence >= cut].sum()) for cut in cuts]
+        for find in false:
+            chosen = (
+                (target, find(k, n, shares, target=target, confidence_level=0.9))
+                for target in targets
+            )
+            false[find] += any(
+                place is not None and truth[place] < target for target, place in chosen
+            )
+    assert false[lowest_in_band] <= 0.1 * lives < 1.25 * false[lowest_threshold]
+
+
+@pytest.mark.parametrize("target", [0.5, 0.7])
+def test_the_lowest_threshold_in_the_band_leaves_a_tenth_of_the_queries(target):
+    shares, n = [1.0, 0.5, 0.05], [90, 80, 70]
+    found = lowest_in_band(
+        [10, 70, 70], n, shares, target=target, confidence_level=0.95
+    )
+    assert found == 1
+    assert (
+        lowest_in_band([10, 10, 70], n, shares, target=target, confidence_level=0.95)
+        is None
+    )

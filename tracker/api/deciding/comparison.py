@@ -4,11 +4,13 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import IdPath, LevelText, Parameters, Text
+from tracker.api.parameters import IdPath, LevelText, Parameters, RowLimit, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.detectors import get_detector
+from tracker.services.estimates import replays
+from tracker.services.estimates.replays import ReplayList
 
 routes = build_routes("comparison", "Two versions of a detector, side by side.")
 
@@ -27,6 +29,32 @@ class ComparisonChoice(Parameters):
     confidence_level: LevelText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
+
+
+class ReplayChoice(Parameters):
+    """Which inputs a new version is to be put to."""
+
+    version: Text | None = Field(
+        default=None,
+        description="Whose labelled inputs; by default those of the version that is "
+        "shown.",
+    )
+    n: RowLimit = Field(default=300, description="How many of them.")
+
+
+@routes.get("/detectors/<id>/replay", responses=answers({200: ReplayList}, 404))
+@requires("viewer")
+def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
+    """List the inputs to put a new version to: a random part of those labelled.
+
+    They come in the order of their ranks, which know nothing of what was said of them.
+    A version that is put to the first of them, without a gap, has a verdict by their
+    labels if it was made without these.
+    """
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        found = replays.list_replay(session, detector, version=query.version, n=query.n)
+        return found.dump()
 
 
 @routes.get(

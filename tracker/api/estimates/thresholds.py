@@ -31,7 +31,9 @@ class ThresholdChoice(CalibrationChoice):
 
     target: LevelText | None = Field(
         default=None,
-        description="The wanted accuracy; by default the detector's target.",
+        description="The wanted accuracy; by default the detector's target. Another "
+        "one may have been chosen after a look at the curve, and needs about twice as "
+        "many labels.",
     )
 
 

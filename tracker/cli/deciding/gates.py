@@ -2,17 +2,18 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tracker.cli.deciding import gate_reports
 from tracker.cli.people.shares import Share
-from tracker.cli.setup import connected, load_settings
-from tracker.clock import utc_now
+from tracker.cli.setup import by, connected, load_settings
 from tracker.errors import TrackerError
-from tracker.services.deciding.gates import ask_gate
+from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.detectors import get_detector
 from tracker.services.evidence.populations import POPULATIONS
+from tracker.services.fields import parse_input
 
 _EXIT = {"met": 0, "missed": 1, "undecided": 3}
 _FAILED = 2
@@ -34,6 +35,11 @@ _FAILED = 2
     help="The version to compare with, on the same inputs.",
 )
 @click.option(
+    "--unseen",
+    is_flag=True,
+    help="Say that it was made without the labels of the inputs it is put to.",
+)
+@click.option(
     "--format",
     "format_name",
     type=click.Choice(list(gate_reports.FORMATS)),
@@ -46,15 +52,8 @@ _FAILED = 2
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --format github: the file to add a summary to; $GITHUB_STEP_SUMMARY.",
 )
-def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
-    detector: str,
-    target: float | None,
-    version: str | None,
-    population: str | None,
-    max_width: float | None,
-    not_worse_than: str | None,
-    format_name: str,
-    summary: Path | None,
+def gate(
+    detector: str, format_name: str, summary: Path | None, **conditions: Any
 ) -> None:
     """Stop a build whose DETECTOR is not good enough.
 
@@ -62,17 +61,11 @@ def gate(  # noqa: PLR0913, PLR0917 - one argument for each option.
     1 missed, 3 undecided, 2 could not be measured.
     """
     try:
-        with connected(load_settings()) as database, database.read() as session:
-            found = ask_gate(
-                session,
-                get_detector(session, detector),
-                computed_at=utc_now(),
-                target=target,
-                version=version,
-                population=population,
-                max_width=max_width,
-                not_worse_than=not_worse_than,
-            )
+        choice = parse_input(GateChoice, conditions)
+        with connected(load_settings()) as database:
+            opened = database.write if choice.unseen else database.read
+            with opened() as session:
+                found = ask_gate(session, get_detector(session, detector), choice, by())
         if format_name == "github" and summary is not None:
             with summary.open("a", encoding="utf-8") as file:
                 file.write(gate_reports.markdown(found))

@@ -1,30 +1,35 @@
 """Whether a version is good enough, for a build that stops where it is not.
 
 It goes by intervals that hold at every look, so that a gate which is asked after each
-commit stays right.  The client asks the same over HTTP, in the same words.
+commit stays right.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from typing import Literal
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError
+from tracker.errors import ConflictError, ForbiddenError, InvalidInputError
 from tracker.rounding import percents
+from tracker.services.by import By
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.pairs import Outcome
+from tracker.services.detectors import change_version
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import (
     Estimate,
     get_estimate,
     refuse_unstated,
 )
-from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.intervals import MethodWord
 from tracker.services.evidence.measure import read_measure
-from tracker.services.wording import invalid
+from tracker.services.evidence.populations import PopulationWord
+from tracker.services.fields import Input, Level, VersionName
+from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import DECIDING_METHOD, UNSTATED, Verdict
+from tracker.words import DECIDING_METHOD, EDITOR, REPLAYED, UNSTATED, Verdict
 
 _OF_COMPARISON: dict[Outcome, Verdict] = {
     "better": "met",
@@ -41,60 +46,84 @@ class Check(Shape):
     message: str
 
 
+class GateChoice(Input):
+    """Which version is to meet which conditions."""
+
+    target: Level | None = Field(
+        default=None, description="The target; by default the detector's own."
+    )
+    version: VersionName | None = Field(
+        default=None, description="The version; by default the one that is shown."
+    )
+    max_width: Level | None = Field(
+        default=None, description="How wide the interval may be."
+    )
+    not_worse_than: VersionName | None = Field(
+        default=None, description="The version to compare with, on the same inputs."
+    )
+    population: Literal["live", "replayed", "unstated"] | None = Field(
+        default=None,
+        description="Whose labels count; by default live where the version has a live "
+        "label, else replayed.",
+    )
+    unseen: bool = Field(
+        default=False,
+        description="Say that the version was made without the labels of the inputs "
+        "that it is put to; takes the role editor.",
+    )
+
+
 class Gate(Shape):
     """What the gate says, and by what."""
 
-    detector: str
+    detector: str = Field(description="The name of the detector.")
     version: str | None
     verdict: Verdict
     target: float | None
     measure: str
-    population: str
-    method: str
+    population: PopulationWord
+    method: MethodWord
     low: float
     high: float
     labels: int
     checks: list[Check]
 
 
-def ask_gate(  # noqa: PLR0913 - one for each condition.
+def ask_gate(
     session: Session,
     detector: Detector,
-    *,
-    computed_at: datetime,
-    target: float | None = None,
-    version: str | None = None,
-    max_width: float | None = None,
-    not_worse_than: str | None = None,
-    population: str | None = None,
+    choice: GateChoice,
+    by: By,
 ) -> Gate:
     """Return whether *detector* meets each condition that is given.
 
-    Without *target* it is the detector's own.  One condition that is missed misses
+    Without a target it is the detector's own.  One condition that is missed misses
     the whole; otherwise one that is undecided leaves it undecided.  Raises
-    InvalidInputError where there is nothing to check, and for pooled versions.
+    InvalidInputError where there is nothing to check, and ConflictError for labels
+    that decide nothing.
     """
-    if version == ALL:
-        raise invalid(
-            "version", version, "a gate checks one version; pooled versions have none"
-        )
+    if choice.unseen:
+        if not by.may(EDITOR):
+            raise ForbiddenError("unseen takes the role editor")
+        for one in choose_versions(session, detector, choice.version):
+            change_version(session, detector, one.name, by, unseen=True)
     estimate = get_estimate(
         session,
         detector,
-        computed_at=computed_at,
-        version=version,
+        computed_at=by.at,
+        version=choice.version,
         method=DECIDING_METHOD,
-        population=population,
-        target=target,
+        population=choice.population,
+        target=choice.target,
     )
     _check_evidence(estimate)
-    checks = _check_estimate(estimate, max_width)
-    if not_worse_than is not None:
+    checks = _check_estimate(estimate, choice.max_width)
+    if choice.not_worse_than is not None:
         comparison = get_comparison(
             session,
             detector,
-            computed_at=computed_at,
-            old=not_worse_than,
+            computed_at=by.at,
+            old=choice.not_worse_than,
             new=estimate.version,
         )
         checks.append(_check_change(comparison))
@@ -122,6 +151,8 @@ def _check_evidence(estimate: Estimate) -> None:
         raise ConflictError(f"no verdict: {refusal}")
     if estimate.population.kind == UNSTATED:
         raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
+    if estimate.population.kind == REPLAYED and estimate.target is None:
+        raise ConflictError("no verdict: a replay decides about a target only")
 
 
 def _check_estimate(estimate: Estimate, max_width: float | None) -> list[Check]:

@@ -35,6 +35,11 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.replays import (
+    REPLAYS_ASIDE,
+    decide_replay,
+    find_replay,
+)
 from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
@@ -145,7 +150,10 @@ class Estimate(OfDetector):
         "by another version.",
     )
     includes_targeted: bool
-    classes: list[ClassEstimate]
+    classes: list[ClassEstimate] = Field(
+        description="Each interval holds by itself at the confidence level; those of K "
+        "classes hold all at once with at least its K-th power."
+    )
     balanced: Accuracy = Field(description="The mean of the accuracies of the classes.")
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
@@ -290,6 +298,22 @@ def _add_warnings(
     return found.model_copy(update={"warnings": warned})
 
 
+def _add_replay(
+    session: Session, detector: Detector, versions: Sequence[Version], found: Estimate
+) -> Estimate:
+    """Return *found* with what a replay decides, if it is of replayed labels."""
+    if found.no_decision_because != REPLAYS_ASIDE or found.target is None:
+        return found
+    replay = find_replay(session, detector, versions[0])
+    if replay.because is not None:
+        return found.model_copy(update={"no_decision_because": replay.because})
+    first, *others = decide_replay(
+        detector, replay, found.target, found.confidence_level
+    )
+    decided = {"decision": first, "also": others, "no_decision_because": None}
+    return found.model_copy(update=decided)
+
+
 def list_estimates(
     session: Session,
     versions: Mapping[Detector, Version | None],
@@ -403,6 +427,7 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     Of the last labels, and of what was known once, it is not.
     """
     found = _add_warnings(session, detector, versions, found, filters)
+    found = _add_replay(session, detector, versions, found)
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
         return found
@@ -546,12 +571,7 @@ def _refuse_population(population: str, labels: int) -> str | None:
     """Return why labels of a population have no verdict."""
     if population == UNSTATED:
         return refuse_unstated(labels)
-    if population == REPLAYED:
-        return (
-            "its labels were given to another version, whose inputs it was put to; "
-            "label queries of its own"
-        )
-    return None
+    return REPLAYS_ASIDE if population == REPLAYED else None
 
 
 def _refuse_decision(

@@ -35,6 +35,7 @@ from tracker.services.estimates.projections import (
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.estimates.warnings import is_look_due
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -50,7 +51,7 @@ from tracker.storage.estimates.changes import (
     iter_pending_changes,
     iter_pending_queries,
 )
-from tracker.storage.estimates.counts import count_pending_queries, count_pending_rows
+from tracker.storage.estimates.counts import count_pending_rows
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
@@ -76,6 +77,7 @@ from tracker.storage.estimates.snapshots import (
     add_measures,
     add_snapshots,
 )
+from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import is_importing
 from tracker.words import EXACT
 
@@ -139,6 +141,8 @@ class Fold:
     # The id that the fold ends before, if more labels wait.
     until: int | None = None
     listeners: Sequence[Listener] = ()
+    # Which version answers most new queries, if any came.
+    traffic: Stored | None = None
     versions: dict[int, VersionFold] = field(default_factory=dict)
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
@@ -257,9 +261,11 @@ def _read(
     if not batches:
         return []
     folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
-    logged = count_pending_queries(session, batches, until=until)
-    for (detector_id, version_id), n in logged.items():
-        folds[detector_id].of_version(version_id).queries += n
+    logged = count_hours(session, batches, until=until)
+    for one in logged:
+        folds[one.detector_id].of_version(one.version_id).queries += one.queries
+    for detector_id, traffic in follow_traffic(session, logged).items():
+        folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
@@ -472,6 +478,7 @@ def store_folds(
 
 def _end_batches(session: Session, folds: Sequence[Fold]) -> bool:
     """Note what is folded in; False if another worker has done so."""
+    store_traffic(session, {one.detector_id: one.traffic for one in folds})
     whole = []
     for fold in folds:
         for batch in fold.batches:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate, groupby
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +16,12 @@ from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
-from tracker.stats import calibration_error, lowest_threshold, simultaneous_band
+from tracker.stats import (
+    calibration_error,
+    lowest_in_band,
+    lowest_threshold,
+    simultaneous_band,
+)
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import pool
@@ -24,8 +29,11 @@ from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_con
 from tracker.words import EXACT, UNSTATED
 
 # Thresholds at equal shares of the queries, and bins of equal width.
-_THRESHOLDS = 20
+_THRESHOLDS = 10
 _BINS = 10
+
+
+TargetRule = Literal["stored", "typed"]
 
 
 class ThresholdPoint(Shape):
@@ -60,6 +68,13 @@ class Thresholds(_Confidences):
 
     target: float | None
     points: list[ThresholdPoint] = Field(description="The lowest threshold first.")
+    rule: TargetRule | None = Field(
+        description="How `lowest` is found. stored: the target is the detector's, set "
+        "before its labels were seen, and the thresholds are tested one after the "
+        "other, each at the whole error. typed: the target may have been chosen after "
+        "a look at the curve, so lower bounds are taken that hold at all thresholds "
+        "and for every target at once. null without a target."
+    )
     lowest: ThresholdPoint | None = Field(
         description="The lowest threshold whose accuracy is at least the target at the "
         "confidence level, at one look; null without one or without a target."
@@ -113,13 +128,13 @@ def get_thresholds(
     target: float | None = None,
     **choices: Any,
 ) -> Thresholds:
-    """Return the accuracy above each of at most twenty confidence thresholds.
+    """Return the accuracy above each of at most ten confidence thresholds.
 
     Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
     are those of `_read`.
     """
     read = _read(session, detector, **choices)
-    return _find_thresholds(*read, target or detector.target)
+    return _find_thresholds(detector, *read, target)
 
 
 def get_calibration(
@@ -141,18 +156,24 @@ def get_thresholds_and_calibration(
 ) -> tuple[Thresholds, Calibration]:
     """Return both; the queries are counted once."""
     head, bins = _read(session, detector, **choices)
-    found = _find_thresholds(head, bins, target or detector.target)
+    found = _find_thresholds(detector, head, bins, target)
     return found, _calibrate(head, bins)
 
 
 def _find_thresholds(
-    head: dict[str, Any], bins: Sequence[ConfidenceBin], target: float | None
+    detector: Detector,
+    head: dict[str, Any],
+    bins: Sequence[ConfidenceBin],
+    typed: float | None,
 ) -> Thresholds:
     points = _build_points(_at_equal_shares(bins), head["confidence_level"])
+    target = typed or detector.target
+    is_stored = target == detector.target
     lowest = None
     # Labels that may have been picked decide nothing.
     if target is not None and points and head["population"] != UNSTATED:
-        lowest = lowest_threshold(
+        find = lowest_threshold if is_stored else lowest_in_band
+        lowest = find(
             [point.correct for point in points],
             [point.labelled for point in points],
             [point.share for point in points],
@@ -162,6 +183,7 @@ def _find_thresholds(
     return Thresholds(
         **head,
         target=target,
+        rule=None if target is None else "stored" if is_stored else "typed",
         points=points,
         lowest=None if lowest is None else points[lowest],
     )
@@ -252,7 +274,7 @@ def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[Threshol
 
 
 def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:
-    """Return the highest thresholds that leave 100 %, 95 %, ... 5 % of the queries.
+    """Return the highest thresholds that leave 100 %, 90 %, ... 10 % of the queries.
 
     Each is the sum of a bin and all above it.
     """

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -38,7 +39,7 @@ from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates import weeks as storage
-from tracker.storage.estimates.cells import STATED, pool
+from tracker.storage.estimates.cells import pool
 from tracker.words import BALANCED, OVERALL, PRECISION
 
 Cut = Literal["week", "day", "month"]
@@ -96,6 +97,10 @@ class Weeks(OfDetector):
     time_zone: str = Field(description="Where days begin.")
     items: list[SpanAccuracy]
 
+    def day_of(self, one: SpanAccuracy) -> date:
+        """Return the day on which a span begins."""
+        return one.since.astimezone(_zone(self.time_zone)).date()
+
 
 def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     session: Session,
@@ -123,7 +128,9 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     )
     targets = dict([*map(tuple, detector.also), (detector.measure, detector.target)])
     target = targets.get(str(chosen))
-    desk = _Desk(session, detector, chosen, by, computed_at, zone)
+    known_shares = pool(current_counts(session, versions).values()).shares
+    shares = None if known_shares is None else known_shares.of(detector.classes)
+    desk = _Desk(session, detector, chosen, by, computed_at, zone, shares)
     found = [
         one
         for known in versions
@@ -165,6 +172,8 @@ class _Desk(NamedTuple):
     by: Cut
     at: datetime
     zone: tzinfo
+    # How frequent the classes are taken to be.
+    shares: tuple[float, ...] | None
 
     def list_spans(
         self, version: Version, limit: int
@@ -283,9 +292,8 @@ class _Desk(NamedTuple):
         part = _LABELS if self.measure.kind in {OVERALL, PRECISION} else 1.0
         if share and any(counted):
             level = math.nextafter(1.0 - share * part, 2.0)
-            shares = self._stated_shares(version) if is_whole else None
             found = (
-                stats.balanced_anytime(right, counted, level, shares=shares)
+                stats.balanced_anytime(right, counted, level, shares=self.shares)
                 if is_whole
                 else stats.anytime(right[0], counted[0], level)
             )
@@ -298,15 +306,9 @@ class _Desk(NamedTuple):
         bounds = _Bounds("labels", *labels, 0, accuracy, low, high)
         return bounds, counts.scored(shown)
 
-    def _stated_shares(self, version: Version) -> tuple[float, ...] | None:
-        """Return the shares of the classes that were stated before any label.
 
-        Those of first labels may be of labels that a span counts.
-        """
-        shares = pool(current_counts(self.session, [version]).values()).shares
-        if shares is None or shares.source != STATED:
-            return None
-        return shares.of(self.detector.classes)
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def begin(day: date, by: Cut) -> date:

@@ -23,10 +23,14 @@ from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
+from tracker.storage.labelling.references import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPLAYED, REPLAYED_UNSTATED
+
+# The label and the query of a reference, of which a copy still tells that it is one.
+_NO_LABEL = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,26 @@ class Truth:
             label["labelled_at"],
             label["created_at"],
             source_label_id=label["source_label_id"],
+        )
+
+    @classmethod
+    def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
+        """Return the truth that a reference states, which is no query's label."""
+        sampling = reference["sampling"]
+        return cls(
+            _NO_LABEL,
+            _NO_LABEL,
+            Decision(
+                reference["label"],
+                sampling,
+                sampling,
+                is_replayed=False,
+                agreement=None,
+                is_open=False,
+            ),
+            reference["labeler"],
+            reference["labelled_at"],
+            reference["created_at"],
         )
 
     @property
@@ -110,6 +134,8 @@ class Truths:
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
         self._truths: dict[str, Truth] = {}
+        # By input, as rows.
+        self._references: Mapping[str, Any] = {}
 
     def _draw_ids(self) -> Iterator[int]:
         while True:
@@ -156,6 +182,23 @@ class Truths:
             name: Truth.of(row._mapping, agreement=row.agreement)
             for name, row in found.items()
         }
+        left = given - self._truths.keys()
+        self._references = find_references(session, detector_id, left)
+        self._truths |= {
+            name: Truth.of_reference(row._mapping)
+            for name, row in self._references.items()
+        }
+
+    def refer(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write references to inputs that are held and that no query has.
+
+        The newest one counts, of those with one input the last.
+        """
+        last = {row["input"]: row for row in rows}
+        changed = [row for name, row in last.items() if name in self._references]
+        new = [row for name, row in last.items() if name not in self._references]
+        put_references(self._session, new, changed)
+        self._truths |= {name: Truth.of_reference(row) for name, row in last.items()}
 
     def get(self, name: str | None) -> Truth | None:
         """Return the truth of an input that is held."""

@@ -36,7 +36,7 @@ _LONGEST_LABELER = 100
 
 
 class ImportRow(Input):
-    """A query with or without its label, or a label for a known key."""
+    """A query with or without its label, or a label for a known key or an input."""
 
     key: Key | None = None
     input: Key | None = None
@@ -99,7 +99,8 @@ class Columns:
         needed = map(self.get, ("predicted", "key", "label", "input"))
         return len(self) > 0 and all(
             predicted is not None
-            or (key is not None and (label is not None or name is not None))
+            or (name is not None and (label is not None or key is not None))
+            or (key is not None and label is not None)
             for predicted, key, label, name in zip(*needed, strict=True)
         )
 
@@ -201,7 +202,8 @@ class RowReader:
         if not _is_complete(wrong | set(given)):
             yield FieldError(
                 "predicted",
-                "is required, or both key and label or input for a query known already",
+                "is required; or label and input, or key and label or input for a "
+                "query known already",
             )
         for field in ("predicted", "label"):
             if field in wrong or field not in given:
@@ -239,7 +241,12 @@ def _without_none(row: ImportRow) -> dict[str, Any]:
 
 
 def _is_complete(names: Set[str]) -> bool:
-    return "predicted" in names or ("key" in names and bool(names & {"label", "input"}))
+    return "predicted" in names or len(names & {"key", "label", "input"}) > 1
+
+
+def is_reference(item: Mapping[str, Any]) -> bool:
+    """Return whether a row says what is true of an input, and of no query."""
+    return "predicted" not in item and "key" not in item
 
 
 _METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)

@@ -51,6 +51,8 @@ class Outcome:
     rows: int = 0
     queries_added: int = 0
     labels_added: int = 0
+    # Labels of inputs that no query has yet.
+    references_added: int = 0
     unchanged: int = 0
     # Known queries that were given the input they had not.
     inputs_added: int = 0
@@ -76,7 +78,7 @@ class Outcome:
     @property
     def has_changed(self) -> bool:
         """Whether anything was added."""
-        return bool(self.queries_added or self.labels_added or self.inputs_added)
+        return any(getattr(self, name) for name in _ADDED)
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -85,6 +87,11 @@ class Outcome:
             "rows": self.rows,
             "queries_added": self.queries_added,
             "labels_added": self.labels_added,
+            **(
+                {"references_added": number}
+                if (number := self.references_added)
+                else {}
+            ),
         }
 
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
@@ -166,10 +173,8 @@ class Outcome:
         self.values = [[*reading, rows] for reading, rows in self._noted.items()]
 
 
-_SUMMED = (
-    *("queries_added", "labels_added", "unchanged", "inputs_added"),
-    *("bad_rows", "conflicts"),
-)
+_ADDED = ("queries_added", "labels_added", "references_added", "inputs_added")
+_SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
 
 
 class RowProblem(Shape):
@@ -204,6 +209,12 @@ class ImportReport(Shape):
 
     queries_added: int
     labels_added: int
+    references_added: int = Field(
+        default=0,
+        description="Labels of inputs that no query has yet: predictions that come "
+        "later for these inputs take them over.",
+        exclude_if=operator.not_,
+    )
     unchanged: int
     inputs_added: int = Field(
         default=0,

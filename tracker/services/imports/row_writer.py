@@ -17,7 +17,7 @@ from tracker.services.evidence.standing import (
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
-from tracker.services.imports.checking import Columns
+from tracker.services.imports.checking import Columns, is_reference
 from tracker.services.imports.columns import add_new, query_columns, rows_of
 from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.opinions import Opinions
@@ -30,7 +30,10 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.lookup import (
+    find_queries_by_input,
+    find_queries_by_key,
+)
 from tracker.storage.queries.queries import add_queries
 from tracker.words import UNSTATED
 
@@ -167,7 +170,9 @@ class RowWriter:
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
     ) -> None:
         known = {key: dict(row._mapping) for key, row in found.items()}
+        known |= self._find_referred(keys, rows)
         stored = set(known)
+        referred: list[dict[str, Any]] = []
         self._add_versions(rows)
         new: list[dict[str, Any]] = []
         labels: list[dict[str, Any]] = []
@@ -177,6 +182,9 @@ class RowWriter:
         for key, (number, item, _) in zip(keys, rows, strict=True):
             query = known.get(key)
             is_new = query is None
+            if is_new and is_reference(item):
+                referred.append(item)
+                continue
             brings = False
             try:
                 if query is None:
@@ -205,8 +213,49 @@ class RowWriter:
         add_labels(self._session, labels)
         if changed:
             set_current_labels(self._session, self._detector.id, list(changed.values()))
+        self._refer(referred)
         self._truths.arrive(list(known.values()), labels)
         self._join(list(joining.values()))
+
+    def _find_referred(
+        self, keys: list[str], rows: list[Row]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the queries whose inputs are labelled, by the key of the row."""
+        inputs = {
+            key: row.values["input"]
+            for key, row in zip(keys, rows, strict=True)
+            if is_reference(row.values)
+        }
+        if not inputs:
+            return {}
+        found = find_queries_by_input(
+            self._session, self._detector.id, list(set(inputs.values()))
+        )
+        queries = {name: dict(row._mapping) for name, row in found.items()}
+        return {key: queries[name] for key, name in inputs.items() if name in queries}
+
+    def _refer(self, items: list[dict[str, Any]]) -> None:
+        """Keep the labels of inputs that no query has."""
+        rows = []
+        for item in items:
+            known = self._truths.get(item["input"])
+            if known is not None and known.label == item["label"]:
+                self.report.unchanged += 1
+                continue
+            by = self._by.credit(item.get("labeler"))
+            rows.append(
+                {
+                    "detector_id": self._detector.id,
+                    "input": item["input"],
+                    "label": item["label"],
+                    "sampling": item.get("sampling") or UNSTATED,
+                    "labeler": by.name,
+                    "labelled_at": item.get("labelled_at", by.at),
+                    "created_at": by.at,
+                }
+            )
+        self._truths.refer(rows)
+        self.report.references_added += len(rows)
 
     def _join(self, joining: list[tuple[dict[str, Any], str]]) -> None:
         """Give stored queries the inputs that rows brought."""

@@ -26,7 +26,7 @@ _FURTHEST = 7304
 
 # Splits whose evidence is computed: those that may have the most.  The others count
 # as nothing, which is always allowed.
-_MOST_SPLITS, _MOST_BALANCED_SPLITS = 16, 8
+_MOST_SPLITS, _MOST_BALANCED_SPLITS = 32, 8
 _NEGLIGIBLE = 9.0
 
 # More than rounding adds to a logarithm of counts of this size.

@@ -99,6 +99,27 @@ def lowest_threshold(
     return lowest
 
 
+def lowest_in_band(
+    correct: npt.ArrayLike,
+    labelled: npt.ArrayLike,
+    shares: npt.ArrayLike,
+    *,
+    target: float,
+    confidence_level: float,
+) -> int | None:
+    """Return what `lowest_threshold` does, for a *target* that was typed.
+
+    Who types one may have seen the counts, and the order of that search holds for one
+    target only: false answers would come up to four times as often as stated.  Here
+    the lower bounds of all thresholds hold at once, at a G-th of the error each, so
+    that every target that anyone may type is certified together.
+    """
+    checked_fraction("target", target)
+    band = simultaneous_band(correct, labelled, confidence_level, side="lower")
+    enough = (band.low >= target) & (np.asarray(shares) >= LEAST_SHARE)
+    return int(np.argmax(enough)) if enough.any() else None
+
+
 def calibration_error(
     accuracies: Interval,
     correct: npt.ArrayLike,

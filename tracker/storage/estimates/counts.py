@@ -65,7 +65,7 @@ def count_pending_labels(
             func.count().filter(corrects),
             func.max(Label.created_at),
         )
-        statement = _of_pending(chosen, Label, batches).join(Query, is_of_query())
+        statement = of_pending(chosen, Label, batches).join(Query, is_of_query())
         statement = statement.where(*conditions).group_by(*columns)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
@@ -86,7 +86,7 @@ def count_pending_queries(
     Or those whose ids are below *until*.
     """
     place = (Query.detector_id, Query.version_id)
-    statement = _of_pending(select(*place, func.count()), Query, batches)
+    statement = of_pending(select(*place, func.count()), Query, batches)
     statement = statement.where(Query.id + 0 < (END if until is None else until))
     rows = session.execute(statement.group_by(*place))
     return {(detector_id, version_id): n for detector_id, version_id, n in rows}
@@ -97,16 +97,17 @@ def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     found = dict.fromkeys(batches, 0)
     for rows_of in (Query, Label):
         columns = select(PendingBatch.detector_id, func.count())
-        statement = _of_pending(columns, rows_of, batches)
+        statement = of_pending(columns, rows_of, batches)
         rows: Any = session.execute(statement.group_by(PendingBatch.detector_id))
         for detector_id, number in rows:
             found[detector_id] += number
     return found
 
 
-def _of_pending(
+def of_pending(
     columns: Select[*tuple[Any, ...]], rows_of: type[Query | Label], batches: Pending
 ) -> Select[*tuple[Any, ...]]:
+    """Select *columns* of the queries or labels of pending *batches*."""
     return (
         columns.select_from(PendingBatch)
         .join(rows_of, belongs_to(rows_of.id))

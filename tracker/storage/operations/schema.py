@@ -36,6 +36,7 @@ from tracker.storage.labelling import (
     inputs,  # noqa: F401
     judgements,  # noqa: F401
     rechecks,  # noqa: F401
+    references,  # noqa: F401
     reservations,  # noqa: F401
     studies,  # noqa: F401
 )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -26,7 +27,22 @@ def find_queries_by_key(
     session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
 ) -> dict[str, Any]:
     """Return the queries of a detector with these *keys* as rows, by key."""
-    statement = select(
+    find = lock_found if lock else look_up
+    found = find(session, _known(detector_id), Query.key, keys)
+    return {row.key: row for row in found}
+
+
+def find_queries_by_input(
+    session: Session, detector_id: int, inputs: Sequence[str]
+) -> dict[str, Any]:
+    """Return the oldest query of each of these *inputs* as rows, locked, by input."""
+    found = lock_found(session, _known(detector_id), Query.input, inputs)
+    oldest_last = sorted(found, key=attrgetter("id"), reverse=True)
+    return {row.input: row for row in oldest_last}
+
+
+def _known(detector_id: int) -> Select[*tuple[Any, ...]]:
+    return select(
         Query.key,
         Query.id,
         Query.version_id,
@@ -49,8 +65,6 @@ def find_queries_by_key(
         Query.erased_at,
         Query.image_erased_at,
     ).where(Query.detector_id == detector_id)
-    find = lock_found if lock else look_up
-    return {row.key: row for row in find(session, statement, Query.key, keys)}
 
 
 def look_up(

@@ -387,6 +387,16 @@ def count_disputed(session: Session, detector_id: int) -> int:
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
 
 
+def list_written_versions(
+    session: Session, detector_id: int, at: datetime
+) -> Sequence[str]:
+    """Return the names of the versions whose queries were added at an instant."""
+    ids = select(Query.version_id).where(
+        Query.detector_id == detector_id, Query.created_at == at
+    )
+    return session.scalars(select(Version.name).where(Version.id.in_(ids))).all()
+
+
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
     """Return the version that queries last arrived with."""
     statement = (

@@ -1,0 +1,59 @@
+"""Replaying labelled inputs by a new version, over HTTP."""
+
+from tests.api.problems import assert_problem
+
+PATH = "/detectors/door"
+
+
+def put(api, version, names, **said):
+    rows = [
+        {"version": version, "input": one, "predicted": "YES", **said} for one in names
+    ]
+    sent = api.post(f"{PATH}/import", {"items": rows})
+    assert sent.status_code == 200, sent.text
+
+
+def test_a_new_version_replays_a_random_part_and_passes_the_gate(api, door):
+    api.patch(PATH, {"target": 0.3, "measure": "overall"})
+    names = [f"frame {number}" for number in range(40)]
+    put(api, "v1", names, label="YES", sampling="random")
+    listed = api.get(f"{PATH}/replay?n=25").json
+    assert listed["next"] is None
+    order = [one["input"] for one in listed["items"]]
+    assert len({*order}) == 25
+    first = api.get(f"/queries/{listed['items'][0]['query']}").json
+    assert (first["input"], first["version"]) == (order[0], "v1")
+    assert (
+        order
+        == [one["input"] for one in api.get(f"{PATH}/replay?version=v1").json["items"]][
+            :25
+        ]
+    )
+
+    put(api, "v2", order)
+    gate = {"version": "v2"}
+    refused = assert_problem(api.post(f"{PATH}/gate", gate, role="viewer"), 409)
+    assert "unseen" in refused["detail"]
+    api.patch(f"{PATH}/versions/v2", {"unseen": True})
+    found = api.post(f"{PATH}/gate", gate, role="viewer").json
+    assert (found["verdict"], found["population"]) == ("met", "replayed")
+    estimate = api.get(f"{PATH}/estimate?version=v2").json
+    assert estimate["decision"]["labels"] == 25
+    by_name = {one["name"]: one["unseen"] for one in api.get(PATH).json["versions"]}
+    assert by_name == {"v1": False, "v2": True}
+
+
+def test_a_gate_is_asked_over_http_by_its_conditions(api, door):
+    api.post(f"{PATH}/queries", {"predicted": "YES", "label": "YES"})
+    assert_problem(api.post(f"{PATH}/gate", {}), 422, field="target")
+    assert_problem(api.post(f"{PATH}/gate", {"version": "*"}), 422, field="version")
+    found = api.post(f"{PATH}/gate", {"target": 0.9, "max_width": 0.1}).json
+    assert found["verdict"] == "undecided"
+    assert [one["name"] for one in found["checks"]] == ["target", "max-width"]
+    said = {"target": 0.9, "unseen": True}
+    assert_problem(api.post(f"{PATH}/gate", said, role="viewer"), 403)
+
+
+def test_only_a_version_there_is_can_be_changed(api, door):
+    assert_problem(api.patch(f"{PATH}/versions/v9", {"unseen": True}), 404)
+    assert_problem(api.patch(f"{PATH}/versions/*", {"unseen": True}), 404)

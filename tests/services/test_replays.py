@@ -1,0 +1,150 @@
+"""What a new version may decide by labels of inputs that an old one was put to."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.services.conftest import Bench
+from tests.services.test_gates import ask
+from tracker.errors import ConflictError, ForbiddenError
+from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.replays import NOT_RANDOM, SEEN, list_replay
+
+OTHER = {"YES": "NO", "NO": "YES"}
+INPUTS = [f"{truth}-{number}" for number in range(60) for truth in ("YES", "NO")]
+
+
+def truth_of(name: str) -> str:
+    return name.partition("-")[0]
+
+
+@pytest.fixture
+def old(bench: Bench) -> Bench:
+    """v1 is wrong about the first six inputs of each class, of sixty."""
+    bench.log_all(
+        {
+            "version": "v1",
+            "input": name,
+            "predicted": truth_of(name) if number >= 12 else OTHER[truth_of(name)],
+            "label": truth_of(name),
+            "sampling": "random",
+        }
+        for number, name in enumerate(INPUTS)
+    )
+    return bench
+
+
+def put(bench: Bench, names: Sequence[str], *, wrong: int = 0) -> None:
+    """Put v2 to inputs, of which it is wrong about the first ones."""
+    bench.log_all(
+        {
+            "version": "v2",
+            "input": name,
+            "predicted": OTHER[truth_of(name)] if number < wrong else truth_of(name),
+        }
+        for number, name in enumerate(names)
+    )
+
+
+def replay(bench: Bench, n: int) -> list[str]:
+    with bench.database.read() as session:
+        found = list_replay(session, bench.attached(session), version="v1", n=n)
+        return [one.input for one in found.items]
+
+
+def decide(bench: Bench, version: str = "v2") -> Decision | str:
+    found = bench.estimate(version=version, target=0.6)
+    assert found.population.kind == "replayed"
+    return found.decision or found.no_decision_because or ""
+
+
+def test_all_inputs_decide_once_somebody_says_that_the_labels_were_unseen(
+    old: Bench,
+) -> None:
+    put(old, INPUTS, wrong=4)
+    assert decide(old) == SEEN
+    with pytest.raises(ConflictError, match="may have been made with them"):
+        ask(old, version="v2", target=0.6)
+    old.say("v2")
+    found = decide(old)
+    assert isinstance(found, Decision)
+    assert (found.verdict, found.labels) == ("met", 120)
+    # As of any 116 of 120 labels of its own.
+    own = old.estimate(version="v2", method="anytime", target=0.6)
+    assert (found.low, found.high) == (own.balanced.low, own.balanced.high)
+    old.say("v2", unseen=False)
+    assert decide(old) == SEEN
+
+
+def test_a_gate_says_that_the_labels_were_unseen_if_an_editor_asks(old: Bench) -> None:
+    put(old, INPUTS)
+    with pytest.raises(ForbiddenError):
+        ask(old, "viewer", version="v2", target=0.6, unseen=True)
+    found = ask(old, version="v2", target=0.6, unseen=True)
+    assert (found.verdict, found.population) == ("met", "replayed")
+    assert isinstance(decide(old), Decision)
+
+
+def test_the_mistakes_of_another_version_decide_nothing(old: Bench) -> None:
+    put(old, INPUTS[:12])
+    old.say("v2")
+    found = decide(old)
+    assert isinstance(found, str)
+    assert found.startswith("it was put to 12 of the 120 inputs")
+    # And neither do those that it had right.
+    put(old, INPUTS[12:100])
+    assert isinstance(decide(old), str) or decide(old).labels < 60
+
+
+def test_a_replay_is_in_the_order_of_ranks_and_its_first_part_decides(
+    old: Bench,
+) -> None:
+    order = replay(old, 1_000)
+    assert sorted(order) == sorted(INPUTS)
+    assert order != INPUTS
+    assert replay(old, 50) == order[:50]
+    put(old, order[:50], wrong=1)
+    old.say("v2")
+    found = decide(old)
+    assert isinstance(found, Decision)
+    assert found.labels == 50
+    # What lies beyond the first gap of more than a tenth is left out.
+    put(old, order[80:90])
+    assert decide(old) == found
+
+
+def test_up_to_a_tenth_may_be_missing_and_counts_both_ways(old: Bench) -> None:
+    order = replay(old, 120)
+    put(old, [name for place, name in enumerate(order) if place % 10 != 5])
+    old.say("v2")
+    found = decide(old)
+    assert isinstance(found, Decision)
+    put(old, order)
+    whole = decide(old)
+    assert isinstance(whole, Decision)
+    assert (found.labels, whole.labels) == (108, 120)
+    assert found.low < whole.low
+    assert found.high == whole.high == 1.0
+
+
+def test_labels_that_come_after_a_version_need_no_word(old: Bench) -> None:
+    # v2 shadows v1 from now on; what was labelled before it is another stream.
+    names = [f"{truth}-late {number}" for number in range(20) for truth in OTHER]
+    queries = [old.log(truth_of(name), version="v1", input=name) for name in names]
+    for name in names[:-1]:
+        old.log(truth_of(name), version="v2", input=name)
+    for name, query in zip(names, queries, strict=True):
+        old.label(query, truth_of(name), sampling="random")
+    found = decide(old)
+    assert isinstance(found, Decision)
+    assert found.labels == 39
+    # One that it was put to after its label was there is as good as missing.
+    old.log(OTHER[truth_of(names[-1])], version="v2", input=names[-1])
+    assert decide(old) == found
+
+
+def test_inputs_that_were_not_labelled_at_random_decide_nothing(bench: Bench) -> None:
+    for version, said in (("v1", {"label": "YES", "sampling": "targeted"}), ("v2", {})):
+        bench.log("YES", version=version, input="a", **said)
+    found = bench.estimate(version="v2", target=0.6, population="replayed")
+    assert (found.decision, found.no_decision_because) == (None, NOT_RANDOM)

@@ -1,0 +1,199 @@
+"""Replays: what a version says of inputs that were labelled for another version.
+
+The queries of the old version that were labelled at random are a stream of trials for
+the new version too, if it was put to all of them, whatever either version said, and was
+made without their labels.  They have an order that knows nothing of them, their ranks.
+So it may have been put to those of lowest rank only: what comes after the first gap is
+left out.  Up to a tenth may be missing, and counts as wrong in the lower bound and as
+right in the upper one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.decision import (
+    Decision,
+    compare_with_target,
+    decide,
+)
+from tracker.services.evidence.measure import Measure, read_measure, spread
+from tracker.services.evidence.populations import LIVE, standings_of
+from tracker.services.evidence.ranks import rank_waiting
+from tracker.services.versions import choose_versions
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.replays import iter_replayable, iter_replayed
+from tracker.words import NO_ANSWER
+
+_MISSING_OF = 10  # One of so many may be missing.
+
+SEEN = (
+    "its labels were known before it was put to their inputs, so it may have been made "
+    "with them; say that it was not (unseen), or label queries of its own"
+)
+REPLAYS_ASIDE = (
+    "its labels were given to another version, whose inputs it was put to; its page "
+    "says what they decide"
+)
+NOT_RANDOM = (
+    "its labels were given to another version, and those inputs were not drawn at "
+    "random; label queries of its own"
+)
+
+
+class ReplayItem(Shape):
+    """An input that another version is to be put to."""
+
+    input: str
+    query: str = Field(description="The query that it was labelled with.")
+
+
+class ReplayList(Shape):
+    """The randomly labelled inputs of a version, in the order of their ranks."""
+
+    items: list[ReplayItem]
+    next: str | None = Field(description="Always null: n asks for more.")
+
+
+class Replay(NamedTuple):
+    """What a version was right and wrong about, as far as that decides anything."""
+
+    # By label and prediction, and by label what is missing.
+    cells: Counter[tuple[str, str]]
+    missing: Counter[str]
+    because: str | None = None
+
+
+class _Member(NamedTuple):
+    rank: float
+    label: str
+    # None where it is missing.
+    predicted: str | None
+
+
+def list_replay(
+    session: Session, detector: Detector, *, version: str | None, n: int
+) -> ReplayList:
+    """Return the first *n* inputs that a new version is to be put to.
+
+    They are those of lowest rank among the inputs of *version* with a label drawn at
+    random.
+    """
+    chosen = choose_versions(session, detector, version)
+    found: Iterable[tuple[float, str, int]] = ()
+    if chosen:
+        standings = standings_of(LIVE, detector.label_sampling)
+        rows = iter_replayable(session, detector.id, chosen[0].id, standings=standings)
+        found = ((_rank(detector, row), row.input, row.id) for row in rows)
+    items = [
+        ReplayItem(input=name, query=dump_id("iq", number))
+        for _, name, number in nsmallest(n, found)
+    ]
+    return ReplayList(items=items, next=None)
+
+
+def _rank(detector: Detector, row: Any) -> float:
+    return rank_waiting(detector.queue_seed, row._mapping)
+
+
+def find_replay(session: Session, detector: Detector, version: Version) -> Replay:
+    """Return what *version* said of the inputs labelled at random for other versions.
+
+    Labels that were there before the version are one stream, and those that came later
+    another, for each of the other versions.  A stream that says nothing is left out.
+    """
+    streams: dict[tuple[int, bool], list[_Member]] = {}
+    seen: set[str] = set()
+    put = 0
+    standings = standings_of(LIVE, detector.label_sampling)
+    for row in iter_replayed(session, detector.id, version.id, standings=standings):
+        if row.input in seen:
+            continue
+        seen.add(row.input)
+        put += row.asked is not None
+        place = row.version_id, row.labelled > version.created_at
+        predicted = row.predicted if _is_blind(version, row) else None
+        member = _Member(_rank(detector, row), row.label, predicted)
+        streams.setdefault(place, []).append(member)
+    taken = [one for some in streams.values() for one in _take_lowest(some)]
+    if taken:
+        return Replay(
+            Counter((one.label, one.predicted) for one in taken if one.predicted),
+            Counter(one.label for one in taken if one.predicted is None),
+        )
+    usable = sum(one.predicted is not None for some in streams.values() for one in some)
+    because = NOT_RANDOM if not put else SEEN
+    if usable:
+        because = (
+            f"it was put to {put:,} of the {len(seen):,} inputs that were labelled at "
+            "random for other versions, which are neither all nor the first ones of a "
+            "replay; put it to the others, or label queries of its own"
+        )
+    return Replay(Counter(), Counter(), because)
+
+
+def _is_blind(version: Version, row: Any) -> bool:
+    """Return whether a version said something of an input without its label."""
+    asked: datetime | None = row.asked
+    return asked is not None and (version.unseen or row.labelled > asked)
+
+
+def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
+    """Return the most members of lowest rank of which at most a tenth is missing.
+
+    Or none, if these are less than half of those that are there: then the version was
+    put to other inputs than those of lowest rank.
+    """
+    ordered = sorted(members, key=lambda one: one.rank)
+    missing = length = 0
+    for number, one in enumerate(ordered, 1):
+        missing += one.predicted is None
+        if one.predicted is not None and _MISSING_OF * missing <= number:
+            length = number
+    lowest = ordered[:length]
+    there = sum(one.predicted is not None for one in ordered)
+    taken = sum(one.predicted is not None for one in lowest)
+    return lowest if 2 * taken >= there else []
+
+
+def decide_replay(
+    detector: Detector, replay: Replay, target: float, level: float
+) -> list[Decision]:
+    """Decide by a replay on the detector's measure, and on those beside it."""
+    wanted = [(detector.measure, target), *detector.also]
+    return [
+        _decide(detector.classes, read_measure(name), aim, replay, level, len(wanted))
+        for name, aim in wanted
+    ]
+
+
+def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what it is decided by.
+    classes: Sequence[str],
+    measure: Measure,
+    target: float,
+    replay: Replay,
+    level: float,
+    promises: int,
+) -> Decision:
+    wrong, right = Counter(replay.cells), Counter(replay.cells)
+    for label, number in replay.missing.items():
+        # A wrong prediction of the class lowers its precision too.
+        wrong[label, NO_ANSWER if measure.of in {None, label} else measure.of] += number
+        right[label, label] += number
+    found, low, high = (
+        decide(measure, target, spread(one, classes), level, promises=promises)
+        for one in (replay.cells, wrong, right)
+    )
+    if not replay.missing:
+        return found
+    verdict = compare_with_target(low.low, high.high, target)
+    bounds = {"low": low.low, "high": high.high, "verdict": verdict}
+    more = {"labels_to_decide": None if verdict == "undecided" else 0}
+    return found.model_copy(update=bounds | more)
