@@ -36,6 +36,7 @@ from tracker.services.people.accounts import create_account
 from tracker.services.people.keys import create_key
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
+from tracker.stats import level_since
 from tracker.storage.database import Database
 from tracker.storage.estimates.job_runs import beat
 from tracker.storage.operations import schema
@@ -48,6 +49,9 @@ SECRET_KEY = "9f86d081884c7d659a2feaa0c55ad015"
 IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of the tests
 # Less of it, as in a container, is for PostgreSQL.
 _MEMORY_BYTES = 2**30
+# The level of the intervals of all labels of a version: the other half of the error is
+# for those since a day.
+WHOLE = level_since(0.95, None, 0)
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 FillOnce = Callable[[Callable[[], Any]], Any]
 _FIGURES = pytest.StashKey[list[str]]()

@@ -49,6 +49,7 @@ def test_what_only_begins_like_a_variable_of_the_client_is_unknown() -> None:
         ("TRACKER_S3_ACCESS_KEY_ID", "AK", "s3_access_key_id", "AK"),
         ("TRACKER_S3_SECRET_ACCESS_KEY", "a/b+c", "s3_secret_access_key", "a/b+c"),
         ("TRACKER_RECOMPUTE_SECONDS", "0.5", "recompute_seconds", 0.5),
+        ("TRACKER_TIME_ZONE", "Europe/Berlin", "time_zone", "Europe/Berlin"),
         ("TRACKER_PROXIES", "2", "proxies", 2),
         ("TRACKER_PUBLIC_URL", "https://a.example", "public_url", "https://a.example"),
         ("TRACKER_TRUSTED_HOSTS", "a, b c,d", "trusted_hosts", ("a", "b", "c", "d")),

@@ -57,20 +57,32 @@ MACRO = "macro"
 
 Verdict = Literal["met", "missed", "undecided"]
 
+# The events of proved changes, by their direction.
+CHANGE_EVENTS = {"dropped": "accuracy.dropped", "rose": "accuracy.rose"}
+
 # What may be told, each with a sentence that its data fills in.
 EVENTS = {
     "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
     "{before} before.",
+    "accuracy.dropped": "{name}, version {version}: the {measured} dropped, about "
+    "{since}.",
+    "accuracy.rose": "{name}, version {version}: the {measured} rose, about {since}.",
     "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
 }
+_BEFORE = (
+    "Before, it lay between {low} % and {high} % on average, by {labels}. If it "
+    "changed once, then between {since_from} and {since_to}."
+)
 # The figures behind what was told, where there are some.
 EVENT_FIGURES = {
-    "verdict.changed": "With {confidence_level} % confidence the balanced accuracy "
-    "lies between {low} % and {high} %; the target is {target} %.",
+    "verdict.changed": "With {confidence_level} % confidence the {measured} lies "
+    "between {low} % and {high} %{since_day}; the target is {target} %.",
+    "accuracy.dropped": _BEFORE,
+    "accuracy.rose": _BEFORE,
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct.",
     "audit.finished": "With {labels} the balanced accuracy lies between "

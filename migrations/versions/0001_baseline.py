@@ -237,6 +237,7 @@ def _create_tables() -> None:
         sa.Column("also", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("archived_at", INSTANT, nullable=True),
+        sa.Column("time_zone", sa.Text(), server_default="UTC", nullable=False),
         sa.Column("queue_rate", sa.Double(), server_default="1", nullable=False),
         sa.Column("labels_wanted", sa.Integer(), server_default="1", nullable=False),
         sa.Column("consensus", sa.Text(), server_default="majority", nullable=False),

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from tests.api.conftest import Api
 from tests.api.problems import assert_problem
-from tests.conftest import START
+from tests.conftest import START, WHOLE
 from tracker.stats import balanced_anytime
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import RUNNING, FileImport
@@ -55,7 +55,7 @@ def estimate(api: Api, **chosen: str) -> Any:
 def expect(correct: list[int], labelled: list[int], shares: list[float] | None) -> Any:
     whole = None if shares is None else math.fsum(shares)
     parts = None if shares is None or whole is None else [s / whole for s in shares]
-    low, high = balanced_anytime(correct, labelled, 0.95, shares=parts)
+    low, high = balanced_anytime(correct, labelled, WHOLE, shares=parts)
     return float(low), float(high)
 
 

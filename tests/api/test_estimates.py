@@ -115,6 +115,7 @@ def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, 
         "low": 0.0,
         "high": 1.0,
         "labels": 0,
+        "span": {"since": None, "until": None},
         "labels_to_decide": None,
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Api
+from tests.conftest import WHOLE
 from tracker.stats import balanced_anytime, class_intervals
 
 
@@ -61,15 +62,15 @@ def test_every_outcome_lies_within_the_bounds(api, measure):
             for name in of
         }
         if measure == "balanced":
-            low, high = balanced_anytime([*of.values()], [*labelled.values()], 0.95)
+            low, high = balanced_anytime([*of.values()], [*labelled.values()], WHOLE)
         elif measure == "overall":
             k, n = sum(of.values()), sum(labelled.values())
-            low, high = class_intervals("anytime", k, n, 0.95)
+            low, high = class_intervals("anytime", k, n, WHOLE)
         elif measure == "recall:NO":
-            low, high = class_intervals("anytime", of["NO"], labelled["NO"], 0.95)
+            low, high = class_intervals("anytime", of["NO"], labelled["NO"], WHOLE)
         else:
             n = sum(number for (_, said), number in counts.items() if said == "NO")
-            low, high = class_intervals("anytime", of["NO"], n, 0.95)
+            low, high = class_intervals("anytime", of["NO"], n, WHOLE)
         return float(low), float(high)
 
     outcomes = [bounds(one) for one in itertools.product(["YES", "NO"], repeat=3)]

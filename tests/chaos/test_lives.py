@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import IS_LONG, START
+from tests.telling.evidence import follow_all
 from tracker.services.estimates.intervals import score
 from tracker.services.estimates.projections import Cells, Checkpoints, VersionFold
-from tracker.services.telling.events import Look, follow_verdict
+from tracker.services.telling.events import Look
 from tracker.storage.estimates.cells import Cell, Change
 from tracker.words import DECIDING_METHOD, RANDOM
 
@@ -62,7 +63,7 @@ def live(rng: np.random.Generator, accuracy: float) -> Life:
         Look(one.correct, one.labelled, found[0].low, found[0].high)
         for one, found in zip(points, scores, strict=True)
     ]
-    told = follow_verdict(looks, TARGET, LEVEL, None)
+    told = follow_all(looks, TARGET, LEVEL)
     bare = [(one.low > TARGET) - (one.high < TARGET) for one in looks]
     return Life(
         events=len(told),

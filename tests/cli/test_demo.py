@@ -6,6 +6,7 @@ import random
 import pytest
 from rich.console import Console
 
+from tests.conftest import WHOLE
 from tracker import stats
 from tracker.cli.demo import (
     _LABELLED_BEFORE,
@@ -60,7 +61,7 @@ def test_the_demo_ends_decided(detector: DemoDetector, verdict: str) -> None:
             said = digits[at].predictions[detector.name, version].predicted
             correct[label] += said == label
     bounds = stats.balanced_interval(
-        "anytime", list(correct.values()), list(labelled.values()), 0.95
+        "anytime", list(correct.values()), list(labelled.values()), WHOLE
     )
     if verdict == "met":
         assert bounds.low > detector.target

@@ -109,3 +109,13 @@ def published(bench: Bench) -> Bench:
 
 PUBLISHED = (("YES", "YES", 23), ("NO", "YES", 5), ("NO", "NO", 41), ("YES", "NO", 3))
 Labeller = Callable[[Query, str], None]
+
+
+@pytest.fixture
+def bench_of(database: Database, clock: Clock) -> Callable[[str], Bench]:
+    """Detectors by name, in one database."""
+
+    def make(name: str) -> Bench:
+        return Bench(database, clock, ["YES", "NO"], name=name)
+
+    return make

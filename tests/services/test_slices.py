@@ -16,9 +16,9 @@ from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.fold import (
     StaleFoldError,
-    read_slices,
+    read_again,
+    store_again,
     store_folds,
-    store_slices,
 )
 from tracker.services.estimates.recount import recount
 from tracker.services.estimates.slices.slice_counts import (
@@ -140,10 +140,10 @@ def test_the_same_labels_in_one_run_or_in_many_give_the_same_rows(
         detector = bench.attached(session)
         detector.counted_slices = []
     with bench.database.read() as session:
-        found = read_slices(session, bench.attached(session))
+        found = read_again(session, bench.attached(session))
     assert found is not None
     with bench.database.write() as session:
-        store_slices(session, found, computed_at=START)
+        store_again(session, found, computed_at=START)
 
     assert stored(bench) == one_by_one
 
@@ -172,7 +172,7 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
     recompute()
     declare(bench, "camera")
     with bench.database.read() as session:
-        found = read_slices(session, bench.attached(session))
+        found = read_again(session, bench.attached(session))
     assert found is not None
     bench.log("YES", "NO", metadata={"camera": "north"})
     with bench.database.read() as session:
@@ -182,7 +182,7 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
         store_folds(session, [fold], worker="w", computed_at=START, seconds=0.0)
 
     with pytest.raises(StaleFoldError), bench.database.write() as session:
-        store_slices(session, found, computed_at=START)
+        store_again(session, found, computed_at=START)
     bench.log("YES", "YES", metadata={"camera": "south"})
     recompute_detector(bench.database, bench.detector.id, worker="w", clock=bench.clock)
 

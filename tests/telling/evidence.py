@@ -1,11 +1,29 @@
-"""Where labels can have decided anything, so that long simulations ask only there."""
+"""What is told look by look, and where labels can have decided anything."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tracker.services.telling.events import Look, VerdictChange, follow_verdict
+from tracker.storage.telling.events import Event
+
 # No evidence exceeds the ratio of likelihoods, and a verdict takes one of 2 / error,
 # which is 40 at a level of 95 %.
 LEAST_EVIDENCE = 3.68
+
+
+def follow_all(
+    looks: Sequence[Look], target: float, level: float
+) -> list[VerdictChange]:
+    """Return what is told where the worker looks at each of *looks*."""
+    told: list[VerdictChange] = []
+    for one in looks:
+        last = Event(data=told[-1].dump()) if told else None
+        found = follow_verdict(one, target, level, last)
+        if found is not None:
+            told.append(found)
+    return told
 
 
 def may_be_decided(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.conftest import START, Clock, by
 from tests.telling.conftest import events_of
+from tests.telling.evidence import follow_all
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
 from tracker.jobs.telling import Stalls
@@ -59,7 +61,7 @@ def test_a_verdict_is_an_event_once_when_it_changes(
 
 
 @pytest.mark.slow
-def test_the_same_labels_give_the_same_events_in_one_run_or_many(
+def test_the_same_labels_give_the_same_verdict_in_one_run_or_many(
     new_database: Callable[[str], Database], clock: Clock
 ) -> None:
     rng = np.random.default_rng(5)
@@ -82,9 +84,12 @@ def test_the_same_labels_give_the_same_events_in_one_run_or_many(
             if (number + 1) % run_after == 0:
                 recompute_all(database, worker="w", clock=clock)
         recompute_all(database, worker="w", clock=clock)
-        told.append([(one.type, one.data) for one in events_of(database)])
+        told.append(
+            [(one.type, one.data.get("verdict")) for one in events_of(database)]
+        )
+    # A verdict that was told is told once, whenever the worker looks.
     assert told[0] == told[1] == told[2]
-    assert len(told[0]) >= 2
+    assert [verdict for _, verdict in told[0]] == [None, "met"]
 
 
 @pytest.mark.slow
@@ -118,34 +123,38 @@ def look(correct: int, labelled: int) -> Look:
 def test_a_verdict_is_left_only_when_the_labels_no_longer_speak_for_it() -> None:
     looks = [look(99, 100), look(95, 100), look(60, 100)]
     assert looks[0].low > 0.9 > looks[1].low
-    changes = follow_verdict(looks, 0.9, 0.95, None)
-    assert [one.verdict for one in changes][:1] == ["met"]
     # The bare verdict is left at the second look, this one only later.
-    assert [one.labels for one in changes].count(150) == len(changes)
-    (left,) = changes[1:]
-    assert left.before == "met"
+    met, left = follow_all(looks, 0.9, 0.95)
+    assert (met.verdict, left.before) == ("met", "met")
     assert (left.low, left.high) == (looks[2].low, looks[2].high)
 
 
 def test_without_labels_or_under_another_target_the_bare_verdict_counts() -> None:
-    (met,) = follow_verdict([look(99, 100)], 0.9, 0.95, None)
+    (met,) = follow_all([look(99, 100)], 0.9, 0.95)
     last = Event(data=met.dump())
     weaker = look(95, 100)
-    assert follow_verdict([weaker], 0.9, 0.95, last) == []
-    (other,) = follow_verdict([weaker], 0.91, 0.95, last)
+    assert follow_verdict(weaker, 0.9, 0.95, last) is None
+    other = follow_verdict(weaker, 0.91, 0.95, last)
     assert (other.verdict, other.before) == ("undecided", "met")
-    (none,) = follow_verdict([Look([0, 0], [0, 0], 0.0, 1.0)], 0.9, 0.95, last)
+    none = follow_verdict(Look([0, 0], [0, 0], 0.0, 1.0), 0.9, 0.95, last)
     assert none.verdict == "undecided"
 
 
 def test_missed_is_left_as_late_as_met() -> None:
-    (missed,) = follow_verdict([look(60, 100)], 0.9, 0.95, None)
-    assert missed.verdict == "missed"
-    last = Event(data=missed.dump())
-    near = look(68, 100)
+    missed, met = follow_all(
+        [look(60, 100), near := look(68, 100), look(100, 100)], 0.9, 0.95
+    )
     assert near.low < 0.9 < near.high
-    changes = follow_verdict([near, look(100, 100)], 0.9, 0.95, last)
-    assert [one.verdict for one in changes] == ["met"]
+    assert (missed.verdict, met.verdict) == ("missed", "met")
+
+
+def test_since_another_day_the_bare_verdict_counts() -> None:
+    sure, weaker = look(99, 100), look(95, 100)
+    met, left = follow_all(
+        [sure, weaker, replace(weaker, since="2026-01-31")], 0.9, 0.95
+    )
+    assert (met.since, left.since) == (None, "2026-01-31")
+    assert left.verdict == "undecided"
 
 
 @pytest.mark.slow

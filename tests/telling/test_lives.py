@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.conftest import IS_LONG
-from tests.telling.evidence import may_be_decided
-from tracker.services.telling.events import Look, follow_verdict
+from tests.telling.evidence import follow_all, may_be_decided
+from tracker.services.telling.events import Look
 from tracker.stats import balanced_interval, log_evidence_above
 from tracker.words import DECIDING_METHOD
 
@@ -101,7 +101,7 @@ def follow(right: npt.NDArray[np.bool_]) -> tuple[int, int]:
     columns = (correct.tolist(), labelled.tolist(), low.tolist(), high.tolist())
     looks = [Look(*row) for row in zip(*columns, strict=True)]
     bare = [(one.low > TARGET) - (one.high < TARGET) for one in looks]
-    changes = follow_verdict(looks, TARGET, LEVEL, None)
+    changes = follow_all(looks, TARGET, LEVEL)
     return len(changes), int(np.count_nonzero(np.diff([0, *bare])))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from scipy.stats import beta
 from sqlalchemy import text
 
-from tracker.stats import Interval, balanced_interval
+from tracker.stats import Interval, balanced_interval, level_since
 from tracker.storage.database import Database
 
 
@@ -102,6 +102,9 @@ def balanced(
     level: float = 0.95,
     shares: Sequence[float] | None = None,
 ) -> tuple[float, float]:
+    if method == "anytime":
+        # Half of the error is for intervals since a day.
+        level = level_since(level, None, 0)
     found: Interval = balanced_interval(
         method,
         [one.correct for one in counts.values()],

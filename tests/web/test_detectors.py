@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from tests.conftest import Clock
+from tests.conftest import WHOLE, Clock
 from tests.databases import noted_statements
 from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import Page, facts
@@ -24,7 +24,7 @@ def test_the_list_shows_the_published_check(visitor: Visitor, published: str) ->
     assert page.status == 200
     assert "door" in page.text
     # It is the interval that decides, and the only one.
-    ends = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
+    ends = balanced_interval("anytime", [23, 41], [28, 44], WHOLE)
     low, high = outward(float(ends.low), float(ends.high), 3)
     span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
     (row,) = page.find("tr", id=published)
@@ -112,7 +112,7 @@ def test_the_list_puts_first_what_needs_somebody(
     assert (head.text, head.attributes["aria-sort"]) == ("labels", "descending")
     assert "Needs a look ·" not in downwards.text
     # Every row says what comes next, with one link at most.
-    more = labels_to_decide([5, 5], [5, 5], 0.9, 0.95)
+    more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
     assert f"{roughly(sum(more))} labels decide it" in page.text
     assert "Set a target for aimless" in page.text
@@ -172,7 +172,7 @@ def test_the_list_says_which_measure_is_decided_about(
         "recall:NO": (41, 44),
         "precision:YES": (23, 26),
     }[measure]
-    ends = class_intervals("anytime", [right], [counted], 0.95)
+    ends = class_intervals("anytime", [right], [counted], WHOLE)
     low, high = outward(float(ends.low[0]), float(ends.high[0]), 3)
     span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
     page = visitor.get("/")
@@ -266,7 +266,7 @@ def test_the_verdict_follows_from_the_interval(
     )
     page = visitor.get(f"/detectors/{published}")
     assert said in page.text
-    bounds = balanced_interval("anytime", [23, 41], [28, 44], 0.95)
+    bounds = balanced_interval("anytime", [23, 41], [28, 44], WHOLE)
     ends = float(bounds.low), float(bounds.high)
     low, high = outward(*ends, 3)
     measured = f"{low.scaleb(2):f} and {high.scaleb(2):f} %"
@@ -276,7 +276,7 @@ def test_the_verdict_follows_from_the_interval(
         "Target missed": f"{measured}, below the target of 99 %.",
         "Undecided": f"{measured}: the target of 80 % may be met or missed.",
     }[said] in page.text
-    more = labels_to_decide([23, 41], [28, 44], target, 0.95)
+    more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
     step = f"About {roughly(sum(more))} more labels"
     waiting = "No query waits for a label now, so log more first."

@@ -162,7 +162,7 @@ def more_to_decide(counts: dict[str, Count]) -> int:
         [one.correct for one in counts.values()],
         [one.labelled for one in counts.values()],
         TARGET,
-        0.95,
+        WHOLE,
         shares=SHARES,
     )
     assert found is not None

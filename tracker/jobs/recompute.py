@@ -17,13 +17,13 @@ from tracker.jobs.loop import Handler, Watch
 from tracker.services.estimates.fold import (
     Fold,
     StaleFoldError,
+    read_again,
     read_ends,
     read_folds,
     read_piece,
-    read_slices,
     score_folds,
+    store_again,
     store_folds,
-    store_slices,
 )
 from tracker.services.estimates.warnings import look_again
 from tracker.services.labelling.grouping import count_groups
@@ -76,12 +76,18 @@ class Recomputed(NamedTuple):
 
 
 def recompute_detector(
-    database: Database, detector_id: int, *, worker: str, clock: Clock = utc_now
+    database: Database,
+    detector_id: int,
+    *,
+    worker: str,
+    clock: Clock = utc_now,
+    time_zone: str | None = None,
 ) -> Recomputed | None:
     """Fold in what waits for a detector, piece by piece; None if nothing does.
 
     Where another worker is faster it has done the work, or part of it: look again.
-    Groups, and slices by keys that were declared since, are counted first.  New labels
+    Groups, slices by keys that were declared since, and days in another *time_zone*
+    than those that are kept are counted first.  New labels
     wait meanwhile, a minute for some million, and nobody who writes them does.
     """
     done: list[Recomputed] = []
@@ -95,7 +101,7 @@ def recompute_detector(
             is_stale = detector.groups == STALE
             slices = fold = None
             if not is_stale:
-                slices, fold = _read(session, detector)
+                slices, fold = _read(session, detector, time_zone)
         if is_stale:
             count_groups(database.run_piece, detector, at=clock())
             continue
@@ -104,7 +110,7 @@ def recompute_detector(
         seconds = time.perf_counter() - begun
         try:
             if slices is not None:
-                _store_slices(database, slices, clock=clock, seconds=seconds)
+                _store_again(database, slices, clock=clock, seconds=seconds)
             elif fold is None:
                 break
             else:
@@ -123,12 +129,14 @@ def recompute_detector(
     return Recomputed(detector_id, labels, snapshots)
 
 
-def _read(session: Session, detector: Detector) -> tuple[Fold | None, Fold | None]:
-    """Return the slices that are to be counted, else the first labels that wait."""
+def _read(
+    session: Session, detector: Detector, time_zone: str | None
+) -> tuple[Fold | None, Fold | None]:
+    """Return what is to be counted again, else the first labels that wait."""
     events = FoldEvents()
-    slices = read_slices(session, detector, listeners=[events])
-    if slices is not None:
-        return slices, None
+    again = read_again(session, detector, time_zone=time_zone, listeners=[events])
+    if again is not None:
+        return again, None
     return None, read_piece(session, detector, listeners=[events])
 
 
@@ -138,6 +146,7 @@ def recompute_small(
     *,
     worker: str,
     clock: Clock = utc_now,
+    time_zone: str | None = None,
 ) -> Iterator[Recomputed]:
     """Fold in what waits for those of the detectors that have little to do.
 
@@ -148,7 +157,11 @@ def recompute_small(
     with database.read() as session:
         found = load_detectors(session, detector_ids)
         ready = [
-            one for one in found if not list_uncounted(one) and one.groups != STALE
+            one
+            for one in found
+            if not list_uncounted(one)
+            and one.groups != STALE
+            and time_zone in {None, one.time_zone}
         ]
         folds = read_folds(session, ready, below=_FEW, listeners=[FoldEvents()])
     score_folds(folds)
@@ -207,20 +220,21 @@ def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
         _store(database, folds, worker=worker, clock=clock, seconds=seconds)
 
 
-def _store_slices(
+def _store_again(
     database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
-    """Write slices that took so many *seconds* to count.
+    """Write what took so many *seconds* to count again.
 
     Raises StaleFoldError if another worker folded in labels meanwhile.
     """
     begun = time.perf_counter()
     with database.write() as session:
-        store_slices(session, found, computed_at=clock())
+        store_again(session, found, computed_at=clock())
     log.info(
-        "slices counted",
+        "counted again",
         detector=f"det_{found.detector_id}",
-        keys=found.cut_by,
+        slices=found.cut_by,
+        time_zone=found.time_zone,
         seconds=round(seconds + time.perf_counter() - begun, 4),
     )
 
@@ -252,20 +266,22 @@ class Recompute(Handler):
 
     worker: str
     every_seconds: float = 0.0
+    # Of the days that labels are counted by; None leaves them in the zone they are in.
+    time_zone: str | None = None
     _planned: float = field(default=-math.inf, init=False)
     kind = RECOMPUTE
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:
         """Whether it is time to look for detectors with new labels, and there are."""
         return time.monotonic() >= self._planned + self.every_seconds and (
-            has_unplanned(session, at=at)
+            has_unplanned(session, at=at, time_zone=self.time_zone)
         )
 
     def plan(self, session: Session, at: datetime) -> None:
         """Add a task for each of them."""
         if time.monotonic() >= self._planned + self.every_seconds:
             self._planned = time.monotonic()
-            plan_recomputes(session, at=at)
+            plan_recomputes(session, at=at, time_zone=self.time_zone)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Bring some detectors up to date, and count them."""
@@ -298,7 +314,11 @@ class Recompute(Handler):
         self, detector_ids: Sequence[int]
     ) -> tuple[list[Recomputed], dict[int, Exception]]:
         """Return what was done, and why the others failed, by detector."""
-        known: Any = {"worker": self.worker, "clock": self.clock}
+        known: Any = {
+            "worker": self.worker,
+            "clock": self.clock,
+            "time_zone": self.time_zone,
+        }
         done: list[Recomputed] = []
         failed: dict[int, Exception] = {}
         try:

@@ -3,9 +3,11 @@
 from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, plural
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
-from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.calendar import AccuracyChange
+from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.slices.slices import Slices
+from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Accuracy
 
 _VERDICTS = {
@@ -28,10 +30,25 @@ def say_estimate(estimate: Estimate) -> str:
     between = _bounds(estimate.balanced.low, estimate.balanced.high)
     return (
         f"With {chosen(estimate.confidence_level)} confidence the balanced accuracy of "
-        f"{name}, version {version}, lies between {between}: the mean of "
+        f"{name}, version {version}, lies between {between}{_say_since(estimate.span)}"
+        f": the mean of "
         f"{plural(len(estimate.classes), 'class', 'classes')}, with "
         f"{sum(estimate.correct):,} of "
         f"{plural(estimate.labels, 'prediction')} correct."
+    )
+
+
+def _say_since(span: Span | None) -> str:
+    since = None if span is None else span.since
+    return f" since {since:%-d %B %Y}" if since else ""
+
+
+def _say_change(change: AccuracyChange) -> str:
+    measure, since = plain(read_measure(change.measure).name), change.since
+    low, high = change.since_from, change.since_to
+    return (
+        f"The {measure} {change.state}, about {since:%-d %B %Y}; if it changed once, "
+        f"then between {low:%-d %B %Y} and {high:%-d %B %Y}."
     )
 
 
@@ -41,6 +58,8 @@ def explain(estimate: Estimate, plan: LabelPlan) -> str:
     for one in estimate.classes:
         reading, basis = class_reading(one)
         said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
+    if estimate.change is not None:
+        said.append(_say_change(estimate.change))
     said.append(_say_decision(estimate.decision, estimate.no_decision_because))
     if estimate.unclear or estimate.targeted_left_out:
         said.append(
@@ -55,8 +74,9 @@ def _say_decision(decision: Decision | None, because: str | None) -> str:
         return f"There is no verdict: {because}."
     said = (
         f"The target of {chosen(decision.target)} {_VERDICTS[decision.verdict]}: by "
-        f"the interval that holds at every look, the balanced accuracy lies between "
-        f"{_bounds(decision.low, decision.high)}."
+        f"the interval that holds at every look, the "
+        f"{plain(read_measure(decision.measure).name)} lies between "
+        f"{_bounds(decision.low, decision.high)}{_say_since(decision.span)}."
     )
     if decision.verdict == "undecided" and decision.labels_to_decide is not None:
         more = plural(decision.labels_to_decide, "more label")

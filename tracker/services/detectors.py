@@ -47,6 +47,7 @@ from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
+from tracker.storage.estimates.projections import find_calendars_again
 from tracker.storage.people import accounts, api_keys
 from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
@@ -343,6 +344,10 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     return detector
 
 
+# What changes of the accuracy are found by.
+_DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
+
+
 def change_detector(
     session: Session,
     detector: storage.Detector,
@@ -481,9 +486,11 @@ def _prepare(
     if field == "label_sampling":
         # Other labels are live from now on.
         detector.counted_slices = []
-        add_batch(session, detector.id, created_at=by.at)
         # And so the newest snapshot is of other labels than the estimate.
         storage.end_runs(session, detector.id, at=by.at)
+    if field in _DATED_BY:
+        find_calendars_again(session, detector.id)
+        add_batch(session, detector.id, created_at=by.at)
     is_other_unit = field == "label_sampling" and detector.groups is not None
     if field == "group_by" or is_other_unit:
         count_groups_again(session, detector.id, created_at=by.at)

@@ -33,6 +33,7 @@ from tracker.settings.fields import (
     Region,
     Roles,
     RoleWords,
+    TimeZone,
     check_is_given,
     is_hard_to_guess,
 )
@@ -88,6 +89,11 @@ class Settings(BaseModel):
     )
     s3_secret_access_key: str = Field(
         default="", repr=False, description="The secret of that access key."
+    )
+    time_zone: TimeZone = Field(
+        default="UTC",
+        description="The zone of the days on which queries are asked, by its IANA "
+        "name such as Europe/Berlin. When it changes, the worker counts them again.",
     )
     recompute_seconds: float = Field(
         default=5.0,

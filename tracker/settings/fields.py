@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any
+from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -72,6 +73,14 @@ Headers = Annotated[
 ]
 MailSecurity = Annotated[str, _like("starttls|tls|none", "be starttls, tls or none")]
 
+
+def _check_zone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError("it must be the IANA name of a time zone, like Europe/Berlin")
+    return value
+
+
+TimeZone = Annotated[str, AfterValidator(_check_zone)]
 
 Contact = Annotated[
     str,

@@ -1,8 +1,9 @@
 """Detectors and their versions."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import (
     JSON,
@@ -63,6 +64,8 @@ class Detector(Base):
     )
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
+    # In which zone the days are by which its labels are counted.
+    time_zone: Mapped[str] = mapped_column(Text, server_default="UTC", default="UTC")
     # Which share of the queries the random queue holds, and what decides which.
     queue_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the random queue asks about each query.
@@ -110,6 +113,11 @@ class Detector(Base):
     )
     # The key of the metadata that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(Text)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone of the days that its labels are counted by."""
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
 
 
 class LabelledDetector(NamedTuple):

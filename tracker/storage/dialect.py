@@ -115,6 +115,14 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
     return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())
 
 
+def minute_of(session: Session, instant: Any) -> ColumnElement[str]:
+    """Return the minute of an *instant* in UTC, as 2026-01-31 12:05."""
+    if is_sqlite(session):
+        return func.substr(instant, 1, 16, type_=String())
+    in_utc = func.timezone("UTC", instant)
+    return func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=String())
+
+
 def hour_of(session: Session, *instants: Any) -> ColumnElement[str]:
     """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
     if is_sqlite(session):

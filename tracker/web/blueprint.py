@@ -68,6 +68,7 @@ for _word in (
     words.chance,
     words.confidence,
     words.covers,
+    words.day,
     words.exactly,
     words.lasting,
     words.number,

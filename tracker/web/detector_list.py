@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flask import current_app, redirect, render_template, request, url_for
@@ -11,6 +12,7 @@ from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.estimate import Estimate, list_estimates
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import list_shown
@@ -30,7 +32,9 @@ from tracker.words import DECIDING_METHOD
 
 _PAGE = 50
 # What needs a look comes first, and the most urgent of it.
-NEEDY = ("missed", "stale", "undecided", "no-verdict", "open")
+DROPPED = "dropped"
+_STANDS = timedelta(days=30)
+NEEDY = (DROPPED, "missed", "stale", "undecided", "no-verdict", "open")
 STATES = (*NEEDY, "met", "none")
 _AXIS = Axis(0.5)
 _NEVER = 10**9
@@ -47,10 +51,28 @@ class Row:
     failure: Task | None
 
     @property
+    def dropped(self) -> AccuracyChange | None:
+        """A fall that was told in these days."""
+        change = self.estimate.change
+        if change is None or change.state != DROPPED:
+            return None
+        return change if change.at > self.estimate.computed_at - _STANDS else None
+
+    @property
+    def before(self) -> Accuracy | None:
+        """What the same measure was before that fall."""
+        found = self.dropped
+        if found is None or found.measure != self.detector.measure:
+            return None
+        return found.before
+
+    @property
     def state(self) -> str:
         """What there is to say of it first, one of the states."""
         if self.failure:
             return "stale"
+        if self.dropped:
+            return DROPPED
         if not self.estimate.labels:
             return "open"
         if self.estimate.decision:

@@ -12,6 +12,7 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
 from tracker.services.estimates.estimate import (
+    NOW,
     Estimate,
     get_estimate,
 )
@@ -208,7 +209,12 @@ def build_report(
     chosen = choose_versions(session, detector, version)
     one = chosen[0] if chosen and version != "*" else None
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     balanced = read_balanced(estimate)
     if estimate.labels and estimate.method != "exact":

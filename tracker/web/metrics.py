@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from typing import Any, Self, get_args
 
 from flask import Response
@@ -22,11 +23,19 @@ from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.estimates.job_runs import find_last_heartbeat
 from tracker.storage.estimates.pending import list_pending_detectors
+from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.imports.files import count_waiting
 from tracker.storage.tasks import RECOMPUTE, count_failing
 from tracker.web.blueprint import pages
-from tracker.words import BALANCED, DECIDING_METHOD, EXACT, STORED_METHODS, Verdict
+from tracker.words import (
+    BALANCED,
+    CHANGE_EVENTS,
+    DECIDING_METHOD,
+    EXACT,
+    STORED_METHODS,
+    Verdict,
+)
 
 _GAUGES = {
     "accuracy": "Estimated accuracy of a class, or the balanced accuracy",
@@ -47,6 +56,8 @@ _RATIOS = {
     "labels": "Scored labels of a version",
     "target_ratio": "Balanced accuracy aimed at",
     "verdict": "1 for what is said of the target, at any look, 0 for what is not",
+    "change": "1 if the last proved change of the accuracy was this one, 0 if not",
+    "accuracy_since_seconds": "Unix time of the day since which the verdict counts",
 }
 
 
@@ -61,6 +72,7 @@ def show_metrics() -> ResponseReturnValue:
     with database().read() as session:
         found = list_detectors(session, among=account().detectors)
         rows = list_newest_intervals(session)
+        calendars = load_by_name(session, [one.id for one in found], CALENDAR, key="")
         service: dict[str, tuple[str, float]] = {
             "tracker_detectors": ("Detectors", len(found)),
             "tracker_detectors_waiting": (
@@ -84,7 +96,8 @@ def show_metrics() -> ResponseReturnValue:
         )
     for name, (text, value) in service.items():
         Gauge(name, text, registry=registry).set(value)
-    estimates = write_estimates({detector.id: detector for detector in found}, rows)
+    by_id = {detector.id: detector for detector in found}
+    estimates = write_estimates(by_id, rows, calendars)
     return Response(
         generate_latest(registry) + estimates.encode(), content_type=CONTENT_TYPE_LATEST
     )
@@ -110,11 +123,15 @@ class _Gauge:
         return head + "".join(self.samples)
 
 
-def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> str:
+def write_estimates(
+    detectors: Mapping[int, Detector],
+    rows: Iterable[Any],
+    calendars: Mapping[int, Mapping[str, Mapping[str, Any]]],
+) -> str:
     """Return the estimates of these detectors, and their targets to compare with.
 
     *rows* are those of `list_newest_intervals`; others than of *detectors* are left
-    out.
+    out.  *calendars* are what is kept of each version.
     """
     plain = {
         (method, name): _Gauge(
@@ -133,7 +150,8 @@ def write_estimates(detectors: Mapping[int, Detector], rows: Iterable[Any]) -> s
     unknown = {id_: one for id_, one in owners.items() if one.target is not None}
     for row in rows:
         if row.detector_id in owners:
-            _add_row(plain, ratios, owners[row.detector_id], row)
+            calendar = calendars.get(row.version_id, {}).get("")
+            _add_row(plain, ratios, owners[row.detector_id], row, calendar)
             unknown.pop(row.detector_id, None)
     for owner in unknown.values():
         # Without a label there is no version to name either.
@@ -150,16 +168,14 @@ class _Owner:
     # That of the balanced accuracy first, as a row's position has it.
     scopes: Sequence[str]
     target: float | None
-    # Whether the verdict goes by the interval that is stored.
-    is_balanced: bool
+    zone: tzinfo
 
     @classmethod
     def of(cls, detector: Detector) -> Self:
         label = f'detector="{_escape(detector.name)}"'
         names = (BALANCED, *map(_escape, detector.classes))
         scopes = [f'class="{one}",{label}' for one in names]
-        is_balanced = detector.measure == BALANCED and not detector.also
-        return cls(label, scopes, detector.target, is_balanced)
+        return cls(label, scopes, detector.target, detector.zone)
 
 
 def _add_row(
@@ -167,6 +183,7 @@ def _add_row(
     ratios: Mapping[str, _Gauge],
     owner: _Owner,
     row: Any,
+    calendar: Mapping[str, Any] | None,
 ) -> None:
     # Each is looked up in the row once: there are thousands of rows.
     method, position, accuracy = row.method, row.position, row.accuracy
@@ -187,9 +204,27 @@ def _add_row(
             ratios["accuracy_ratio"].add(labels, accuracy)
     if method == DECIDING_METHOD and not position:
         ratios["labels"].add(f"{owner.label},{version}", row.labels)
-        if owner.target is not None and owner.is_balanced and row.population == LIVE:
-            said = compare_with_target(*bounds, owner.target)
-            _add_verdict(ratios["verdict"], owner, said, f",{version}")
+        if calendar is not None and row.population == LIVE:
+            _add_now(ratios, owner, f"{owner.label},{version}", calendar)
+            if owner.target is not None:
+                decides = (calendar["low"], calendar["high"], owner.target)
+                said = compare_with_target(*decides)
+                _add_verdict(ratios["verdict"], owner, said, f",{version}")
+
+
+def _add_now(
+    ratios: Mapping[str, _Gauge],
+    owner: _Owner,
+    labels: str,
+    calendar: Mapping[str, Any],
+) -> None:
+    change = calendar["change"]
+    for state in CHANGE_EVENTS:
+        is_last = change is not None and change["state"] == state
+        ratios["change"].add(f'{labels},state="{state}"', is_last)
+    if change is not None:
+        day = datetime.fromisoformat(change["since"]).replace(tzinfo=owner.zone)
+        ratios["accuracy_since_seconds"].add(labels, day.timestamp())
 
 
 def _add_verdict(

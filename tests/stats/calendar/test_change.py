@@ -212,3 +212,13 @@ def test_without_labels_on_a_side_there_is_no_evidence():
     for of in (split([[0]], [[0]], [[2]], [[9]]), split([[9]], [[9]], [[0]], [[0]])):
         assert log_evidence_of_fall(of)[0] <= 0
     assert math.isfinite(log_evidence_of_fall(split([[0]], [[0]], [[0]], [[0]]))[0])
+
+
+def test_what_bounds_the_evidence_of_many_steady_classes_is_small():
+    rng = np.random.default_rng(3)
+    before, since = rng.poisson(4, (40, 100)), rng.poisson(4, (40, 100))
+    of = split(rng.binomial(before, 0.9), before, rng.binomial(since, 0.9), since)
+    fell = of.take(np.flatnonzero(of.has_fallen()))
+    assert len(fell.before) > 5
+    assert (fell.log_most() < 8).all()
+    assert (fell.log_ratio() > 20).all()

@@ -65,6 +65,12 @@ class EstimateChoice(Window, Where):
     target: LevelText | None = Field(
         default=None, description="Decide about this target, not the detector's own."
     )
+    span: services.SpanWord | None = Field(
+        default=None,
+        description="now counts queries asked since the last proved change, all those "
+        "of the version. By default all, and now with the method anytime, which is "
+        "the interval of the decision.",
+    )
     include_targeted: Flag = Field(
         default=False,
         description="Score targeted labels too, which biases the estimate.",

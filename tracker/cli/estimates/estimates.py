@@ -9,6 +9,7 @@ from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.stats import METHODS
 from tracker.words import BALANCED
@@ -18,7 +19,7 @@ from tracker.words import BALANCED
 @click.argument("detector")
 @version_option
 @click.option(
-    "--method", type=click.Choice(METHODS), default="exact", show_default=True
+    "--method", type=click.Choice(METHODS), default="anytime", show_default=True
 )
 @click.option(
     "--confidence-level",
@@ -67,7 +68,7 @@ def print_estimate(found: Estimate) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}: "
         f"{found.labels:,} labels, {found.confidence_level:g} intervals, "
-        f"method {found.method}"
+        f"method {found.method}{_since(found.span)}"
     )
     table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
     names = [BALANCED, *(one.name for one in found.classes)]
@@ -97,5 +98,17 @@ def print_estimate(found: Estimate) -> None:
         low, high = outward(decision.low, decision.high, 6)
         click.echo(
             f"target {decision.target:g}: {decision.verdict}, by the anytime "
-            f"interval {low:f} to {high:f}"
+            f"interval {low:f} to {high:f}{_since(decision.span)}"
         )
+    change = found.change
+    if change is not None:
+        click.echo(
+            f"{change.measure} {change.state}, about {change.since:%-d %b %Y} "
+            f"(between {change.since_from:%-d %b %Y} and {change.since_to:%-d %b %Y})"
+        )
+
+
+def _since(span: Span | None) -> str:
+    """Return since which day labels count, if not all do."""
+    since = None if span is None else span.since
+    return f", since {since:%-d %b %Y}" if since else ""

@@ -63,6 +63,7 @@ def worker(parent: int | None, *, check: bool) -> None:
                 database=database,
                 worker=name,
                 every_seconds=settings.recompute_seconds,
+                time_zone=settings.time_zone,
             ),
             Imports(
                 database=database,

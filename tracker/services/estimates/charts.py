@@ -1,7 +1,7 @@
 """The history of a detector as series for its chart."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,11 @@ from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.class_shares import describe_shares
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.decision import compare_with_target, is_decided_by
+from tracker.services.estimates.decision import (
+    compare_with_target,
+    is_decided_by,
+    method_level,
+)
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import list_rows
 from tracker.services.estimates.intervals import (
@@ -23,6 +27,7 @@ from tracker.services.estimates.intervals import (
     score,
 )
 from tracker.services.estimates.windows import roll
+from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.storage.detectors import Detector, Version
@@ -33,11 +38,14 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_snapshots,
 )
-from tracker.words import BALANCED, DECIDING_METHOD
+from tracker.storage.telling.events import Event, list_detector_events
+from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD
 
 # More points than these cannot be told apart on a screen.
 _MOST_POINTS = 250
 _MOST_CLASSES = 12
+_MOST_CHANGES = 5
+_MOST_EVENTS = 50
 _MOST_CORRECTIONS = 200
 _MOST_BETWEEN = 1_000
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -65,8 +73,8 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     history is, and ends with the live estimate.  A nameless one shows the balanced
     accuracy alone, and no name of the detector, its version or its classes.  With a
     *window*, at *computed_at*, the accuracy of the last labels or days at each moment
-    is drawn too, and with it what happened: corrections, verdicts, and a line at
-    *then*.
+    is drawn too, and with it what happened: changes, corrections, verdicts, and a line
+    at *then*.
     """
     check_method(method)
     versions = choose_versions(session, detector, version)
@@ -167,6 +175,16 @@ def _list_marks(
             session, detector.id, version.id, limit=_MOST_CORRECTIONS
         )
     ]
+    marks += [
+        Mark(
+            "change",
+            _labels_at(points, event.happened_at),
+            event.happened_at,
+            f"{read_measure(event.data['measure']).name} {event.data['state']}, "
+            f"{date.fromisoformat(event.data['since']):%-d %b}",
+        )
+        for event in list_changes(session, detector, version)[:_MOST_CHANGES]
+    ]
     if then is not None:
         known = find_newest_snapshot(session, version, by=then)
         number = points[0].labels if known is None else known.labels
@@ -177,6 +195,19 @@ def _list_marks(
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
     """Return how many labels the first snapshot from an instant on had."""
     return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
+
+
+def list_changes(session: Session, detector: Detector, version: Version) -> list[Event]:
+    """Return the newest told changes of a version, the newest first."""
+    events = [
+        event
+        for kind in CHANGE_EVENTS.values()
+        for event in list_detector_events(
+            session, detector.id, kind=kind, limit=_MOST_EVENTS
+        )
+        if event.version_id == version.id
+    ]
+    return sorted(events, key=lambda event: event.id, reverse=True)
 
 
 def list_states(session: Session, detector: Detector, version: Version) -> list[State]:
@@ -304,7 +335,7 @@ def _find_now(
     correct, labelled = counts.select(standings).by_class(detector.classes)
     shares = describe_shares(detector, counts, standings)
     bets = [None if shares is None else shares.parts]
-    level = detector.confidence_level
+    level = method_level(method, detector.confidence_level)
     scores = score([correct], [labelled], method, level, bets)[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
     return {

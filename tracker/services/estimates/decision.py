@@ -1,10 +1,11 @@
 """Whether a target is met, by the interval that may be looked at at any time."""
 
 import math
+from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from tracker import stats
 from tracker.services.estimates.intervals import MethodWord
@@ -33,6 +34,25 @@ CHOSEN_SPAN = (
 MOST_FORESEEN = 10_000_000
 
 
+class Claim(NamedTuple):
+    """What a verdict claims: that a measure of these counts is above, or below."""
+
+    right: tuple[int, ...]
+    counted: tuple[int, ...]
+    shares: tuple[float, ...] | None
+    # That of its interval.
+    level: float
+
+
+class Span(Shape):
+    """The days on which counted queries were asked, in the workspace's time zone."""
+
+    since: date | None = Field(
+        default=None, description="The first day; null for all of the version."
+    )
+    until: date | None = Field(default=None, description="null: until now.")
+
+
 class Decision(Shape):
     """Whether the target is met, by the interval that may be looked at at any time."""
 
@@ -47,32 +67,39 @@ class Decision(Shape):
     low: float
     high: float
     labels: int = Field(description="How many labels the measure is made of.")
+    span: Span = Field(
+        description="Of which days they are: since the last proved change."
+    )
     labels_to_decide: int | None = Field(
         description="About how many more labels of queries drawn at random would "
         "decide it, if the accuracies and the shares of the classes stay as they are; "
         "0 once it is decided, null where no number can be foreseen: while a class has "
         "no label, with the estimate at the target, and beyond ten million."
     )
+    _claim: Claim = PrivateAttr()
+
+    @property
+    def claim(self) -> Claim:
+        """The counts that it claims something of."""
+        return self._claim
 
 
 def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     measure: Measure,
     target: float,
     confusion: Confusion,
-    confidence_level: float,
+    level: float,
     *,
-    promises: int = 1,
     shares: tuple[float, ...] | None = None,
+    since: date | None = None,
 ) -> Decision:
-    """Compare *measure* with its target.
+    """Compare *measure* with its target, by labels *since* a day or all of a version.
 
     It goes by the interval that holds after every label at once: one that is valid
-    for a single look would in the end meet or miss any target near the truth.  The
-    error is split evenly over so many *promises*: the detector's measure, and those
-    that are watched beside it.  *shares* are of the classes, for their mean.
+    for a single look would in the end meet or miss any target near the truth.
+    *level* is that of the interval.  *shares* are of the classes, for their mean.
     """
     right, counted = measure.count_right(confusion)
-    level = share_level(confidence_level, promises)
     bets = shares if len(counted) > 1 else None
     low, high, more = _decide(target, right, counted, level, bets)
     labels = sum(counted)
@@ -81,7 +108,7 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
-    return Decision(
+    found = Decision(
         verdict=compare_with_target(low, high, target),
         measure=str(measure),
         target=target,
@@ -91,7 +118,20 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         high=high,
         labels=labels,
         labels_to_decide=more,
+        span=Span(since=since),
     )
+    found._claim = Claim(right, counted, bets, level)
+    return found
+
+
+def method_level(method: str, confidence_level: float) -> float:
+    """Return the level at which *method* computes the intervals of a whole version.
+
+    Half of the error of `anytime` is for intervals since a day.
+    """
+    if method != DECIDING_METHOD:
+        return confidence_level
+    return stats.level_since(confidence_level, None, 0)
 
 
 def share_level(confidence_level: float, promises: int) -> float:

@@ -1,23 +1,27 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.class_shares import (
     ClassShares,
     describe_shares,
-    known_shares,
+)
+from tracker.services.estimates.counted import (
+    Counted,
+    choose_labels,
+    count_labels,
+    date_counts,
+    date_one,
 )
 from tracker.services.estimates.counts import (
-    count_asked,
     current_counts,
-    pick_population,
 )
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
@@ -25,12 +29,14 @@ from tracker.services.estimates.decision import (
     POOLED,
     TARGETED,
     Decision,
+    Span,
     decide,
+    share_level,
 )
 from tracker.services.estimates.intervals import (
     ALL,
     MethodWord,
-    check_method,
+    SharesRow,
     score,
     score_share,
     score_window,
@@ -59,14 +65,22 @@ from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import (
-    Counts,
     pool,
 )
-from tracker.storage.estimates.counts import count_logged, count_window
-from tracker.storage.estimates.replay import count_known
+from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
-from tracker.words import DISPUTED, NO_ANSWER, OPEN, REPLAYED, UNSTATED
+from tracker.words import (
+    DECIDING_METHOD,
+    DISPUTED,
+    NO_ANSWER,
+    OPEN,
+    REPLAYED,
+    UNSTATED,
+)
+
+SpanWord = Literal["now", "all"]
+NOW: SpanWord = "now"
 
 
 class Population(Shape):
@@ -167,6 +181,16 @@ class Estimate(OfDetector):
         default=[], description="The decisions on the measures that are watched too."
     )
     no_decision_because: str | None = Field(description="Why there is no decision.")
+    change: AccuracyChange | None = Field(
+        default=None,
+        description="The last proved change of the accuracy, and since which day the "
+        "decision counts; null while none is proved.",
+    )
+    span: Span | None = Field(
+        default=None,
+        description="The days of the counted queries; null where other labels than "
+        "those of a version or since its last change were asked for.",
+    )
     class_shares: ClassShares | None = Field(
         default=None,
         description="How frequent the classes are taken to be; null while the version "
@@ -232,27 +256,35 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     as_known_at: datetime | None = None,
     population: str | None = None,
     target: float | None = None,
+    span: SpanWord | None = None,
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
-    It needs no label but those that the job has not folded in yet; with *since*
-    or *until* the queries asked in that window are counted again, and with *where*
-    those for which it holds; see ``parse_where``.  A *window* of the last labels or
-    days stands beside them, and *as_known_at* leaves out what came later.
+    With the *span* now it counts queries asked since the last proved change, with all
+    those of the version; by default now for `anytime`, which decides.
+
+    It needs no label but those that the job has not folded in yet; with *since* or
+    *until* the queries asked in that window are counted again, and with *where* those
+    for which it holds; see ``parse_where``.  A *window* of the last labels or days
+    stands beside them, and *as_known_at* leaves out what came later.
     """
-    check_method(method)
-    at = as_known_at or computed_at
-    span = parse_window(window, since=since, method=method, at=at)
-    filters = _check_span(span.since or since, until)
+    last = parse_window(window, since, method, at=as_known_at or computed_at)
+    filters = _check_span(last.since or since, until)
     filters["where"] = parse_where(session, detector, where, at=computed_at)
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
     current = pool(current_counts(session, versions).values())
+    is_part = any(filters.values()) or window is not None
     kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
-    chosen = _choose_labels(detector, current, population, **kind)
-    recent = {"known_at": as_known_at, "last": span.last}
-    counted = _count(session, detector, versions, chosen, filters, recent)
-    target = detector.target if target is None else target
+    chosen = choose_labels(detector, current, population, **kind)._replace(
+        is_of_version=version != ALL and not is_part and not include_targeted,
+        is_now=span == NOW or (span is None and method == DECIDING_METHOD),
+    )
+    recent = {"known_at": as_known_at, "last": last.last}
+    counted = count_labels(session, detector, versions, chosen, filters, recent)
+    level = confidence_level or detector.confidence_level
+    if as_known_at is None:
+        counted = date_one(session, detector, versions, counted, level, computed_at)
     found = _build_estimate(
         detector,
         counted,
@@ -260,14 +292,9 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         version=version if version == ALL else next((v.name for v in versions), None),
         computed_at=computed_at,
         method=method,
-        level=confidence_level or detector.confidence_level,
-        because=_refuse_decision(
-            target,
-            is_pooled=version == ALL,
-            is_window=any(filters.values()) or span.last is not None,
-            includes_targeted=include_targeted,
-        ),
-        target=target,
+        level=level,
+        because=_refuse_decision(counted, is_part=is_part),
+        target=detector.target if target is None else target,
         window=window,
         as_known_at=as_known_at,
     )
@@ -328,90 +355,28 @@ def list_estimates(
     """
     shown = [one for one in versions.values() if one is not None]
     found = current_counts(session, shown)
-    estimates = []
+    counted: list[tuple[Detector, Sequence[Version], Counted]] = []
     for detector, version in versions.items():
-        counts = pool([] if version is None else [found[version.id]])
-        estimates.append(
-            _build_estimate(
-                detector,
-                _choose_labels(detector, counts),
-                queries=None,
-                version=None if version is None else version.name,
-                computed_at=computed_at,
-                method=method or detector.method,
-                level=detector.confidence_level,
-                because=NO_TARGET if detector.target is None else None,
-                target=detector.target,
-            )
+        some = [] if version is None else [version]
+        chosen = choose_labels(detector, pool(found[one.id] for one in some))
+        counted.append(
+            (detector, some, chosen._replace(is_of_version=True, is_now=True))
         )
-    return estimates
-
-
-class _Counted(NamedTuple):
-    """The labels that an estimate counts, and of which population they are."""
-
-    counts: Counts
-    population: str
-    standings: Standings
-    includes_targeted: bool = False
-    is_pooled: bool = False
-    # How many count by another version's query, where versions are pooled.
-    others: int = 0
-
-
-def _choose_labels(
-    detector: Detector,
-    counts: Counts,
-    wanted: str | None = None,
-    *,
-    includes_targeted: bool = False,
-    is_pooled: bool = False,
-) -> _Counted:
-    """Return which of *counts* are of the population that is *wanted*, or there."""
-    population, standings = pick_population(
-        detector, counts, wanted, is_pooled=is_pooled
-    )
-    if includes_targeted:
-        standings |= targeted_standings(detector.label_sampling)
-    return _Counted(counts, population, standings, includes_targeted, is_pooled)
-
-
-def _count(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
-    session: Session,
-    detector: Detector,
-    versions: Sequence[Version],
-    counted: _Counted,
-    filters: Mapping[str, Any],
-    recent: Mapping[str, Any],
-) -> _Counted:
-    """Return the running counts, or those of the queries that pass the *filters*.
-
-    With anything in *recent* they are the counts as they were known then, or those of
-    the last labels.
-    """
-    if recent["known_at"] is not None or recent["last"] is not None:
-        ids = [one.id for one in versions]
-        some = {**recent, **filters, "standings": counted.standings}
-        some["are_pooled"] = counted.is_pooled
-        known = count_known(session, detector.id, ids, **some)
-        shares = known_shares(detector, counted.counts.shares, known)
-        return counted._replace(counts=replace(known, shares=shares))
-    counts = counted.counts
-    if filters["where"]:
-        found = count_window(session, detector.id, **filters)
-        seen = pool(found[one.id] for one in versions if one.id in found)
-        counts = replace(counts, cells=seen.cells)
-    elif any(filters.values()):
-        span = {name: filters[name] for name in ("since", "until")}
-        seen = count_asked(session, detector, versions, **span)
-        counts = replace(counts, cells=seen.cells)
-    if not counted.is_pooled:
-        return counted._replace(counts=counts)
-    others = pool(
-        count_window(session, detector.id, **filters, are_others=True).values()
-    )
-    number = others.count(counted.standings)
-    return counted._replace(counts=counts.without(others), others=number)
+    dated = date_counts(session, counted, None, computed_at)
+    return [
+        _build_estimate(
+            detector,
+            one,
+            queries=None,
+            version=some[0].name if some else None,
+            computed_at=computed_at,
+            method=method or detector.method,
+            level=detector.confidence_level,
+            because=None,
+            target=detector.target,
+        )
+        for (detector, some, _), one in zip(counted, dated, strict=True)
+    ]
 
 
 def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
@@ -428,6 +393,9 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     """
     found = _add_warnings(session, detector, versions, found, filters)
     found = _add_replay(session, detector, versions, found)
+    if found.span is not None and found.span.since is not None:
+        start = datetime.combine(found.span.since, time(), detector.zone)
+        filters = {**filters, "since": start}
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
         return found
@@ -449,7 +417,7 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
 
 def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     detector: Detector,
-    counted: _Counted,
+    counted: Counted,
     *,
     queries: int | None,
     version: str | None,
@@ -461,16 +429,17 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     window: str | None = None,
     as_known_at: datetime | None = None,
 ) -> Estimate:
-    counts, population, standings, includes_targeted, *_ = counted
-    population = POOLED_POPULATION if counted.is_pooled else population
-    found, queries_counted = counts.select(standings), counts.count(standings)
+    counts, standings, now = counted.counts, counted.standings, counted.now
+    population = POOLED_POPULATION if counted.is_pooled else counted.population
+    found, queries_counted = counted.select()
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
     correct, labelled = found.by_class(detector.classes)
     shares = describe_shares(detector, counts, standings)
     bets = [None if shares is None else shares.parts]
     scores_of = partial(score, shares=bets) if window is None else score_window
-    whole, *scores = scores_of([correct], [labelled], method, level)[0]
+    at = counted.shown_level(level, method)
+    whole, *scores = scores_of([correct], [labelled], method, at)[0]
     return Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -481,32 +450,41 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         population=Population(kind=population, queries=queries_counted, of=queries),
         labels=sum(labelled),
         **_count_answered(confusion, level),
-        last_label_at=counts.last_label_at,
         unclear=sum(found.unclear.values()),
-        corrections=counts.corrections,
-        unstated=counts.scored(standings & standings_of(UNSTATED, None)),
         **_count_left_out(counted, detector.label_sampling),
-        includes_targeted=includes_targeted,
+        includes_targeted=counted.includes_targeted,
         classes=list(map(_of_class, detector.classes, scores)),
         balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         confusion=confusion,
         target=target,
-        **_decide(detector, target, confusion, level, because=because, shares=shares),
+        **_decide(detector, target, counted, level, because=because, shares=shares),
+        change=now and now.change,
+        span=counted.span,
         class_shares=shares,
-        unclear_bounds=bound_unclear(detector, counts, standings, level, bets[0]),
+        unclear_bounds=_bound_unclear(detector, counted, level, bets[0]),
         window=window,
         as_known_at=as_known_at,
     )
+
+
+def _bound_unclear(
+    detector: Detector, counted: Counted, level: float, bets: SharesRow
+) -> UnclearBounds | None:
+    level = counted.shown_level(share_level(level, 1 + len(detector.also)))
+    return bound_unclear(detector, counted.shown, counted.standings, level, bets)
 
 
 def _of_class(name: str, score: Score) -> ClassEstimate:
     return ClassEstimate(name=name, **dict(score))
 
 
-def _count_left_out(counted: _Counted, word: str | None) -> dict[str, Any]:
-    """Return how many labels are not scored, by the reason."""
+def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
+    """Return how many labels are not scored, by the reason, and facts of all."""
     counts, standings = counted.counts, counted.standings
     return {
+        "last_label_at": counts.last_label_at,
+        "corrections": counts.corrections,
+        "unstated": counts.scored(standings & standings_of(UNSTATED, None)),
         "unstated_left_out": counts.count(standings_of(UNSTATED, word) - standings),
         "replayed_left_out": counts.count(standings_of(REPLAYED, word) - standings),
         "disputed_left_out": counts.count(frozenset({OPEN, DISPUTED})),
@@ -520,24 +498,31 @@ def _count_left_out(counted: _Counted, word: str | None) -> dict[str, Any]:
 def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     detector: Detector,
     target: float | None,
-    confusion: Confusion,
+    counted: Counted,
     level: float,
     *,
     because: str | None,
     shares: ClassShares | None,
 ) -> dict[str, Any]:
-    """Return the decision on the detector's measure, and on those beside it."""
+    """Return the decision on the detector's measure, and on those beside it.
+
+    They go by what counts now.  The error is split evenly over them first.
+    """
     if because or target is None:
-        return {"decision": None, "no_decision_because": because or NO_TARGET}
+        because = NO_TARGET if target is None else because
+        return {"decision": None, "no_decision_because": because}
     wanted = [(detector.measure, target), *detector.also]
+    found = counted.decided.select(counted.standings)
+    confusion = spread(found.confusion, detector.classes)
+    level = counted.decided_level(share_level(level, len(wanted)))
     first, *others = (
         decide(
             read_measure(name),
             target,
             confusion,
             level,
-            promises=len(wanted),
             shares=None if shares is None else shares.parts,
+            since=None if counted.now is None else counted.now.since,
         )
         for name, target in wanted
     )
@@ -574,17 +559,9 @@ def _refuse_population(population: str, labels: int) -> str | None:
     return REPLAYS_ASIDE if population == REPLAYED else None
 
 
-def _refuse_decision(
-    target: float | None,
-    *,
-    is_pooled: bool,
-    is_window: bool,
-    includes_targeted: bool,
-) -> str | None:
-    if target is None:
-        return NO_TARGET
-    if includes_targeted:
+def _refuse_decision(counted: Counted, *, is_part: bool) -> str | None:
+    if counted.is_of_version:
+        return None
+    if counted.includes_targeted:
         return TARGETED
-    if is_pooled:
-        return POOLED
-    return CHOSEN_SPAN if is_window else None
+    return CHOSEN_SPAN if is_part else POOLED

@@ -6,23 +6,29 @@ and ``store_folds`` claims the next revision of each detector and writes everyth
 one transaction, or nothing if another worker was faster.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any, Protocol
+from zoneinfo import ZoneInfo
 
 from sqlalchemy.orm import Session
 
-from tracker import stats
 from tracker.errors import ConflictError
+from tracker.services.estimates.calendar import (
+    Calendar,
+    add_days,
+    begin_calendar,
+)
 from tracker.services.estimates.points import (
     Found,
-    dump_scores,
+    Taken,
     estimate_points,
     measure_points,
+    store_points,
 )
 from tracker.services.estimates.projections import (
     Cells,
@@ -46,6 +52,7 @@ from tracker.storage.detectors import (
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.changes import (
     find_cut,
+    in_order_of_replacement,
     iter_folded_changes,
     iter_folded_queries,
     iter_pending_changes,
@@ -55,15 +62,21 @@ from tracker.storage.estimates.counts import count_pending_rows
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
-    advance_batch,
+    add_batch,
     advance_revisions,
-    delete_batches,
+    end_batches,
     first_id,
     list_pending_batches,
 )
 from tracker.storage.estimates.projections import (
+    CALENDAR,
+    DAYS,
+    DUE,
     Kept,
+    delete_projections,
+    find_calendars_again,
     list_projections,
+    load_by_name,
     load_projections,
     store_projections,
 )
@@ -72,14 +85,8 @@ from tracker.storage.estimates.slices import (
     list_counted,
     list_uncounted,
 )
-from tracker.storage.estimates.snapshots import (
-    add_intervals,
-    add_measures,
-    add_snapshots,
-)
 from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
-from tracker.storage.imports.files import is_importing
-from tracker.words import EXACT
+from tracker.storage.imports.files import list_importing
 
 # In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (
@@ -134,18 +141,26 @@ class Fold:
     # The keys of the metadata that slices are cut by.
     cut_by: Sequence[str]
     batches: Sequence[int] = ()
-    # Whether it begins with the first label, whatever is stored.
+    # Whether it begins with the first label, whatever is stored, and the zone that its
+    # days are in then.
     is_new: bool = False
+    time_zone: str | None = None
     # Whether it takes no labels, and only snapshots of where they ended.
     is_end: bool = False
     # The id that the fold ends before, if more labels wait.
     until: int | None = None
+    # Whether no more labels wait and no file is being imported, and whether calendars
+    # waited for that.
+    is_settled: bool = False
+    has_due: bool = False
     listeners: Sequence[Listener] = ()
     # Which version answers most new queries, if any came.
     traffic: Stored | None = None
     versions: dict[int, VersionFold] = field(default_factory=dict)
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
+    # Of the versions whose labels have ended for now.
+    calendars: dict[int, Calendar] = field(default_factory=dict)
     detector_id: int = field(init=False)
     revision: int = field(init=False)
     level: float = field(init=False)
@@ -195,6 +210,22 @@ class Fold:
         if Checkpoints not in self.kinds:
             return {}
         return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
+
+    def take(self, versions: Mapping[int, Version], run_id: int) -> Iterator[Taken]:
+        """Yield the snapshots of each version."""
+        for key, some in self.points.items():
+            scores = self.intervals[key], self.measures[key]
+            yield Taken(versions[key], run_id, self.level, some, *scores)
+
+    def advance(self, versions: Mapping[int, Version]) -> None:
+        """Note in the rows of *versions* how far the job has come with them."""
+        for key, version in self.versions.items():
+            row = versions[key]
+            row.sequence += len(self.points[key])
+            row.queries += version.queries
+            row.last_label_at = version.last_label_at or row.last_label_at
+            if row.last_label_at is not None and (version.labels or self.is_end):
+                row.run_due_at = version.of(Checkpoints).find_due(row.last_label_at)
 
     @property
     def due_looks(self) -> list[int]:
@@ -270,14 +301,15 @@ def _read(
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
     starts = {first_id(batch) for some in batches.values() for batch in some}
+    zones = {one: by_id[one].zone for one in batches}
     changes = iter_pending_changes(
-        session, batches, until=until, has_metadata=bool(cut)
+        session, batches, zones=zones, until=until, has_metadata=bool(cut)
     )
     with closing(changes):
         _replay(session, folds, in_order_of_replacement(changes, starts))
     _close(session, folds.values())
     if until is None:
-        _freeze_shares(session, folds.values())
+        _settle(session, folds)
     for fold in folds.values():
         fold.listeners, fold.until = listeners, until
     for listener in listeners:
@@ -285,18 +317,64 @@ def _read(
     return [*folds.values()]
 
 
-def _freeze_shares(session: Session, folds: Iterable[Fold]) -> None:
-    """Freeze the class shares of versions that have enough labels, all taken in.
+def _settle(session: Session, folds: Mapping[int, Fold]) -> None:
+    """Take note that all labels of the detectors are in, for now.
 
-    Not while a file is being imported: it may be in the order of its classes.  The
-    snapshots of this fold have them too, for none of them was looked at yet.
+    Not while a file is being imported: it may be in the order of its classes, or of
+    right and wrong.  Versions that have enough labels freeze their class shares, and
+    the snapshots of this fold have them too, for none of them was looked at yet.
     """
+    importing = list_importing(session, folds)
+    due = load_by_name(session, folds, CALENDAR, key=DUE)
+    rows = load_versions(
+        session, {*due, *(key for one in folds.values() for key in one.versions)}
+    )
+    for fold in folds.values():
+        fold.is_settled = fold.detector_id not in importing
+        fold.has_due = fold.is_settled and any(
+            rows[one].detector_id == fold.detector_id for one in due
+        )
+    settled = [
+        row
+        for row in rows.values()
+        if folds[row.detector_id].is_settled
+        and (row.id in due or folds[row.detector_id].of_version(row.id).labels)
+    ]
+    _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
+    ids = [one.id for one in settled]
+    kept = load_by_name(session, folds, CALENDAR, ids, key="") if ids else {}
+    days = load_by_name(session, folds, DAYS, ids) if ids else {}
+    for row in settled:
+        fold = folds[row.detector_id]
+        version = fold.of_version(row.id)
+        cells = version.of(Cells)
+        if cells.could_freeze:
+            cells.freeze()
+            version.of(Checkpoints).take_shares()
+        fold.calendars[row.id] = begin_calendar(
+            session,
+            row,
+            fold.detector,
+            kept.get(row.id, {}).get("", {}),
+            add_days(days.get(row.id, {}), {}) | version.of(Days).cells,
+            cells.shares,
+        )
+
+
+def _store_calendars(session: Session, folds: Sequence[Fold], at: datetime) -> None:
+    """Keep the calendars that were found, and which are to be found later."""
+    found = {
+        (fold.detector_id, version_id, CALENDAR, ""): calendar.dump(at)
+        for fold in folds
+        for version_id, calendar in fold.calendars.items()
+    }
+    store_projections(session, found)
     for fold in folds:
-        ready = [one for one in fold.versions.values() if one.of(Cells).could_freeze]
-        if ready and not is_importing(session, fold.detector_id):
-            for version in ready:
-                version.of(Cells).freeze()
-                version.of(Checkpoints).take_shares()
+        if fold.has_due:
+            delete_projections(session, fold.detector_id, CALENDAR, key=DUE)
+        elif not fold.is_settled and not fold.is_end:
+            labelled = [key for key, one in fold.versions.items() if one.labels]
+            find_calendars_again(session, fold.detector_id, labelled)
 
 
 def _begin(detector: Detector, batches: Sequence[int]) -> Fold:
@@ -309,30 +387,46 @@ def replay(
     detector: Detector,
     kinds: Sequence[type[Projection]],
     cut_by: Sequence[str],
+    *,
+    time_zone: str | None = None,
 ) -> Fold:
-    """Return projections of all changes that were folded in, from the first one."""
-    fold = Fold(detector, kinds, cut_by, is_new=True)
+    """Return projections of all changes that were folded in, from the first one.
+
+    Days are those in *time_zone*; unless given, as they were counted.
+    """
+    fold = Fold(detector, kinds, cut_by, is_new=True, time_zone=time_zone)
+    zone = detector.zone if time_zone is None else ZoneInfo(time_zone)
     folds = {detector.id: fold}
     if cut_by:
         _replay(session, folds, iter_folded_queries(session, detector.id))
-    changes = iter_folded_changes(session, detector.id, has_metadata=bool(cut_by))
+    changes = iter_folded_changes(
+        session, detector.id, zone=zone, has_metadata=bool(cut_by)
+    )
     with closing(changes):
-        _replay(session, folds, in_order_of_replacement(changes, _Everything()))
+        _replay(session, folds, in_order_of_replacement(changes))
     _close(session, [fold])
     return fold
 
 
-def read_slices(
-    session: Session, detector: Detector, *, listeners: Sequence[Listener] = ()
+def read_again(
+    session: Session,
+    detector: Detector,
+    *,
+    time_zone: str | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> Fold | None:
-    """Count the slices by the keys that were declared since; None if none were.
+    """Count slices by keys declared since, or days in another *time_zone*.
 
-    It takes what was folded in already, and no lock: writers go on meanwhile.
+    None if all are counted.  It takes what was folded in already, and no lock: writers
+    go on meanwhile.
     """
     names = list_uncounted(detector)
-    if not names:
+    if names:
+        fold = replay(session, detector, [Slices], names)
+    elif time_zone not in {None, detector.time_zone}:
+        fold = replay(session, detector, [Days], (), time_zone=time_zone)
+    else:
         return None
-    fold = replay(session, detector, [Slices], names)
     fold.listeners = listeners
     return fold
 
@@ -415,6 +509,9 @@ def score_folds(folds: Sequence[Fold]) -> None:
         for fold in same:
             fold.intervals = {key: intervals[key] for key in fold.points}
             fold.measures = {key: measures[key] for key in fold.points}
+        for fold in same:
+            for calendar in fold.calendars.values():
+                calendar.compute()
     for listener in listeners:
         listener.follow(folds)
 
@@ -434,7 +531,8 @@ def store_folds(
     """
     if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
         raise StaleFoldError("another worker has folded these labels")
-    if not _end_batches(session, folds):
+    store_traffic(session, {one.detector_id: one.traffic for one in folds})
+    if not end_batches(session, [(one.batches, one.until) for one in folds]):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
         JobRun(
@@ -458,83 +556,22 @@ def store_folds(
             (fold.detector_id, version_id, *place): kept
             for fold in folds
             for version_id, version in fold.versions.items()
-            if version.labels or version.cut_by or fold.is_end
+            if version.labels or version.cut_by or fold.is_end or fold.has_due
             for place, kept in version.dump().items()
         },
     )
-    _store_snapshots(session, folds, versions, run_ids, computed_at)
+    _store_calendars(session, folds, computed_at)
+    taken = map(Fold.take, folds, repeat(versions), run_ids)
+    store_points(session, chain.from_iterable(taken), computed_at=computed_at)
     for fold in folds:
         for listener in fold.listeners:
             listener.tell(session, fold, versions, at=computed_at)
-        for version_id, version in fold.versions.items():
-            row = versions[version_id]
-            row.sequence += len(fold.points[version_id])
-            row.queries += version.queries
-            row.last_label_at = version.last_label_at or row.last_label_at
-            if row.last_label_at is not None and (version.labels or fold.is_end):
-                row.run_due_at = version.of(Checkpoints).find_due(row.last_label_at)
+        fold.advance(versions)
     session.flush()
 
 
-def _end_batches(session: Session, folds: Sequence[Fold]) -> bool:
-    """Note what is folded in; False if another worker has done so."""
-    store_traffic(session, {one.detector_id: one.traffic for one in folds})
-    whole = []
-    for fold in folds:
-        for batch in fold.batches:
-            if fold.until is None or first_id(batch + 1) <= fold.until:
-                whole.append(batch)
-            elif not advance_batch(session, batch, fold.until):
-                return False
-    return delete_batches(session, whole) == len(whole)
-
-
-def _store_snapshots(
-    session: Session,
-    folds: Sequence[Fold],
-    versions: Mapping[int, Version],
-    run_ids: Sequence[int],
-    computed_at: datetime,
-) -> None:
-    snapshots: list[dict[str, Any]] = []
-    intervals: list[dict[str, Any]] = []
-    measures: list[dict[str, Any]] = []
-    formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
-    for fold, run_id in zip(folds, run_ids, strict=True):
-        for version_id, points in fold.points.items():
-            version = versions[version_id]
-            snapshots += [
-                {
-                    "detector_id": fold.detector_id,
-                    "version_id": version_id,
-                    "sequence": version.sequence + number,
-                    "kind": point.kind,
-                    "population": point.population,
-                    "computed_at": computed_at,
-                    "job_run_id": run_id,
-                    "confidence_level": fold.level,
-                    "labels": sum(point.labelled),
-                    "unclear": point.unclear,
-                    "targeted_left_out": point.targeted,
-                }
-                for number, point in enumerate(points, start=1)
-            ]
-            intervals += [
-                {"method": method, "formula": formulas[method], **row}
-                for method, row in dump_scores(version, fold.intervals[version_id])
-            ]
-            measures += [
-                {"measure": measure, "formula": formulas[EXACT], **row}
-                for measure, row in dump_scores(version, fold.measures[version_id])
-            ]
-    if snapshots:
-        add_snapshots(session, snapshots)
-        add_intervals(session, intervals)
-        add_measures(session, measures)
-
-
-def store_slices(session: Session, fold: Fold, *, computed_at: datetime) -> None:
-    """Put slices that were counted from the first label in place of the stored ones.
+def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
+    """Put slices or days that were counted again in place of the stored ones.
 
     Raises StaleFoldError if labels were folded in meanwhile: count once more.
     """
@@ -542,6 +579,11 @@ def store_slices(session: Session, fold: Fold, *, computed_at: datetime) -> None
         raise StaleFoldError("labels were folded in meanwhile")
     detector = session.get_one(Detector, fold.detector_id)
     delete_slices(session, fold.detector_id, fold.cut_by)
+    if fold.time_zone is not None:
+        detector.time_zone = fold.time_zone
+        delete_projections(session, fold.detector_id, DAYS)
+        find_calendars_again(session, fold.detector_id)
+        add_batch(session, fold.detector_id, created_at=computed_at)
     store_projections(
         session,
         {
@@ -555,39 +597,3 @@ def store_slices(session: Session, fold: Fold, *, computed_at: datetime) -> None
         listener.tell(session, fold, versions, at=computed_at)
     counted = {*detector.counted_slices, *fold.cut_by}
     detector.counted_slices = [name for name in detector.slices if name in counted]
-
-
-class _Everything:
-    """Holds everything that is asked for."""
-
-    def __contains__(self, _one: object) -> bool:
-        return True
-
-
-def in_order_of_replacement(
-    changes: Iterable[Change], waiting: Container[int]
-) -> Iterator[Change]:
-    """Hold a label back until the one that it replaces has gone before.
-
-    A long import draws its ids when it begins, so it may replace a label with a
-    higher id that was committed meanwhile.  *waiting* are the first ids of the
-    batches being folded: a replaced label of another batch is counted already.
-    """
-    held: dict[int, list[Change]] = {}
-    for change in changes:
-        replaced = change.replaces_id
-        if (
-            replaced is not None
-            and replaced > change.id
-            and first_id(replaced // first_id(1)) in waiting
-        ):
-            held.setdefault(replaced, []).append(change)
-            continue
-        if not held:
-            yield change
-            continue
-        free = [change]
-        while free:
-            following = free.pop()
-            yield following
-            free.extend(held.pop(following.id, ()))

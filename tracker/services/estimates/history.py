@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.intervals import (
     ALL,
     ClassCounts,
@@ -249,7 +250,7 @@ def _recomputed(
     at_once = max_snapshots(method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE)
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
-        counts = [_counts_of([row for _, row in one]) for one in chunk]
+        counts = [_counts_of([row for _, row in one], method) for one in chunk]
         moments = score_moments(counts, method, partial(_score, measure))
         scores = (one for row in moments for one in row)
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
@@ -261,11 +262,11 @@ def _score(measure: str, *counts: Any) -> list[list[Score]]:
     return score(*counts) if measure == RECALL else score_measure(measure, *counts)
 
 
-def _counts_of(rows: Sequence[HistoryRow]) -> ClassCounts:
+def _counts_of(rows: Sequence[HistoryRow], method: str) -> ClassCounts:
     # Of overall accuracy the whole is all there is.
     of_classes = rows[1:] or rows
     return ClassCounts(
-        rows[0].confidence_level,
+        method_level(method, rows[0].confidence_level),
         [row.correct for row in of_classes],
         [row.labelled for row in of_classes],
     )

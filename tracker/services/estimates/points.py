@@ -4,10 +4,15 @@ Rows that are computed together give the bits that each gives alone, and cost a 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.intervals import score
 from tracker.services.estimates.measures import (
     KEPT_MEASURES,
@@ -16,6 +21,11 @@ from tracker.services.estimates.measures import (
 )
 from tracker.shapes import Score
 from tracker.storage.detectors import Version
+from tracker.storage.estimates.snapshots import (
+    add_intervals,
+    add_measures,
+    add_snapshots,
+)
 from tracker.words import EXACT, STORED_METHODS
 
 
@@ -52,7 +62,8 @@ def estimate_points(points: Mapping[int, Sequence[Point]], level: float) -> Foun
             correct = [point.correct for _, _, point in chosen]
             labelled = [point.labelled for _, _, point in chosen]
             shares = [point.shares for _, _, point in chosen]
-            rows = score(correct, labelled, method, level, shares)
+            at = method_level(method, level)
+            rows = score(correct, labelled, method, at, shares)
             for (version_id, number, _), scores in zip(chosen, rows, strict=True):
                 found[version_id].append((number, method, scores))
     return found
@@ -87,7 +98,58 @@ def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
     yield from groups.values()
 
 
-def dump_scores(
+class Taken(NamedTuple):
+    """The next snapshots of a version, as a run of the job has taken them."""
+
+    version: Version
+    run_id: int
+    level: float
+    points: Sequence[Point]
+    # By the number of a point and a method, or a measure.
+    intervals: Sequence[tuple[int, str, list[Score]]]
+    measures: Sequence[tuple[int, str, list[Score]]]
+
+
+def store_points(
+    session: Session, taken: Iterable[Taken], *, computed_at: datetime
+) -> None:
+    """Add the snapshots of versions, each after those that there are."""
+    snapshots: list[dict[str, Any]] = []
+    intervals: list[dict[str, Any]] = []
+    measures: list[dict[str, Any]] = []
+    formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
+    for version, run_id, level, points, of_methods, of_measures in taken:
+        snapshots += [
+            {
+                "detector_id": version.detector_id,
+                "version_id": version.id,
+                "sequence": version.sequence + number,
+                "kind": point.kind,
+                "population": point.population,
+                "computed_at": computed_at,
+                "job_run_id": run_id,
+                "confidence_level": level,
+                "labels": sum(point.labelled),
+                "unclear": point.unclear,
+                "targeted_left_out": point.targeted,
+            }
+            for number, point in enumerate(points, start=1)
+        ]
+        intervals += [
+            {"method": method, "formula": formulas[method], **row}
+            for method, row in _dump_scores(version, of_methods)
+        ]
+        measures += [
+            {"measure": measure, "formula": formulas[EXACT], **row}
+            for measure, row in _dump_scores(version, of_measures)
+        ]
+    if snapshots:
+        add_snapshots(session, snapshots)
+        add_intervals(session, intervals)
+        add_measures(session, measures)
+
+
+def _dump_scores(
     version: Version, found: Sequence[tuple[int, str, list[Score]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of the next snapshots, each after its method or measure."""

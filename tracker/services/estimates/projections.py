@@ -322,6 +322,11 @@ class Days(Projection):
                 counts = self._days[change.day] = Counts()
             counts.take(change)
 
+    @property
+    def cells(self) -> dict[date, Any]:
+        """The counts of each day that changed, as they are kept."""
+        return {day: counts.dump()["cells"] for day, counts in self._days.items()}
+
     def dump(self) -> dict[Place, Kept]:
         """Return a row for each day."""
         texts = {day: day.isoformat() for day in self._days}

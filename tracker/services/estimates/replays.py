@@ -21,6 +21,8 @@ from tracker.services.estimates.decision import (
     Decision,
     compare_with_target,
     decide,
+    method_level,
+    share_level,
 )
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
@@ -30,7 +32,7 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.replays import iter_replayable, iter_replayed
-from tracker.words import NO_ANSWER
+from tracker.words import DECIDING_METHOD, NO_ANSWER
 
 _MISSING_OF = 10  # One of so many may be missing.
 
@@ -187,8 +189,9 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what it is decided by.
         # A wrong prediction of the class lowers its precision too.
         wrong[label, NO_ANSWER if measure.of in {None, label} else measure.of] += number
         right[label, label] += number
+    at = method_level(DECIDING_METHOD, share_level(level, promises))
     found, low, high = (
-        decide(measure, target, spread(one, classes), level, promises=promises)
+        decide(measure, target, spread(one, classes), at)
         for one in (replay.cells, wrong, right)
     )
     if not replay.missing:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from tracker.services.estimates.decision import bound, share_level
+from tracker.services.estimates.decision import bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.shapes import Shape
 from tracker.stats import Interval, completed_interval, count_unanswered
@@ -59,7 +59,7 @@ def bound_unclear(
         interval,
         right,
         counted,
-        share_level(level, 1 + len(detector.also)),
+        level,
         wrong=wrong,
         right=more,
     )

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.estimates.counts import find_standings
-from tracker.services.estimates.intervals import score_window
+from tracker.services.estimates.intervals import check_method, score_window
 from tracker.services.fields import parse_when
 from tracker.services.wording import invalid
 from tracker.shapes import Moment
@@ -40,13 +40,15 @@ class Span:
 
 
 def parse_window(
-    text: str | None, *, since: datetime | None, method: str, at: datetime
+    text: str | None, since: datetime | None, method: str, *, at: datetime
 ) -> Span:
     """Return the window that *text* names; without one an endless span.
 
     Raises InvalidInputError for any but `exact`, whose interval alone is proven to
-    hold for the average of a window in which the accuracy drifts.
+    hold for the average of a window in which the accuracy drifts; and for a method
+    that there is not.
     """
+    check_method(method)
     if text is None:
         return Span()
     if since is not None:
@@ -99,7 +101,7 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     order in which they came.  It begins where the window is full: with the last 20,000
     labels at the earliest.
     """
-    span = parse_window(window, since=None, method=EXACT, at=at)
+    span = parse_window(window, None, EXACT, at=at)
     lasts = None if span.since is None else at - span.since
     size = len(detector.classes)
     labels = _load(session, detector, version, total)

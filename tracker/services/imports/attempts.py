@@ -28,6 +28,7 @@ from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import add_batch
 from tracker.storage.images import ImageStore
 from tracker.storage.imports import files as storage
 from tracker.storage.imports.files import (
@@ -249,6 +250,9 @@ def _end(
     at: datetime,
 ) -> None:
     storage.finish_import(session, int(task.key), ending, progress, at=at)
+    if task.detector_id is not None:
+        # What waited for the end of the file is found by a fold, be it an empty one.
+        add_batch(session, task.detector_id, created_at=at)
     due_at = at + FAILED_FILE_KEPT if ending.state == FAILED else at
     enqueue(session, CLEARING, task.key, due_at=due_at)
 

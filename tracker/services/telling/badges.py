@@ -129,7 +129,9 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     colour: Colour = "blue" if found is None else _COLOURS[found.verdict]
     if estimate.population.kind == UNSTATED:
         colour = "lightgrey"
-    return BadgeFace(message=f"{text} ({low} to {high}%)", color=colour)
+    since = estimate.span.since if estimate.span else None
+    day = f" since {since:%-d %b %Y}" if since else ""
+    return BadgeFace(message=f"{text} ({low} to {high}%){day}", color=colour)
 
 
 def _digest(token: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from standardwebhooks import Webhook as Signer
 
 from tracker.charts.words import bounds, plural
 from tracker.services import tasks
+from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
 from tracker.services.wording import dump_instant, show
@@ -21,7 +22,15 @@ from tracker.storage.telling import deliveries as storage
 from tracker.storage.telling.deliveries import DELIVERED, FAILED, STATES, WAITING
 from tracker.storage.telling.events import Event
 from tracker.storage.telling.webhooks import Webhook, list_listeners, lock_webhook
-from tracker.words import EVENT_FIGURES, EVENTS, SLACK, STANDARD, TEST_EVENT, one_of
+from tracker.words import (
+    CHANGE_EVENTS,
+    EVENT_FIGURES,
+    EVENTS,
+    SLACK,
+    STANDARD,
+    TEST_EVENT,
+    one_of,
+)
 
 MOST_WEBHOOKS = 100
 _LONGEST_WISH_SECONDS = 24 * 3600.0
@@ -133,11 +142,18 @@ def say(kind: str, data: Mapping[str, Any]) -> str:
 
 def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return *data* with "1 label" and "2 hours" for the numbers of them."""
-    counted = {
+    counted: dict[str, Any] = {
         name: plural(data[name], name.removesuffix("s"))
         for name in ("labels", "hours")
         if isinstance(data.get(name), int)
     }
+    if "measure" in data:
+        counted["measured"] = read_measure(data["measure"]).name
+    for name in ("since", "since_from", "since_to"):
+        if data.get(name):
+            day = date.fromisoformat(data[name])
+            counted[name] = f"{day:%-d %B %Y}"
+    counted["since_day"] = f" since {counted['since']}" if "since" in counted else ""
     return {**data, **counted}
 
 
@@ -146,6 +162,8 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     figures = EVENT_FIGURES.get(kind)
     if figures is None:
         return say(kind, data)
+    if kind in CHANGE_EVENTS.values():
+        data = {**data, **data["before"]}
     known = _with_nouns(data)
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])

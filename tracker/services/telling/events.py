@@ -1,6 +1,6 @@
 """Events: what happened to a detector, written in the transaction of its cause."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.telling import events as storage
 from tracker.storage.telling.events import find_last_event, find_last_events
-from tracker.words import DECIDING_METHOD, EventWord, Verdict
+from tracker.words import BALANCED, DECIDING_METHOD, EventWord, Verdict
 
 VERDICT = "verdict.changed"
 FAILING = "detector.failing"
@@ -92,16 +92,19 @@ def tell(  # noqa: PLR0913 - what happened, to whom and when.
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """A verdict that changes with a snapshot."""
+    """A verdict that changes, by what counts now of a version."""
 
     verdict: Verdict
     before: Verdict
     target: float
     confidence_level: float
     method: str
+    measure: str
     low: float
     high: float
     labels: int
+    # The day since which queries count, as 2026-01-31; None for all of the version.
+    since: str | None
 
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in an event."""
@@ -110,7 +113,7 @@ class VerdictChange:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The counts of a moment, with the deciding interval of the measure."""
+    """The counts of the detector's measure that decide now, and their interval."""
 
     correct: Sequence[int]
     labelled: Sequence[int]
@@ -118,46 +121,47 @@ class Look:
     high: float
     # How frequent the classes are taken to be.
     shares: tuple[float, ...] | None = None
+    measure: str = BALANCED
+    since: str | None = None
 
 
 def follow_verdict(
-    looks: Iterable[Look], target: float, level: float, last: storage.Event | None
-) -> list[VerdictChange]:
-    """Return when the verdict changed, look by look, since the *last* such event.
+    look: Look, target: float, level: float, last: storage.Event | None
+) -> VerdictChange | None:
+    """Return how the verdict changed since the *last* such event, if it did.
 
     *met* and *missed* are entered when the interval says so.  They are left for the
     opposite at once, and for *undecided* only when the labels no longer speak for
     them at all, their evidence being below 1: near a target the bare verdict goes
     back and forth.  Leaving late adds nothing to the chance that it was entered
-    wrongly.  Under another target or level the bare verdict is where it begins.
+    wrongly.  Under another target or level, on another measure or since another day
+    the bare verdict is where it begins.
     """
     current: Verdict = "undecided" if last is None else last.data["verdict"]
-    asked = (target, level)
-    is_same = last is not None and asked == (
-        last.data["target"],
-        last.data["confidence_level"],
+    asked = {
+        "target": target,
+        "confidence_level": level,
+        "measure": look.measure,
+        "since": look.since,
+    }
+    is_same = last is not None and asked.items() <= last.data.items()
+    found = compare_with_target(look.low, look.high, target)
+    if found == "undecided" and is_same and _stays(current, look, target):
+        found = current
+    if found == current:
+        return None
+    return VerdictChange(
+        verdict=found,
+        before=current,
+        method=DECIDING_METHOD,
+        low=look.low,
+        high=look.high,
+        labels=sum(look.labelled),
+        target=target,
+        confidence_level=level,
+        measure=look.measure,
+        since=look.since,
     )
-    changes = []
-    for look in looks:
-        found = compare_with_target(look.low, look.high, target)
-        if found == "undecided" and is_same and _stays(current, look, target):
-            found = current
-        is_same = True
-        if found != current:
-            changes.append(
-                VerdictChange(
-                    verdict=found,
-                    before=current,
-                    target=target,
-                    confidence_level=level,
-                    method=DECIDING_METHOD,
-                    low=look.low,
-                    high=look.high,
-                    labels=sum(look.labelled),
-                )
-            )
-        current = found
-    return changes
 
 
 def _stays(verdict: Verdict, look: Look, target: float) -> bool:

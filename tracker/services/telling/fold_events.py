@@ -1,4 +1,4 @@
-"""The events of a fold: first queries, verdicts and worse slices."""
+"""The events of a fold: first queries, changes, verdicts and worse slices."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,11 +6,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import bound, share_level
+from tracker.services.estimates.calendar import Calendar
 from tracker.services.estimates.fold import Fold
-from tracker.services.estimates.points import Point
 from tracker.services.estimates.slices.slice_counts import Slices
-from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.events import (
     FIRST_SEEN,
     SLICE_WORSE,
@@ -21,10 +19,9 @@ from tracker.services.telling.events import (
     follow_verdict,
     tell,
 )
-from tracker.shapes import Score
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.telling.events import Event
-from tracker.words import BALANCED, DECIDING_METHOD
+from tracker.words import CHANGE_EVENTS
 
 
 class FoldEvents:
@@ -33,7 +30,7 @@ class FoldEvents:
     def __init__(self) -> None:
         """Begin before the folds are read."""
         self._last: dict[int, Event] = {}
-        self.verdicts: dict[int, list[VerdictChange]] = {}
+        self.verdicts: dict[int, VerdictChange] = {}
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
         """Read the last verdicts of versions that may have another."""
@@ -41,28 +38,21 @@ class FoldEvents:
             version_id
             for fold in folds
             if fold.target is not None
-            for version_id, points in fold.points.items()
-            if points
+            for version_id in fold.calendars
         ]
         self._last = dict(find_last_verdicts(session, seen)) if seen else {}
 
     def follow(self, folds: Sequence[Fold]) -> None:
-        """Find when the verdict of each version with a target changes."""
+        """Find where the verdict of a version with a target changes."""
         for fold in folds:
             if fold.target is None:
                 continue
-            for version_id, points in fold.points.items():
-                looks = [
-                    _look(fold, points[number], scores[0])
-                    for number, method, scores in fold.intervals[version_id]
-                    # Labels that nobody vouches for, or of another version, decide
-                    # nothing.
-                    if method == DECIDING_METHOD and points[number].population == LIVE
-                ]
+            for version_id, calendar in fold.calendars.items():
                 last = self._last.get(version_id)
-                self.verdicts[version_id] = follow_verdict(
-                    looks, fold.target, fold.level, last
-                )
+                look = _look(calendar)
+                found = follow_verdict(look, fold.target, fold.level, last)
+                if found is not None:
+                    self.verdicts[version_id] = found
 
     def tell(
         self,
@@ -78,8 +68,13 @@ class FoldEvents:
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
                 told.append((FIRST_SEEN, None))
-            verdicts = self.verdicts.get(version_id, ())
-            told += [(VERDICT, one.dump()) for one in verdicts]
+            # A change may be what ends a verdict, so it is told first.
+            calendar = fold.calendars.get(version_id)
+            if calendar is not None:
+                changes = calendar.list_untold(at)
+                told += [(CHANGE_EVENTS[one.state], one.dump()) for one in changes]
+            if version_id in self.verdicts:
+                told.append((VERDICT, self.verdicts[version_id].dump()))
             if Slices in fold.kinds:
                 told += [(SLICE_WORSE, worse) for worse in folded.of(Slices).worse]
             if told:
@@ -88,14 +83,15 @@ class FoldEvents:
                     tell(session, kind, detector, at=at, version=version, data=data)
 
 
-def _look(fold: Fold, point: Point, balanced: Score) -> Look:
-    """Return the counts and the interval of the detector's measure at a moment."""
-    right, counted = fold.measure.pick(
-        fold.classes, point.correct, point.labelled, point.predicted
+def _look(calendar: Calendar) -> Look:
+    """Return the counts and the interval of the detector's measure by what is now."""
+    low, high = calendar.interval
+    since = calendar.now.since
+    return Look(
+        *calendar.right,
+        low,
+        high,
+        calendar.shares if len(calendar.right[1]) > 1 else None,
+        calendar.terms.measure,
+        None if since is None else since.isoformat(),
     )
-    low, high = balanced.low, balanced.high
-    shares = point.shares if fold.measure.kind == BALANCED else None
-    if fold.promises > 1 or fold.measure.kind != BALANCED:
-        level = share_level(fold.level, fold.promises)
-        low, high = bound(right, counted, level, shares)
-    return Look(right, counted, low, high, shares)

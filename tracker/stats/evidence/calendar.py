@@ -24,10 +24,10 @@ Direction = Literal["dropped", "rose"]
 # Twenty years.  Days further from the birth have no part of the error.
 _FURTHEST = 7304
 
-# Splits whose evidence is computed: those that may have the most.  The others count
-# as nothing, which is always allowed.
-_MOST_SPLITS, _MOST_BALANCED_SPLITS = 32, 8
-_NEGLIGIBLE = 9.0
+# Splits whose evidence is computed: those that may have the most, fewer if each is of
+# many classes.  The others count as nothing, which is always allowed.
+_MOST_SPLITS, _MOST_BALANCED_SPLITS, _MOST_CELLS = 32, 8, 80
+_NEGLIGIBLE = 10.0
 
 # More than rounding adds to a logarithm of counts of this size.
 _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
@@ -237,9 +237,11 @@ class _Look(NamedTuple):
         surplus = _log_sum(bound) - self.needed
         if surplus < 0:
             return
-        several = self.number.right.shape[1] > 1
-        at = np.argsort(-bound, kind="stable")
-        at = at[: _MOST_BALANCED_SPLITS if several else _MOST_SPLITS]
+        classes = self.number.right.shape[1]
+        most = _MOST_SPLITS
+        if classes > 1:
+            most = min(_MOST_BALANCED_SPLITS, max(1, _MOST_CELLS // classes))
+        at = np.argsort(-bound, kind="stable")[:most]
         at = np.sort(at[bound[at] > self.needed - _NEGLIGIBLE])
         yield self._replace(
             splits=self.splits.take(at),
@@ -278,8 +280,8 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
         needed = errors.needed(start, part)
         has_fallen = splits.has_fallen()
         bound = np.where(has_fallen, ratio, -np.inf)
-        if len(number.right[0]) > 1 and _log_sum(bound + weights) >= needed:
-            bound = np.where(has_fallen, splits.log_most(), -np.inf)
+        if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
+            bound[has_fallen] = splits.take(np.flatnonzero(has_fallen)).log_most()
         look = look._replace(direction=direction, splits=splits, needed=needed)
         yield from look.narrowed(bound)
 

@@ -12,7 +12,7 @@ from tracker.stats.evidence.mixture import build_mixture
 from tracker.stats.evidence.programme import Bets, least_evidence
 
 _MOST_AT_ONCE = 2**19
-_CLOSE = 1e-3
+_CLOSE = 4e-3
 _LEAST_CHANCE = 1e-9
 _STEPS = 5
 
@@ -80,7 +80,7 @@ class Split(NamedTuple):
         """
         most = self.log_ratio()
         if self.before.shape[1] > 1:
-            before, since = self.steadiest()
+            before, since = self.steadiest(0.01)
             steady = _log_chance(self.right_before, self.before, before)
             steady += _log_chance(self.right_since, self.since, since)
             found = self.log_likelihood() - total_of(steady)
@@ -88,17 +88,17 @@ class Split(NamedTuple):
             most = np.where(is_null, np.minimum(most, found), most)
         return np.asarray(most)
 
-    def steadiest(self) -> tuple[Floats, Floats]:
-        """Return the likeliest accuracies near those seen that did not fall.
+    def steadiest(self, prior: float) -> tuple[Floats, Floats]:
+        """Return about the likeliest accuracies whose mean did not fall.
 
         Each solves n (seen - p) = λ p (1 - p), with one λ for all classes before and
-        its negative since, which is searched until the means are about equal.
+        its negative since, which is searched until the means are about equal.  A
+        *prior* of so many right and wrong labels keeps them from the ends.
         """
-        before = _smoothed(self.right_before, self.before)
-        since = _smoothed(self.right_since, self.since)
-        first, second = before, since
-        size, later = self.before + 1.0, self.since + 1.0
-        price = np.zeros((len(before), 1))
+        size, later = self.before + 2.0 * prior, self.since + 2.0 * prior
+        before, since = (self.right_before + prior) / size, self.right_since + prior
+        since = since / later
+        first, second, price = before, since, np.zeros((len(before), 1))
         for _ in range(_STEPS):
             slope = total_of(
                 first * (1.0 - first) / (size + price * (1.0 - 2.0 * first))
@@ -108,7 +108,9 @@ class Split(NamedTuple):
             price = np.maximum(price + step[:, None], 0.0)
             first = _pulled(before, size, price)
             second = 1.0 - _pulled(1.0 - since, later, price)
-        return _within(first), _within(second + 1e-12)
+        # What is still missing is given to all classes alike.
+        missing = np.maximum(total_of(first - second) / before.shape[1], 0.0)
+        return _within(first), _within(second + missing[:, None] + 1e-12)
 
 
 def _pulled(seen: Floats, counted: Floats, price: Floats) -> Floats:
@@ -157,7 +159,7 @@ def _least(split: Split, shares: Floats | None) -> Floats:
         floor=0.0,
         sides=2,
     )
-    before, since = split.steadiest()
+    before, since = split.steadiest(0.5)
     start = np.concatenate([before, 1.0 - since], axis=1)
     return least_evidence(bets, np.full(rows, 0.5), start, close=_CLOSE)
 

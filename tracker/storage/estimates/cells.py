@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from tracker.words import GROUPED, REPEAT, UNCLEAR
@@ -31,6 +31,17 @@ class Cell(NamedTuple):
         return self.standing in standings and self.label != UNCLEAR
 
 
+def day_in(instant: datetime, zone: tzinfo) -> date:
+    """Return the day of an *instant* in a time zone."""
+    if zone is UTC:
+        return instant.date()
+    try:
+        return instant.astimezone(zone).date()
+    except OverflowError:
+        # At an end of the calendar, beyond which there is no day.
+        return instant.date()
+
+
 class Change(NamedTuple):
     """A label that was given, replaced or taken over; without cells, a new query.
 
@@ -41,7 +52,7 @@ class Change(NamedTuple):
     version_id: int
     id: int
     replaces_id: int | None = None
-    # The day in UTC on which the query was asked.
+    # The day on which the query was asked, in the zone of the detector's days.
     day: date | None = None
     added: Cell | None = None
     removed: Cell | None = None

@@ -1,7 +1,8 @@
 """The stream of changes: what each label adds to the counts and takes from them."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import tzinfo
 from functools import cache
 from typing import Any
 
@@ -10,13 +11,14 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.cells import Cell, Change, Standings
+from tracker.storage.estimates.cells import Cell, Change, Standings, day_in
 from tracker.storage.estimates.pending import (
     END,
     Pending,
     PendingBatch,
     belongs_to,
     ends_of,
+    first_id,
     is_pending,
     lies_among,
 )
@@ -62,17 +64,19 @@ def iter_pending_changes(
     session: Session,
     batches: Pending,
     *,
+    zones: Mapping[int, tzinfo],
     until: int | None = None,
     has_metadata: bool = False,
 ) -> Generator[Change]:
     """Stream the labels of pending *batches* in order, on request with metadata.
 
-    Or those whose ids are below *until*.
+    Or those whose ids are below *until*.  Days asked are those in the zone of each
+    detector.
     """
     values = {"detectors": list(batches), **ends_of(batches)}
     values["until"] = END if until is None else until
     statement = _select_pending(has_metadata=has_metadata).params(values)
-    return _stream_changes(session, statement)
+    return _stream_changes(session, statement, zones)
 
 
 @cache
@@ -92,7 +96,7 @@ def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
 
 
 def iter_folded_changes(
-    session: Session, detector_id: int, *, has_metadata: bool = False
+    session: Session, detector_id: int, *, zone: tzinfo, has_metadata: bool = False
 ) -> Generator[Change]:
     """Stream the labels that no longer wait for the job, in order."""
     statement = (
@@ -101,7 +105,7 @@ def iter_folded_changes(
         .where(~is_pending(detector_id, Label.id))
         .order_by(Label.id)
     )
-    return _stream_changes(session, statement)
+    return _stream_changes(session, statement, {detector_id: zone})
 
 
 def _select_changes(
@@ -133,7 +137,7 @@ def _select_changes(
 
 
 def _stream_changes(
-    session: Session, statement: Select[*tuple[Any, ...]]
+    session: Session, statement: Select[*tuple[Any, ...]], zones: Mapping[int, tzinfo]
 ) -> Generator[Change]:
     with closing(stream(session, statement)) as rows:
         for row in rows:
@@ -146,13 +150,43 @@ def _stream_changes(
                 version_id,
                 id_,
                 replaces_id,
-                asked_at.date(),
+                day_in(asked_at, zones[detector_id]),
                 Cell(standing, label, predicted),
                 None if is_first else Cell(old_standing, old_label, predicted),
                 bool(corrects),
                 created_at,
                 metadata,
             )
+
+
+def in_order_of_replacement(
+    changes: Iterable[Change], waiting: Container[int] | None = None
+) -> Iterator[Change]:
+    """Hold a label back until the one that it replaces has gone before.
+
+    A long import draws its ids when it begins, so it may replace a label with a
+    higher id that was committed meanwhile.  *waiting* are the first ids of the
+    batches being folded, None for all: a replaced label of another batch is counted
+    already.
+    """
+    held: dict[int, list[Change]] = {}
+    for change in changes:
+        replaced = change.replaces_id
+        if (
+            replaced is not None
+            and replaced > change.id
+            and (waiting is None or first_id(replaced // first_id(1)) in waiting)
+        ):
+            held.setdefault(replaced, []).append(change)
+            continue
+        if not held:
+            yield change
+            continue
+        free = [change]
+        while free:
+            following = free.pop()
+            yield following
+            free.extend(held.pop(following.id, ()))
 
 
 def iter_pending_queries(

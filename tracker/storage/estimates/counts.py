@@ -1,7 +1,7 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, false, func, select, text
@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.cells import Cell, Counts
+from tracker.storage.dialect import minute_of
+from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
 from tracker.storage.estimates.pending import (
     END,
     Pending,
@@ -46,32 +47,62 @@ def count_pending_labels(
     replaces; where that was of another class, it corrects it.  The database does the
     counting, because a file of a million labels may be waiting.
     """
-    changes: dict[int, Counts] = {}
+    found = _count_pending(session, detector_ids, (), conditions)
+    return {version_id: counts for (_, version_id), counts in found.items()}
+
+
+def count_pending_days(
+    session: Session, zones: Mapping[int, tzinfo]
+) -> dict[int, dict[date, Counts]]:
+    """Return what the waiting labels change of each day asked, by version.
+
+    Days are those in the zone of each detector.
+    """
+    days: dict[int, dict[date, list[Counts]]] = {}
+    minute = minute_of(session, Query.asked_at)
+    for (detector_id, version_id, at), counts in _count_pending(
+        session, zones, (minute,)
+    ).items():
+        instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
+        day = day_in(instant, zones[detector_id])
+        days.setdefault(version_id, {}).setdefault(day, []).append(counts)
+    return {
+        version_id: {day: pool(parts) for day, parts in of_version.items()}
+        for version_id, of_version in days.items()
+    }
+
+
+def _count_pending(
+    session: Session,
+    detector_ids: Collection[int],
+    by: Sequence[ColumnElement[Any]],
+    conditions: Iterable[ColumnElement[bool]] = (),
+) -> dict[tuple[Any, ...], Counts]:
+    """Return what waiting labels change by detector, version and the columns *by*."""
+    changes: dict[tuple[Any, ...], Counts] = {}
     batches = list_pending_batches(session, detector_ids)
     if not batches:
         return changes
+    conditions = tuple(conditions)
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
-        columns = (
-            Query.version_id,
-            shown.standing,
-            truth_of(shown),
-            Query.predicted,
-        )
+        place = (Query.detector_id, Query.version_id, *by)
+        kind = (shown.standing, truth_of(shown), Query.predicted)
         corrects = is_correction(Label, shown) if is_old else false()
         chosen = select(
-            *columns,
+            *place,
+            *kind,
             func.count(),
             func.count().filter(corrects),
             func.max(Label.created_at),
         )
         statement = of_pending(chosen, Label, batches).join(Query, is_of_query())
-        statement = statement.where(*conditions).group_by(*columns)
+        statement = statement.where(*conditions).group_by(*place, *kind)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
         rows: Iterable[Any] = session.execute(statement)
-        for version_id, standing, label, predicted, number, corrected, at in rows:
-            found = changes.setdefault(version_id, Counts())
+        for *key, standing, label, predicted, number, corrected, at in rows:
+            found = changes.setdefault(tuple(key), Counts())
             found.add(Cell(standing, label, predicted), -number if is_old else number)
             found.corrections += corrected
             found.last_label_at = max(found.last_label_at or at, at)

@@ -11,7 +11,7 @@ times would miss a transaction that commits late.  The job deletes the row in th
 transaction that folds the batch into the running counts.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -181,8 +181,11 @@ def list_pending_detectors(session: Session) -> Sequence[int]:
     return session.scalars(_select_pending()).all()
 
 
-def _select_unplanned(at: datetime) -> list[Any]:
-    """Select the detectors with work and no task: new labels, or a run that ended."""
+def _select_unplanned(at: datetime, time_zone: str | None) -> list[Any]:
+    """Select the detectors with work and no task.
+
+    That is new labels, a run that ended, or days in another zone than *time_zone*.
+    """
     is_open = select(Task.id).where(
         Task.kind == RECOMPUTE,
         Task.key == sql_cast(Detector.id, Text),
@@ -190,23 +193,31 @@ def _select_unplanned(at: datetime) -> list[Any]:
     )
     due = select(Version.detector_id).where(Version.run_due_at <= at)
     ended = select(Detector.id).where(Detector.id.in_(due))
-    return [one.where(~is_open.exists()) for one in (_select_pending(), ended)]
+    found = [_select_pending(), ended]
+    if time_zone is not None:
+        found.append(select(Detector.id).where(Detector.time_zone != time_zone))
+    return [one.where(~is_open.exists()) for one in found]
 
 
-def has_unplanned(session: Session, *, at: datetime) -> bool:
+def has_unplanned(
+    session: Session, *, at: datetime, time_zone: str | None = None
+) -> bool:
     """Whether a detector has work and no task."""
     return any(
-        session.scalar(one.limit(1)) is not None for one in _select_unplanned(at)
+        session.scalar(one.limit(1)) is not None
+        for one in _select_unplanned(at, time_zone)
     )
 
 
-def plan_recomputes(session: Session, *, at: datetime) -> None:
+def plan_recomputes(
+    session: Session, *, at: datetime, time_zone: str | None = None
+) -> None:
     """Add a task for each detector that has work and no task.
 
     A label does not do so itself, or all labels of a detector would wait for each other
     at its task.
     """
-    for one in _select_unplanned(at):
+    for one in _select_unplanned(at, time_zone):
         rows = one.with_only_columns(
             literal(RECOMPUTE),
             Detector.id,
@@ -281,3 +292,20 @@ def advance_batch(session: Session, batch: int, next_id: int) -> bool:
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == 1
+
+
+def end_batches(
+    session: Session, folded: Iterable[tuple[Sequence[int], int | None]]
+) -> bool:
+    """Note which batches are folded in; False if another worker has done so.
+
+    Of each list of them those whose ids are below the second, None for all.
+    """
+    whole = []
+    for batches, until in folded:
+        for batch in batches:
+            if until is None or first_id(batch + 1) <= until:
+                whole.append(batch)
+            elif not advance_batch(session, batch, until):
+                return False
+    return delete_batches(session, whole) == len(whole)

@@ -24,6 +24,10 @@ from tracker.storage.estimates.cells import Counts, pool
 # asked, as 2026-01-31.
 CELLS = "cells"
 DAYS = "days"
+# What was found of them: changes, and what counts now.
+CALENDAR = "calendar"
+# The key of a calendar that is to be found again.
+DUE = "due"
 # What was last found of bursts of mistakes, by population.
 BURSTS = "bursts"
 
@@ -103,6 +107,44 @@ def list_projections(session: Session, version: Version, name: str) -> Sequence[
         .order_by(Projection.key)
     )
     return [Kept(*row) for row in session.execute(statement)]
+
+
+def load_by_name(
+    session: Session,
+    detector_ids: Collection[int],
+    name: str,
+    version_ids: Collection[int] | None = None,
+    *,
+    key: str | None = None,
+) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return the states of a projection of detectors, by version and key.
+
+    Of some versions if *version_ids* are given, and under one *key* if that is.
+    """
+    statement = select(Projection.version_id, Projection.key, Projection.state).where(
+        Projection.detector_id.in_(detector_ids), Projection.name == name
+    )
+    if version_ids is not None:
+        statement = statement.where(Projection.version_id.in_(version_ids))
+    if key is not None:
+        statement = statement.where(Projection.key == key)
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for version_id, at, state in session.execute(statement):
+        found.setdefault(version_id, {})[at] = state
+    return found
+
+
+def find_calendars_again(
+    session: Session, detector_id: int, version_ids: Iterable[int] | None = None
+) -> None:
+    """Let the next fold find the calendars of versions again, or of all that have one.
+
+    The caller adds a batch, be it an empty one.
+    """
+    if version_ids is None:
+        version_ids = load_by_name(session, [detector_id], CALENDAR)
+    due = {(detector_id, one, CALENDAR, DUE): Kept(DUE, {}) for one in version_ids}
+    store_projections(session, due)
 
 
 def list_all_projections(

@@ -9,7 +9,7 @@ Such a transaction holds the task at its end.  Where another worker has taken th
 in the meantime it is refused, and all of the late piece is rolled back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -128,14 +128,14 @@ def list_imports(
     return session.scalars(statement).all()
 
 
-def is_importing(session: Session, detector_id: int) -> bool:
-    """Return whether an import of a detector has begun and not ended."""
-    statement = select(FileImport.id).where(
-        FileImport.detector_id == detector_id,
+def list_importing(session: Session, detector_ids: Collection[int]) -> set[int]:
+    """Return those of the detectors that have an import begun and not ended."""
+    statement = select(FileImport.detector_id).where(
+        FileImport.detector_id.in_(detector_ids),
         FileImport.started_at.is_not(None),
         FileImport.finished_at.is_(None),
     )
-    return session.scalar(statement.limit(1)) is not None
+    return set(session.scalars(statement))
 
 
 def count_waiting(session: Session) -> int:

@@ -16,6 +16,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from tracker.storage.detectors import Version
 from tracker.storage.queries.queries import Query
 
 Conditions = Sequence[ColumnElement[bool]]
@@ -93,6 +94,14 @@ def count_queries(
     found = select(literal(1).label("one")).select_from(Query).where(*conditions)
     some = found.limit(at_most).subquery()
     return session.scalar(select(func.count()).select_from(some)) or 0
+
+
+def find_first_asked(session: Session, version: Version) -> datetime | None:
+    """Return when the first query of a version was asked, of those there are now."""
+    statement = select(Query.asked_at).where(
+        Query.detector_id == version.detector_id, Query.version_id == version.id
+    )
+    return session.scalar(statement.order_by(Query.asked_at).limit(1))
 
 
 def find_asked_span(  # noqa: PLR0913 - which queries count.

@@ -18,7 +18,7 @@ from tracker.services.deciding.planning import (
     labels_for_balanced,
 )
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
 from tracker.web.drawing.words import number, roughly
@@ -59,6 +59,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             detector,
             version=version,
             method=detector.method,
+            span=NOW,
             computed_at=now(),
         )
         return render_template(

@@ -9,6 +9,7 @@ from decimal import Decimal
 from tracker.charts import words as chart_words
 from tracker.charts.themes import COLOURS
 from tracker.rounding import outward
+from tracker.services.estimates.calendar import BeforeChange
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
@@ -146,7 +147,7 @@ def span(interval: Accuracy, target: float | None = None) -> str:
     return narrow(f"{low}–{high} %")
 
 
-def span_decided(found: Decision | UnclearBounds) -> str:
+def span_decided(found: Decision | UnclearBounds | BeforeChange) -> str:
     """Return the interval that a verdict goes by, in percent."""
     target = found.target if isinstance(found, Decision) else None
     return span(Accuracy(accuracy=None, low=found.low, high=found.high), target)

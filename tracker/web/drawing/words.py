@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Decimal
 
 from tracker.charts.words import chosen, plural, shorten
@@ -100,6 +100,11 @@ def describe_mix(labels: Mapping[str, int]) -> str:
 def exactly(instant: datetime) -> str:
     """Return "2026-01-31 12:00:05 UTC"."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def day(one: date) -> str:
+    """Return "12 March 2026"."""
+    return f"{one.day} {one:%B %Y}"
 
 
 def ago(instant: datetime, present: datetime) -> str:

@@ -14,7 +14,7 @@ from tracker import stats
 from tracker.charts.render import render_png, render_svg
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.charts import build_chart, list_states
+from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import get_estimate
@@ -113,13 +113,14 @@ def _told(
 ) -> dict[str, Any]:
     """Return the verdicts of a version, and what events say of it."""
     if version is None:
-        return {"states": [], "state": None}
+        return {"states": [], "state": None, "changes": []}
     state = find_last_verdicts(session, [version.id]).get(version.id)
     if state is not None and state.data["target"] != detector.target:
         # It is about another target; the next label brings one about this.
         state = None
     return {
         "states": list_states(session, detector, version),
+        "changes": list_changes(session, detector, version),
         "state": state,
     }
 

@@ -13,7 +13,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.wording import invalid
 from tracker.shapes import Score
-from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.detectors import Detector
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Axis, Reading, build_axis, read
 from tracker.words import OVERALL
@@ -52,6 +52,7 @@ def show_weeks(detector_id: str) -> ResponseReturnValue:
     by = request.args.get("by") or "week"
     if by not in _CUTS:
         raise invalid("by", by, f"it must be one of {', '.join(_CUTS)}")
+    version = request.args.get("version") or None
     with database().read() as session:
         detector = get_detector(session, detector_id)
         found = get_weeks(
@@ -59,7 +60,7 @@ def show_weeks(detector_id: str) -> ResponseReturnValue:
             detector,
             computed_at=now(),
             by=by,  # type: ignore[arg-type]
-            version=request.args.get("version") or None,
+            version=None if version == "*" else version,
             measure=request.args.get("measure") or None,
         )
         return render_template(
@@ -68,7 +69,6 @@ def show_weeks(detector_id: str) -> ResponseReturnValue:
             found=found,
             cuts=_CUTS,
             measures=_list_measures(detector, found),
-            versions=list_versions(session, detector.id),
             **_draw(found),
         )
 

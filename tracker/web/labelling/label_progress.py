@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
     get_audit_estimate,
@@ -121,7 +121,12 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         return _audit_progress(session, detector, chosen, chosen.queue)
     version = chosen.address.get("version")
     estimate = get_estimate(
-        session, detector, version=version, method=detector.method, computed_at=now()
+        session,
+        detector,
+        version=version,
+        method=detector.method,
+        span=NOW,
+        computed_at=now(),
     )
     shown = [] if version == "*" else choose_versions(session, detector, version)
     versions = list_versions(session, detector.id)

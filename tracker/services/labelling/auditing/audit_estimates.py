@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
@@ -251,6 +251,7 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
         low=aimed.low,
         high=aimed.high,
         labels=aimed.labelled,
+        span=Span(),
         # How many are left is said for the goal as a whole.
         labels_to_decide=None if verdict == "undecided" else 0,
     )

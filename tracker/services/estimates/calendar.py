@@ -1,0 +1,440 @@
+"""Accuracy by the calendar: proved changes, and the labels that count since the last.
+
+Everything follows from counts by the day on which queries were asked, so the order in
+which labels arrive changes nothing.  The fold keeps what it found of each version; an
+estimate takes that, or computes it with the labels that wait.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, tzinfo
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.services.estimates.decision import bound, share_level
+from tracker.services.evidence.measure import Measure, Right, read_measure
+from tracker.services.evidence.populations import LIVE, Standings, standings_of
+from tracker.services.fields import Instant
+from tracker.services.wording import dump_instant
+from tracker.shapes import Accuracy, Shape
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts, day_in, pool
+from tracker.storage.estimates.counts import count_pending_days
+from tracker.storage.estimates.projections import (
+    CALENDAR,
+    DAYS,
+    Kept,
+    load_by_name,
+)
+from tracker.storage.queries.finding import find_first_asked
+from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
+
+Cells = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Counts by standing, label and prediction, as they are kept."""
+
+# The instant of a change that no event told yet.
+_UNTOLD = datetime.max.replace(tzinfo=UTC)
+_Ints = NDArray[np.int64]
+_Both = tuple[_Ints, _Ints]
+
+
+class BeforeChange(Accuracy):
+    """The accuracy before a change, on average over the labelled queries."""
+
+    labels: int
+
+
+class AccuracyChange(Shape):
+    """A proved change of the accuracy, dated by when queries were asked."""
+
+    state: Literal["dropped", "rose"] = Field(
+        description="Said falsely of a version with a chance of at most half of the "
+        "error each, over its whole life and all numbers together."
+    )
+    measure: str = Field(
+        description="What changed: the detector's measure, or recall:CLASS."
+    )
+    since: date = Field(description="The likeliest day, in the workspace's time zone.")
+    since_from: date = Field(
+        description="If there was one change, it came on this day or later."
+    )
+    since_to: date = Field(description="And on this day or earlier.")
+    before: BeforeChange = Field(
+        description="The average from the change before this one, if any; its "
+        "interval holds by itself."
+    )
+    at: Instant = Field(description="When it was first told, or now.")
+
+
+class Terms(NamedTuple):
+    """What a detector says that its calendar depends on."""
+
+    classes: tuple[str, ...]
+    measure: str
+    promises: int
+    level: float
+    label_sampling: str | None
+    time_zone: str
+
+    @classmethod
+    def of(cls, detector: Detector, level: float | None = None) -> "Terms":
+        """Return the terms of a detector, at another confidence level if given."""
+        return cls(
+            tuple(detector.classes),
+            detector.measure,
+            1 + len(detector.also),
+            detector.confidence_level if level is None else level,
+            detector.label_sampling,
+            detector.time_zone,
+        )
+
+    @property
+    def basis(self) -> list[Any]:
+        """The terms as they are kept beside what was found by them."""
+        return [len(self.classes), *self[1:]]
+
+    @property
+    def live(self) -> Standings:
+        """The standings of labels that are dated."""
+        return standings_of(LIVE, self.label_sampling)
+
+
+class Now(NamedTuple):
+    """What counts now of a version: all of it, or queries asked since a change."""
+
+    birth: int
+    change: AccuracyChange | None = None
+    # Those asked since the change; None: all of the version.
+    counts: Counts | None = None
+
+    @property
+    def since(self) -> date | None:
+        """The day of the change."""
+        return None if self.change is None else self.change.since
+
+    def level(self, confidence_level: float) -> float:
+        """Return the level of an interval of these labels.
+
+        At it the intervals since every day, of which the results pick one, hold
+        together at *confidence_level*.
+        """
+        since = None if self.since is None else self.since.toordinal()
+        return stats.level_since(confidence_level, since, self.birth)
+
+
+@dataclass(slots=True)
+class Calendar:
+    """The calendar of a version as a fold finds it again."""
+
+    terms: Terms
+    birth: date
+    # What was kept of it before, {} at first.
+    state: Mapping[str, Any]
+    # Of all days, with the labels of the fold.
+    days: Mapping[date, Cells]
+    shares: tuple[float, ...] | None
+    changes: list[AccuracyChange] = field(default_factory=list)
+    now: Now = field(init=False)
+    # The counts and the interval of the measure by what counts now.
+    right: Right = field(init=False)
+    interval: tuple[float, float] = field(init=False)
+
+    def compute(self) -> None:
+        """Find the changes, what counts now, and the interval that decides."""
+        found = _find(self.terms, self.days, self.birth, self.shares, _UNTOLD)
+        self.changes = [_date(self.state, one) for one in found]
+        self.now = _now(self.birth, self.changes, self.days)
+        measure = read_measure(self.terms.measure)
+        table = _tabulate(self.days, self.terms)
+        rows = table.days >= (self.now.since or date.min).toordinal()
+        self.right = _sum(table.of(measure, self.terms.classes), rows)
+        level = self.now.level(share_level(self.terms.level, self.terms.promises))
+        self.interval = bound(*self.right, level, _shares_of(measure, self.shares))
+
+    def list_untold(self, at: datetime) -> list[AccuracyChange]:
+        """Return the changes that were told of no day that they may be of."""
+        untold = [one for one in self.changes if one.at == _UNTOLD]
+        return [one.model_copy(update={"at": at}) for one in untold]
+
+    def dump(self, at: datetime) -> Kept:
+        """Return the row to store, with the changes that are told now."""
+        told = [*self.state.get("told", ())]
+        for one in self.list_untold(at):
+            days = (one.since_from.isoformat(), one.since_to.isoformat())
+            told.append([one.state, one.measure, *days, dump_instant(at)])
+        change, counts = self.now.change, self.now.counts
+        low, high = self.interval
+        state = {
+            "basis": self.terms.basis,
+            "birth": self.birth.isoformat(),
+            "told": told,
+            "change": change and _date({"told": told}, change).dump(),
+            "counts": counts and counts.dump(),
+            "low": low,
+            "high": high,
+        }
+        return Kept("", state)
+
+
+def begin_calendar(  # noqa: PLR0913, PLR0917 - a version, and what is known of it.
+    session: Session,
+    version: Version,
+    detector: Detector,
+    state: Mapping[str, Any],
+    days: Mapping[date, Cells],
+    shares: tuple[float, ...] | None,
+) -> Calendar:
+    """Return the calendar of a version, to be computed without the database."""
+    birth = find_birth(session, version, state, detector.zone)
+    return Calendar(Terms.of(detector), birth, state, days, shares)
+
+
+def list_now(
+    session: Session,
+    versions: Mapping[Version, tuple[Detector, tuple[float, ...] | None]],
+    *,
+    at: datetime,
+    level: float | None = None,
+) -> dict[int, Now]:
+    """Return what counts now of each version, by its detector and class shares."""
+    zones = {one.id: one.zone for one, _ in versions.values()}
+    waiting = count_pending_days(session, zones)
+    kept = load_by_name(session, zones, CALENDAR, [one.id for one in versions])
+    found: dict[int, Now] = {}
+    for version, (detector, shares) in versions.items():
+        terms = Terms.of(detector, level)
+        state = kept.get(version.id, {}).get("", {})
+        new = waiting.get(version.id, {})
+        if not new and state.get("basis") == terms.basis:
+            found[version.id] = _load(state)
+            continue
+        rows = load_by_name(session, [detector.id], DAYS, [version.id])
+        days = add_days(rows.get(version.id, {}), new)
+        birth = find_birth(session, version, state, detector.zone)
+        changes = [_date(state, one) for one in _find(terms, days, birth, shares, at)]
+        found[version.id] = _now(birth, changes, days)
+    return found
+
+
+def add_days(
+    kept: Mapping[str, Mapping[str, Any]], new: Mapping[date, Counts]
+) -> dict[date, Cells]:
+    """Return the cells of each day, those that are *kept* with *new* ones."""
+    days: dict[date, Cells] = {
+        date.fromisoformat(day): state["cells"] for day, state in kept.items()
+    }
+    for day, counts in new.items():
+        state = kept.get(day.isoformat())
+        parts = [counts] if state is None else [Counts.load(state), counts]
+        days[day] = pool(parts).dump()["cells"]
+    return days
+
+
+def find_birth(
+    session: Session, version: Version, state: Mapping[str, Any], zone: tzinfo
+) -> date:
+    """Return the day that the parts of the error are counted from.
+
+    It is the earliest asked day that is known when the first label comes, and is kept.
+    """
+    if state:
+        return date.fromisoformat(state["birth"])
+    return day_in(find_first_asked(session, version) or version.created_at, zone)
+
+
+def _load(state: Mapping[str, Any]) -> Now:
+    birth = date.fromisoformat(state["birth"]).toordinal()
+    if state["change"] is None:
+        return Now(birth)
+    change = AccuracyChange.model_validate(state["change"])
+    return Now(birth, change, Counts.load(state["counts"]))
+
+
+def _now(
+    birth: date, changes: Sequence[AccuracyChange], days: Mapping[date, Cells]
+) -> Now:
+    if not changes:
+        return Now(birth.toordinal())
+    change = changes[-1]
+    parts = [
+        Counts.load({"cells": cells, "corrections": 0})
+        for day, cells in days.items()
+        if day >= change.since
+    ]
+    return Now(birth.toordinal(), change, pool(parts))
+
+
+def _find_told(state: Mapping[str, Any], change: AccuracyChange) -> str | None:
+    """Return when a change like this one was told: of days that it may be of too."""
+    for direction, measure, since_from, since_to, at in state.get("told", ()):
+        if (
+            (direction, measure) == (change.state, change.measure)
+            and since_from <= change.since_to.isoformat()
+            and change.since_from.isoformat() <= since_to
+        ):
+            return str(at)
+    return None
+
+
+def _date(state: Mapping[str, Any], change: AccuracyChange) -> AccuracyChange:
+    at = _find_told(state, change)
+    if at is None:
+        return change
+    return change.model_copy(update={"at": datetime.fromisoformat(at)})
+
+
+class _Table(NamedTuple):
+    """Live labels by the day on which their queries were asked, and by class."""
+
+    days: _Ints
+    right: _Ints
+    labelled: _Ints
+    predicted: _Ints
+
+    def of(self, measure: Measure, classes: Sequence[str]) -> _Both:
+        """Return the right and the counted ones of a measure by day."""
+        if measure.kind == BALANCED:
+            return self.right, self.labelled
+        if measure.kind == OVERALL:
+            return self.right.sum(1, keepdims=True), self.labelled.sum(1, keepdims=True)
+        place = [list(classes).index(measure.of or "")]
+        counted = self.predicted if measure.kind == PRECISION else self.labelled
+        return self.right[:, place], counted[:, place]
+
+
+def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
+    positions = {name: place for place, name in enumerate(terms.classes)}
+    standings, size = terms.live, (len(days), len(positions))
+    right, labelled, predicted = (np.zeros(size, np.int64) for _ in range(3))
+    ordered = sorted(days)
+    for row, day in enumerate(ordered):
+        for standing, of_standing in days[day].items():
+            if standing not in standings:
+                continue
+            for label, said in of_standing.items():
+                if label == UNCLEAR:
+                    continue
+                place = positions[label]
+                labelled[row, place] += sum(said.values())
+                right[row, place] += said.get(label, 0)
+                for name, number in said.items():
+                    if name in positions:
+                        predicted[row, positions[name]] += number
+    ordinals = np.array([day.toordinal() for day in ordered], np.int64)
+    has_some = labelled.any(axis=1)
+    return _Table(*(one[has_some] for one in (ordinals, right, labelled, predicted)))
+
+
+def _find(
+    terms: Terms,
+    days: Mapping[date, Cells],
+    birth: date,
+    shares: tuple[float, ...] | None,
+    at: datetime,
+) -> list[AccuracyChange]:
+    """Return the proved changes, each later than the one before."""
+    table = _tabulate(days, terms)
+    return list(_find_in(_Hashed(table), terms, birth, shares, at))
+
+
+class _Hashed:
+    """A table that may be the key of a cache, for pages that ask again and again."""
+
+    def __init__(self, table: _Table) -> None:
+        self.table = table
+        self._key = tuple(one.tobytes() for one in table)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self._key == other._key
+
+
+def _find_in(
+    hashed: _Hashed,
+    terms: Terms,
+    birth: date,
+    shares: tuple[float, ...] | None,
+    at: datetime,
+) -> list[AccuracyChange]:
+    table, found = hashed.table, []
+    start: int | None = None
+    for one in _prove(hashed, terms, birth, shares):
+        scope = (
+            terms.measure
+            if one.scope is None
+            else str(Measure(RECALL, terms.classes[one.scope]))
+        )
+        rows = (table.days < one.since) & (table.days >= (start or 0))
+        measure = read_measure(scope)
+        counts = _sum(table.of(measure, terms.classes), rows)
+        level = _level_before(terms.level, start, one.since, birth.toordinal())
+        low, high = (
+            (0.0, 1.0)
+            if level is None
+            else bound(*counts, level, _shares_of(measure, shares))
+        )
+        parts = [k / n for k, n in zip(*counts, strict=True) if n]
+        found.append(
+            AccuracyChange(
+                state=one.direction,
+                measure=scope,
+                since=date.fromordinal(one.since),
+                since_from=date.fromordinal(one.since_from),
+                since_to=date.fromordinal(one.since_to),
+                before=BeforeChange(
+                    accuracy=sum(parts) / len(parts) if all(counts[1]) else None,
+                    low=low,
+                    high=high,
+                    labels=sum(counts[1]),
+                ),
+                at=at,
+            )
+        )
+        start = one.since
+    return found
+
+
+@lru_cache(maxsize=256)
+def _prove(
+    hashed: _Hashed, terms: Terms, birth: date, shares: tuple[float, ...] | None
+) -> tuple[stats.AccuracyChange, ...]:
+    table = hashed.table
+    measure = read_measure(terms.measure)
+    return stats.find_changes(
+        table.days,
+        table.of(measure, terms.classes),
+        (table.right, table.labelled),
+        birth=birth.toordinal(),
+        confidence_level=terms.level,
+        shares=_shares_of(measure, shares),
+    )
+
+
+def _level_before(
+    level: float, start: int | None, since: int, birth: int
+) -> float | None:
+    """Return the level of the interval of a span between two days; None: too high."""
+    try:
+        outer = stats.level_since(level, start, birth)
+        return stats.level_since(outer, since, birth if start is None else start)
+    except ValueError:
+        return None
+
+
+def _sum(counts: _Both, rows: NDArray[np.bool_]) -> Right:
+    right, counted = (tuple(one[rows].sum(axis=0).tolist()) for one in counts)
+    return right, counted
+
+
+def _shares_of(
+    measure: Measure, shares: tuple[float, ...] | None
+) -> tuple[float, ...] | None:
+    return shares if measure.kind == BALANCED else None

@@ -1,0 +1,163 @@
+"""Which labels an estimate counts: of which population, span and versions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from tracker.services.estimates.calendar import Now, list_now
+from tracker.services.estimates.class_shares import describe_shares, known_shares
+from tracker.services.estimates.counts import count_asked, pick_population
+from tracker.services.estimates.decision import Span, method_level
+from tracker.services.evidence.populations import LIVE, Standings, targeted_standings
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts, Selection, pool
+from tracker.storage.estimates.counts import count_window
+from tracker.storage.estimates.replay import count_known
+from tracker.words import DECIDING_METHOD
+
+
+class Counted(NamedTuple):
+    """The labels that an estimate counts, and of which population they are."""
+
+    counts: Counts
+    population: str
+    standings: Standings
+    includes_targeted: bool = False
+    is_pooled: bool = False
+    # How many count by another version's query, where versions are pooled.
+    others: int = 0
+    # Whether they are all labels of one version, what counts now of them, and whether
+    # that is what is shown.
+    is_of_version: bool = False
+    now: Now | None = None
+    is_now: bool = False
+
+    @property
+    def decided(self) -> Counts:
+        """The counts that a verdict goes by: those since the last change."""
+        found = None if self.now is None else self.now.counts
+        return self.counts if found is None else found
+
+    @property
+    def shown(self) -> Counts:
+        """The counts that accuracies are of."""
+        return self.decided if self.is_now else self.counts
+
+    @property
+    def span(self) -> Span | None:
+        """The days of the shown counts, if they are of a version."""
+        now = self.now if self.is_now else None
+        return Span(since=now and now.since) if self.is_of_version else None
+
+    def decided_level(self, level: float) -> float:
+        """Return the level of the deciding interval, of the counts that decide."""
+        return self.whole_level(level) if self.now is None else self.now.level(level)
+
+    def select(self) -> tuple[Selection, int]:
+        """Return the shown counts, and of how many queries they are."""
+        return self.shown.select(self.standings), self.shown.count(self.standings)
+
+    def shown_level(self, level: float, method: str = DECIDING_METHOD) -> float:
+        """Return the level of a method for the shown counts."""
+        if method != DECIDING_METHOD:
+            return level
+        return self.decided_level(level) if self.is_now else self.whole_level(level)
+
+    def whole_level(self, level: float) -> float:
+        """Return the level of the deciding method for all counts."""
+        return method_level(DECIDING_METHOD, level) if self.is_of_version else level
+
+
+def choose_labels(
+    detector: Detector,
+    counts: Counts,
+    wanted: str | None = None,
+    *,
+    includes_targeted: bool = False,
+    is_pooled: bool = False,
+) -> Counted:
+    """Return which of *counts* are of the population that is *wanted*, or there."""
+    population, standings = pick_population(
+        detector, counts, wanted, is_pooled=is_pooled
+    )
+    if includes_targeted:
+        standings |= targeted_standings(detector.label_sampling)
+    return Counted(counts, population, standings, includes_targeted, is_pooled)
+
+
+def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    counted: Counted,
+    filters: Mapping[str, Any],
+    recent: Mapping[str, Any],
+) -> Counted:
+    """Return the running counts, or those of the queries that pass the *filters*.
+
+    With anything in *recent* they are the counts as they were known then, or those of
+    the last labels.
+    """
+    if recent["known_at"] is not None or recent["last"] is not None:
+        ids = [one.id for one in versions]
+        some = {**recent, **filters, "standings": counted.standings}
+        some["are_pooled"] = counted.is_pooled
+        known = count_known(session, detector.id, ids, **some)
+        shares = known_shares(detector, counted.counts.shares, known)
+        return counted._replace(counts=replace(known, shares=shares))
+    counts = counted.counts
+    if filters["where"]:
+        found = count_window(session, detector.id, **filters)
+        seen = pool(found[one.id] for one in versions if one.id in found)
+        counts = replace(counts, cells=seen.cells)
+    elif any(filters.values()):
+        span = {name: filters[name] for name in ("since", "until")}
+        seen = count_asked(session, detector, versions, **span)
+        counts = replace(counts, cells=seen.cells)
+    if not counted.is_pooled:
+        return counted._replace(counts=counts)
+    others = pool(
+        count_window(session, detector.id, **filters, are_others=True).values()
+    )
+    number = others.count(counted.standings)
+    return counted._replace(counts=counts.without(others), others=number)
+
+
+def date_counts(
+    session: Session,
+    counted: Sequence[tuple[Detector, Sequence[Version], "Counted"]],
+    level: float | None,
+    at: datetime,
+) -> list["Counted"]:
+    """Return what is counted of versions with what counts now of it, if it is live."""
+    shares = {
+        version: (detector, describe_shares(detector, one.counts, one.standings))
+        for detector, versions, one in counted
+        for version in versions
+        if one.is_of_version and one.population == LIVE
+    }
+    parts = {
+        version: (detector, None if found is None else found.parts)
+        for version, (detector, found) in shares.items()
+    }
+    now = list_now(session, parts, at=at, level=level) if parts else {}
+    return [
+        one._replace(now=now.get(versions[0].id) if versions else None)
+        for _, versions, one in counted
+    ]
+
+
+def date_one(  # noqa: PLR0913, PLR0917 - a version, and what is counted of it.
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    counted: Counted,
+    level: float,
+    at: datetime,
+) -> Counted:
+    """Return what `date_counts` does of the first of *versions*."""
+    (found,) = date_counts(session, [(detector, versions[:1], counted)], level, at)
+    return found
