@@ -56,7 +56,7 @@ class Databases(ABC):
 
     def give_back(self, database: Database) -> None:
         """Take back what was lent, whatever has become of it."""
-        if self._renew(database):
+        if self.renew(database):
             self._idle.append(database)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Databases(ABC):
         """Make one more."""
 
     @abstractmethod
-    def _renew(self, database: Database) -> bool:
+    def renew(self, database: Database) -> bool:
         """Bring *database* back to how it was made; False if that cannot be."""
 
 
@@ -95,7 +95,7 @@ class SqliteDatabases(Databases):
         shutil.copy(self.template, path)
         return open_database(f"sqlite:///{path}")
 
-    def _renew(self, database: Database) -> bool:
+    def renew(self, database: Database) -> bool:
         database.close()
         path = Path(str(database.engine.url.database))
         # With what lies beside it.
@@ -130,7 +130,7 @@ class PostgresDatabases(Databases):
         )
         return open_database(renamed(self._server_url, name))
 
-    def _renew(self, database: Database) -> bool:
+    def renew(self, database: Database) -> bool:
         if _empty(database, self._schema):
             return True
         database.close()

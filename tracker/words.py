@@ -1,7 +1,7 @@
 """The vocabulary of the whole program: the words that are stored, sent and compared."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import WithJsonSchema
 
@@ -111,14 +111,6 @@ AgreementWord = Annotated[str, one_of(AGREEMENTS)]
 OnErrorWord = Annotated[str, one_of(ON_ERROR)]
 MeasureWord = Annotated[str, one_of(MEASURES)]
 EventWord = Annotated[str, one_of(EVENTS)]
-
-
-def is_scored(label: Any, sampling: Any) -> Any:
-    """Return whether a label counts for accuracy; of columns, that condition.
-
-    A targeted query was picked for what it is, and would bend the sample.
-    """
-    return (label != UNCLEAR) & (sampling != TARGETED)
 
 
 def has_role(role: str | None, wanted: str) -> bool:

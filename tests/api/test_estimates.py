@@ -71,6 +71,11 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
     exact = api.get(PATH).json["balanced"]
     more = decision.pop("labels_to_decide")
     assert more > 0 if verdict == "undecided" else more == 0
+    advice = decision.pop("advice")
+    assert (advice is None) == (verdict != "undecided")
+    if advice is not None:
+        assert (advice["class"], advice["random_queries"]) == ("YES", more)
+        assert api.get("/detectors/door/plan").json["advice"] == advice
     assert decision == {
         "verdict": verdict,
         "target": target,
@@ -117,6 +122,14 @@ def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, 
         "labels": 0,
         "span": {"since": None, "until": None},
         "labels_to_decide": None,
+        "advice": {
+            "class": "YES",
+            "predicted": None,
+            "labels": None,
+            "share": None,
+            "random_queries": None,
+            "text": "Labels of YES are needed first.",
+        },
     }
 
 

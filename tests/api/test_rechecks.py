@@ -312,3 +312,20 @@ def test_erasing_takes_away_the_note(api, labelled):
     api.post(f"/queries/{query}/recheck", body, role="editor")
     assert api.delete(f"/queries/{query}").status_code == 204
     assert api.get(DRAWS).json["answered"] == 1
+
+
+def test_rechecks_of_another_population_say_nothing_of_an_estimate(api, labelled):
+    # They are drawn from the labels without a sampling too.
+    row = {"key": "q61", "predicted": "YES", "label": "YES", "version": "v2"}
+    assert api.patch("/detectors/door", {"label_sampling": None}).status_code == 200
+    query = api.post("/detectors/door/queries", row).json["id"]
+    assert api.post(DRAWS, {"count": 1, "version": "v2"}).status_code == 201
+    path, body = f"/queries/{query}/recheck", {"label": "NO", "labeler": "ben"}
+    assert api.post(path, body).status_code == 201
+    path = "/detectors/door/estimate?version=v2"
+    assert api.get(path).json["unclear_bounds"] is None
+    for population, drawn in (("unstated", 1), ("live", None)):
+        found = api.get(f"{path}&population={population}")
+        assert found.status_code == 200
+        errors = found.json["label_errors"]
+        assert (errors and errors["drawn"]) == drawn

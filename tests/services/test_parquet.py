@@ -46,7 +46,7 @@ def test_an_instant_of_any_precision_is_read(unit: str) -> None:
         ("us", 2**62, "4611686018427387904 timestamp[us, tz=UTC]"),
         ("us", -(2**62), "-4611686018427387904 timestamp[us, tz=UTC]"),
         ("us", -62_135_596_800_000_000, "the year must be 1000 or later"),
-        ("ns", 1, "1 timestamp[ns, tz=UTC]"),
+        ("ns", 1, "1970-01-01T00:00:00.000000001+00:00"),
     ],
 )
 def test_an_instant_that_cannot_be_kept_is_an_error_of_its_row(

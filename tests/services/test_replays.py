@@ -7,6 +7,7 @@ import pytest
 from tests.services.conftest import Bench
 from tests.services.test_gates import ask
 from tracker.errors import ConflictError, ForbiddenError
+from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.replays import NOT_RANDOM, SEEN, list_replay
 
@@ -148,3 +149,57 @@ def test_inputs_that_were_not_labelled_at_random_decide_nothing(bench: Bench) ->
         bench.log("YES", version=version, input="a", **said)
     found = bench.estimate(version="v2", target=0.6, population="replayed")
     assert (found.decision, found.no_decision_because) == (None, NOT_RANDOM)
+
+
+def test_references_are_replayed_too(bench: Bench) -> None:
+    bench.log_all(
+        {"input": name, "label": truth_of(name), "sampling": "random"}
+        for name in INPUTS
+    )
+    put(bench, INPUTS[:60])
+    bench.say("v2")
+    assert "60 of the 120 inputs" in str(decide(bench))
+    put(bench, INPUTS[60:])
+    found = decide(bench)
+    assert isinstance(found, Decision)
+    assert (found.verdict, found.labels) == ("met", 120)
+    bench.say("v2", unseen=False)
+    assert decide(bench) == SEEN
+
+
+def compare(bench: Bench, **choices: object) -> Comparison:
+    with bench.database.read() as session:
+        return get_comparison(
+            session,
+            bench.attached(session),
+            computed_at=bench.clock(),
+            old="v1",
+            new="v2",
+            **choices,
+        )
+
+
+def test_a_version_put_to_the_mistakes_of_another_is_not_better(old: Bench) -> None:
+    put(old, INPUTS[:12])
+    old.say("v2")
+    found = compare(old)
+    assert found.paired is not None
+    assert (found.paired.overall.gained, found.paired.overall.lost) == (12, 0)
+    assert (found.decision, found.verdict) == (None, "undecided")
+    assert "it was put to 12 of the 120 inputs" in (found.no_decision_because or "")
+    with pytest.raises(ConflictError, match="it was put to 12 of the 120"):
+        ask(old, version="v2", not_worse_than="v1", max_width=0.9, population="live")
+
+
+def test_a_whole_replay_is_compared_once_the_labels_were_unseen(old: Bench) -> None:
+    put(old, INPUTS)
+    assert SEEN in (compare(old).no_decision_because or "")
+    old.say("v2")
+    found = compare(old)
+    assert found.decision is not None
+    assert (found.verdict, found.no_decision_because) == ("better", None)
+    # What labels are named changes what is counted.
+    for population, pairs in (("live", 120), ("replayed", 120), ("unstated", 0)):
+        named = compare(old, population=population)
+        counted = 0 if named.paired is None else named.paired.pairs
+        assert (population, counted) == (population, pairs)

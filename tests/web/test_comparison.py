@@ -33,11 +33,8 @@ def add_pairs(
             was = other if number < gained else label
             is_now = other if gained <= number < gained + lost else label
             for version, said in (("v1", was), ("v2", is_now)):
-                truth = {"label": label} if version == "v1" else {}
-                name = f"{label}-{number}"
-                rows.append(
-                    {"input": name, "version": version, "predicted": said} | truth
-                )
+                row = {"input": f"{label}-{number}", "version": version}
+                rows.append(row | {"predicted": said, "label": label})
     shelf.add_queries(detector_id, rows)
 
 

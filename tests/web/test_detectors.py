@@ -44,7 +44,7 @@ def test_whoever_may_label_is_led_there_by_the_list(
     page = Visitor(app, "somebody", role).get("/")
     links = page.find("a", href=f"/detectors/{published}/label")
     assert len(links) == (role == "labeler")
-    assert re.search(r"[\d,]+ labels decide it", page.text)
+    assert re.search(r"[\d,]+ (labels|of (YES|NO)) decide it", page.text)
 
 
 def test_an_empty_list_tells_how_to_begin_from_what_one_has(visitor: Visitor) -> None:
@@ -114,7 +114,8 @@ def test_the_list_puts_first_what_needs_somebody(
     # Every row says what comes next, with one link at most.
     more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
-    assert f"{roughly(sum(more))} labels decide it" in page.text
+    of_class = roughly(-(-sum(more) // 2))
+    assert f"{of_class} of YES decide it" in page.text
     assert "Set a target for aimless" in page.text
     assert "See the mistakes of missed" in page.text
 
@@ -278,7 +279,7 @@ def test_the_verdict_follows_from_the_interval(
     }[said] in page.text
     more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
-    step = f"About {roughly(sum(more))} more labels"
+    step = f"about {roughly(sum(more))} queries drawn at random"
     waiting = "No query waits for a label now, so log more first."
     assert (step in page.text) == (waiting in page.text) == (said == "Undecided")
     buttons = [a.text for a in page.find("a", class_="btn btn-outline")]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from tests.conftest import Clock
+from tests.conftest import WHOLE, Clock
 from tests.web.census import (
     Count,
     Stored,
@@ -169,13 +169,15 @@ def more_to_decide(counts: dict[str, Count]) -> int:
     return sum(found)
 
 
-def mix_of(counts: dict[str, Count], more: int) -> list[str]:
-    """So many of each class, as often as it is labelled now."""
+def needed_of(counts: dict[str, Count], more: int) -> tuple[str, str]:
+    """So many labels of the class that is needed most, and what they cost."""
     labels = sum(one.labelled for one in counts.values())
-    return [
-        f"{two_figures(round(more * one.labelled / labels)):,} {name}"
-        for name, one in counts.items()
-    ]
+    yes = counts["YES"].labelled
+    of_class = f"{two_figures(-(-more * yes // labels)):,} more labels of YES"
+    return f"About {of_class}", (
+        f"At {100 * yes / labels:.1f} % of all labels, that takes about "
+        f"{two_figures(more):,} queries drawn at random."
+    )
 
 
 def test_the_page_of_a_detector(
@@ -208,9 +210,9 @@ def test_the_page_of_a_detector(
     ends = span(*whisker).replace("\N{EN DASH}", " and ")
     assert f"the balanced accuracy lies between {ends} % : the target" in strip.text
     more = more_to_decide(counts)
-    mix = ", ".join(mix_of(counts, more))
-    asked = f"About {two_figures(more):,} more labels, some {mix}, of queries drawn"
-    assert asked in strip.text
+    asked, price = needed_of(counts, more)
+    assert f"{asked} would decide this" in strip.text
+    assert price in strip.text
     waiting = sum(row.label is None for row in rows)
     is_enough = two_figures(more) <= waiting
     assert (f"{waiting} queries wait for a label now" in strip.text) == (not is_enough)
@@ -335,19 +337,19 @@ def test_the_list_and_the_panel_beside_a_query(
         balanced("joint", counts),
         balanced("anytime", counts, shares=SHARES),
     )
-    more = more_to_decide(counts)
-    asked = f"About {two_figures(more):,} more labels, some "
-    asked += ", ".join(mix_of(counts, more))
+    asked, price = needed_of(counts, more_to_decide(counts))
     basis = (
         f"{percent(mean(counts))} % {span(*joint)} % {count(rows).words} predictions"
     )
     low, high = (float(end) for end in span(*joint).split("\N{EN DASH}"))
     (row,) = visitor.get("/").find("tr", id="det_1")
     assert f"{span(*whisker)} %" in row.text
-    assert row.text.endswith(f"{two_figures(more):,} labels decide it on door")
+    of_class = asked.removeprefix("About ").replace("more labels ", "")
+    assert row.text.endswith(f"{of_class} decide it on door")
     page = visitor.get(f"{path}/label")
     panel = page.by_id("progress").text
     assert asked in panel
+    assert price in panel
     assert figures(page) == [
         f"{basis} correct",
         *(class_figures(one) for one in counts.values()),
@@ -452,7 +454,8 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
     text = page.by_id("more").text
     more = more_to_decide(counts)
     assert f"target of 80 % is met about {two_figures(more):,}" in text
-    assert ", ".join(mix_of(counts, more)) in text
+    needed, _ = needed_of(counts, more)
+    assert needed.removeprefix("About ").replace("more labels ", "") in text
     for points, noun in ((2, "points"), (1, "point")):
         about = f"about {two_figures(drawn(points)[1]):,}"
         assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text

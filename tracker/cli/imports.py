@@ -81,6 +81,20 @@ class _How(NamedTuple):
 @click.option(
     "--labeler", default="import", show_default=True, help="Who gave the labels."
 )
+@click.option("--version", metavar="NAME", help="The version of every row.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A field that has the same value in every row; repeatable.",
+)
+@click.option(
+    "--no-answer",
+    multiple=True,
+    metavar="VALUE",
+    help="A prediction that is none, such as a refusal; repeatable.",
+)
 @click.option(
     "--same-rows",
     is_flag=True,
@@ -125,9 +139,9 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
 ) -> None:
     """Import the queries and labels in FILE into DETECTOR.
 
-    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its name says, or one of
-    these with .gz; - is what comes in by a pipe.  Exports of Label Studio, MLflow,
-    Weights & Biases and FiftyOne are read as they are.
+    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its content says, or one
+    of these with .gz; - is what comes in by a pipe.  What evaluation and labelling
+    tools write is read as it is, see docs/importing.md.
     All rows are checked first: if one of them is wrong, none is added.  Running it
     again adds what is missing, and nothing twice.
     """
@@ -156,6 +170,15 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         ) from error
     _print_readings(report)
     _print_errors(report)
+    _print_counts(report)
+    if report.conflicts and not skip_bad_rows:
+        raise click.ClickException(
+            f"{report.conflicts:,} rows were not written: others wrote the same keys "
+            "while the file was imported. All other rows were."
+        )
+
+
+def _print_counts(report: Outcome) -> None:
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
     references = ""
@@ -168,11 +191,6 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         f"{references}{report.unchanged:,} rows unchanged, "
         f"{report.bad_rows:,} bad rows skipped."
     )
-    if report.conflicts and not skip_bad_rows:
-        raise click.ClickException(
-            f"{report.conflicts:,} rows were not written: others wrote the same keys "
-            "while the file was imported. All other rows were."
-        )
 
 
 @contextmanager

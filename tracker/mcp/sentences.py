@@ -78,9 +78,8 @@ def _say_decision(decision: Decision | None, because: str | None) -> str:
         f"{plain(read_measure(decision.measure).name)} lies between "
         f"{_bounds(decision.low, decision.high)}{_say_since(decision.span)}."
     )
-    if decision.verdict == "undecided" and decision.labels_to_decide is not None:
-        more = plural(decision.labels_to_decide, "more label")
-        said += f" About {more} would decide it."
+    if decision.advice is not None:
+        said += f" {decision.advice.text}"
     return said
 
 

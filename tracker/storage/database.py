@@ -214,8 +214,7 @@ class Database:
         if found not in _DURABLE:
             raise ConfigurationError(
                 f"{ask} says {found}: a label could be lost after it was acknowledged. "
-                "Connect to the database itself, or let the pooler pass on the options "
-                "of a connection"
+                "Connect to the database itself"
             )
 
     def settle(self) -> None:

@@ -2,6 +2,7 @@
 
 import select
 import time
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,22 @@ from tracker.storage.dialect import NO_PARAMETERS
 _MOMENT_SECONDS = 1.0
 
 
+_CONNECT_SECONDS = 5
+# Not as options of the connection, which PgBouncer refuses.
+_BEGIN_SESSION = (
+    # A paused process must not hold its locks for ever.
+    "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s';"
+    "SET synchronous_commit = on; SET timezone = 'UTC'; SELECT pg_backend_pid()"
+)
+_SHARED = (
+    "the pooler between Tracker and PostgreSQL gives each transaction another "
+    "connection to the server: set pool_mode = session in it for this database, or "
+    "connect to PostgreSQL itself"
+)
+_PROBES = 3
+_PID = "SELECT pg_backend_pid()"
+
+
 def open_postgresql(url: Any, at_once: int) -> Engine:
     """Return the engine of the database at *url*, which nobody asks yet."""
     engine = create_engine(
@@ -22,13 +39,9 @@ def open_postgresql(url: Any, at_once: int) -> Engine:
         hide_parameters=NO_PARAMETERS,
         pool_size=2 * at_once,
         pool_timeout=5,
-        connect_args={
-            "connect_timeout": 5,
-            # A paused process must not hold its locks for ever.
-            "options": "-c idle_in_transaction_session_timeout=60s -c lock_timeout=30s "
-            "-c synchronous_commit=on -c timezone=UTC",
-        },
+        connect_args={"connect_timeout": _CONNECT_SECONDS},
     )
+    event.listen(engine, "connect", partial(_begin_session, engine), insert=True)
     # Before SQLAlchemy asks for the version, which it cannot read in SQL_ASCII.
     event.listen(engine, "connect", _check_encoding, insert=True)
     event.listen(engine, "checkin", _note_use)
@@ -44,6 +57,53 @@ def _check_encoding(connection: Any, _record: Any) -> None:
             f"the encoding of the database is {found}: make one with ENCODING 'UTF8' "
             "TEMPLATE template0"
         )
+
+
+def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
+    """Set what every session has, in one round trip.
+
+    Raises ConfigurationError for a pooler that shares sessions among its clients.
+    Settings and prepared statements would be those of somebody else.
+    """
+    pid = _ask(connection, _BEGIN_SESSION)
+    # A pooler names another process than the one that answers.
+    if pid == connection.info.backend_pid:
+        return
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    other = engine.dialect.connect(
+        *arguments, connect_timeout=_CONNECT_SECONDS, **options
+    )
+    try:
+        with closing(other):
+            is_shared = _is_shared(connection, other)
+    except engine.dialect.loaded_dbapi.errors.ProtocolViolation:
+        # A pooler that shares even transactions refuses them.
+        is_shared = True
+    if is_shared:
+        connection.close()
+        raise ConfigurationError(_SHARED)
+
+
+def _is_shared(connection: Any, other: Any) -> bool:
+    """Return whether two connections get sessions of the server by turns."""
+    pid = _ask(connection, _PID)
+    for _ in range(_PROBES):
+        # It is in a transaction from here on, and so has a session of its own.
+        if other.execute(_PID).fetchone()[0] == pid or _ask(connection, _PID) != pid:
+            return True
+        other.rollback()
+    return False
+
+
+def _ask(connection: Any, statements: str) -> Any:
+    """Return the value of the last of *statements*, run outside of a transaction."""
+    connection.autocommit = True
+    cursor = connection.execute(statements)
+    while cursor.nextset():
+        pass
+    [value] = cursor.fetchone()
+    connection.autocommit = False
+    return value
 
 
 def _note_use(_connection: Any, record: Any) -> None:

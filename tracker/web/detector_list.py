@@ -27,7 +27,6 @@ from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Axis, span, span_decided
-from tracker.web.drawing.words import describe_mix
 from tracker.words import DECIDING_METHOD
 
 _PAGE = 50
@@ -256,10 +255,3 @@ def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
             versions.items(), looks.find(session, versions), strict=True
         )
     ]
-
-
-def describe_needed(estimate: Estimate) -> str:
-    """Return which labels the verdict of *estimate* waits for, by class."""
-    found = estimate.decision
-    more = found.labels_to_decide if found else None
-    return describe_mix(estimate.expect(more)) if more else ""

@@ -29,8 +29,6 @@ from tracker.storage.detectors import (
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.deciding.planning import count_mix
-from tracker.web.detector_list import describe_needed
 from tracker.web.drawing import confusion
 from tracker.web.drawing.measures import read_measures
 from tracker.web.drawing.readings import (
@@ -111,11 +109,6 @@ class Report:
         return self.estimate.labels - sum(self.estimate.correct)
 
     @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        return describe_needed(self.estimate)
-
-    @property
     def fingerprint(self) -> str:
         """Changes whenever a number on the page, or its chart, changes.
 
@@ -193,7 +186,6 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             fingerprint=report.fingerprint,
             report=report,
             measures=read_measures(report.estimate),
-            mix=count_mix(report.estimate),
             detector=report.detector,
         )
 

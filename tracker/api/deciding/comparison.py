@@ -1,6 +1,6 @@
 """Whether a new version of a detector is better than an old one."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,11 @@ class ComparisonChoice(Parameters):
     )
     confidence_level: LevelText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
+    )
+    population: Literal["live", "replayed", "unstated"] | None = Field(
+        default=None,
+        description="Whose labels count, of either version; by default live and "
+        "replayed ones.",
     )
 
 

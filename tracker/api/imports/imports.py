@@ -59,7 +59,7 @@ PREFER = {
 class ImportChoice(Parameters):
     """How the file is read, and what happens to bad rows."""
 
-    repeated: ClassVar[frozenset[str]] = frozenset({"map", "class"})
+    repeated: ClassVar[frozenset[str]] = frozenset({"map", "class", "set", "no_answer"})
     # What says how the call goes on, and not how the file is read.
     _OF_CALL: ClassVar[set[str]] = {"on_error", "save_mapping"}
 
@@ -93,6 +93,17 @@ class ImportChoice(Parameters):
     )
     labeler: str | None = Field(
         default=None, description="The labeler, if not the caller."
+    )
+    version: str | None = Field(default=None, description="The version of every row.")
+    given: list[str] = Field(
+        default=[],
+        alias="set",
+        description="FIELD=VALUE, repeatable: a field with the same value in every "
+        "row.",
+    )
+    no_answer: list[str] = Field(
+        default=[],
+        description="Repeatable: a prediction that is none, such as a refusal.",
     )
     same_rows: Flag = Field(
         default=False,

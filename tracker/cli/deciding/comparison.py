@@ -16,6 +16,7 @@ from tracker.services.deciding.comparison import (
 )
 from tracker.services.deciding.pairs import Change, Overall, Paired, PairedChange
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.populations import POPULATIONS
 from tracker.words import BALANCED
 
 _PLACES = 4
@@ -30,6 +31,11 @@ _PLACES = 4
     type=Share(),
     help="The confidence level; by default the detector's.",
 )
+@click.option(
+    "--population",
+    type=click.Choice(POPULATIONS),
+    help="Whose labels count; by default live and replayed ones.",
+)
 @format_option
 @click.option(
     "--check",
@@ -37,11 +43,12 @@ _PLACES = 4
     is_flag=True,
     help="Exit with 1 unless the new version is better.",
 )
-def compare(  # noqa: PLR0913 - one for each option.
+def compare(  # noqa: PLR0913, PLR0917 - one for each option.
     detector: str,
     old: str | None,
     new: str | None,
     confidence_level: float | None,
+    population: str | None,
     format_name: str,
     *,
     must_be_better: bool,
@@ -60,6 +67,7 @@ def compare(  # noqa: PLR0913 - one for each option.
             old=old,
             new=new,
             confidence_level=confidence_level,
+            population=population,
         )
         if format_name == "json":
             print_json(found)
@@ -85,6 +93,8 @@ def _print_comparison(found: Comparison) -> None:
             else "the labels of each"
         )
     )
+    if found.no_decision_because:
+        click.echo(f"no verdict by pairs: {found.no_decision_because}")
 
 
 def _print_paired(paired: Paired) -> None:

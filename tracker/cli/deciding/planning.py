@@ -126,6 +126,8 @@ def _print_plan(found: LabelPlan, *, labels: int) -> None:
             f"{more} in all bring the balanced interval to a width of {found.width:g}."
         )
     click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
+    if found.advice is not None:
+        click.echo(found.advice.text)
 
 
 def _more(labels: int | None) -> str:

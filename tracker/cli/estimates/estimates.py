@@ -100,6 +100,8 @@ def print_estimate(found: Estimate) -> None:
             f"target {decision.target:g}: {decision.verdict}, by the anytime "
             f"interval {low:f} to {high:f}{_since(decision.span)}"
         )
+        if decision.advice is not None:
+            click.echo(decision.advice.text)
     change = found.change
     if change is not None:
         click.echo(

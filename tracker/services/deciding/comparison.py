@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -23,6 +23,7 @@ from tracker.services.estimates.estimate import (
     refuse_unstated,
 )
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.populations import LIVE, compared_standings
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid, show
@@ -33,7 +34,7 @@ from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling.draws import count_drawn
 from tracker.storage.queries.queries import find_newest_version_id
-from tracker.words import BALANCED
+from tracker.words import BALANCED, UNSTATED
 
 Source = Literal["paired", "unpaired"]
 
@@ -82,7 +83,8 @@ class Comparison(Shape):
     )
     no_decision_because: str | None = Field(
         description="Why labels that there are decide nothing: nobody has said how "
-        "their queries were chosen."
+        "their queries were chosen, or a version may have seen them, or was put to "
+        "inputs that somebody picked."
     )
 
 
@@ -95,8 +97,11 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     new: str | None = None,
     confidence_level: float | None = None,
     method: str = "exact",
+    population: str | None = None,
 ) -> Comparison:
     """Compare two versions of *detector* by every label committed so far.
+
+    Or by those of one *population* only.
 
     Each version by itself has its intervals by *method*; those of a change are not
     touched by it.
@@ -107,28 +112,24 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     """
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
-    standings = compared_standings(detector.label_sampling)
+    standings = compared_standings(detector.label_sampling, population)
     ids = {"old_id": before.id, "new_id": after.id}
-    counts = count_pairs(session, detector.id, **ids, standings=standings)
+    choices: dict[str, Any] = {"method": method, "population": population}
+    choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
-        get_estimate(
-            session,
-            detector,
-            computed_at=computed_at,
-            version=version.name,
-            method=method,
-            confidence_level=level,
-        )
-        for version in (before, after)
+        get_estimate(session, detector, version=one.name, **choices)
+        for one in (before, after)
     ]
+    counts = count_pairs(session, detector.id, **ids, standings=standings)
+    because = _refuse(session, detector, (before, after), estimates) if counts else None
     drawn = count_drawn(session, detector.id, **ids, standings=standings)
     paired = build_paired(detector, counts, drawn, level)
     unpaired = _build_unpaired(estimates[0], estimates[1], level)
-    decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
-    verdict: Outcome = "undecided"
-    if decision is not None:
-        verdict = decision.verdict
-    elif not counts and detector.measure == BALANCED:
+    decision = None
+    if because is None:
+        decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
+    verdict: Outcome = "undecided" if decision is None else decision.verdict
+    if decision is None and not counts and detector.measure == BALANCED:
         verdict = _judge_unpaired(estimates[0], estimates[1], level)
     return Comparison(
         detector=dump_id("det", detector.id),
@@ -142,8 +143,31 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         decision=decision,
         verdict=verdict,
         verdict_from="unpaired" if decision is None else "paired",
-        no_decision_because=None if decision else _refuse_unstated(estimates),
+        no_decision_because=because
+        or (None if decision else _refuse_unstated(estimates)),
     )
+
+
+def _refuse(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    estimates: Sequence[Estimate],
+) -> str | None:
+    """Return why pairs that there are decide nothing.
+
+    A version without a live label is compared by what it took over, as in a replay.
+    """
+    for version, one in zip(versions, estimates, strict=True):
+        kind = one.population.kind
+        if kind == UNSTATED:
+            return refuse_unstated(one.labels)
+        is_live = kind == LIVE and (one.labels or not one.replayed_left_out)
+        if not is_live and (kind == LIVE or one.labels):
+            because = find_replay(session, detector, version).no_pairs_because
+            if because is not None:
+                return f"{version.name}: {because}"
+    return None
 
 
 def _refuse_unstated(estimates: Sequence[Estimate]) -> str | None:

@@ -123,9 +123,12 @@ def ask_gate(
             session,
             detector,
             computed_at=by.at,
+            population=choice.population,
             old=choice.not_worse_than,
             new=estimate.version,
         )
+        if comparison.no_decision_because is not None:
+            raise ConflictError(f"no verdict: {comparison.no_decision_because}")
         checks.append(_check_change(comparison))
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
@@ -173,11 +176,13 @@ def _sum_up(verdicts: Sequence[Verdict]) -> Verdict:
 def _check_target(decision: Decision) -> Check:
     low, high = percents(decision.low, decision.high)
     name = read_measure(decision.measure).name
+    advice = "" if decision.advice is None else f". {decision.advice.text}"
     return Check(
         name="target",
         verdict=decision.verdict,
         message=f"{name} between {low} and {high} %, target "
-        f"{100 * decision.target:g} %, {decision.labels:,} labels",
+        f"{100 * decision.target:g} %, {decision.labels:,} labels"
+        + advice.removesuffix("."),
     )
 
 
@@ -193,8 +198,6 @@ def _check_width(estimate: Estimate, most: float) -> Check:
 
 
 def _say_why_undecided(comparison: Comparison) -> str:
-    if comparison.no_decision_because:
-        return comparison.no_decision_because
     new, old = comparison.new, comparison.old
     if comparison.paired is None:
         return f"{new} and {old} have no labelled input in common"

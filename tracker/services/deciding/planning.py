@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tracker import stats
+from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid
@@ -114,6 +115,10 @@ class LabelPlan(OfDetector):
         "to the width."
     )
     next: NextClass
+    advice: Advice | None = Field(
+        description="What decides the target; null without one, once it is decided, "
+        "and where nothing can be foreseen."
+    )
 
 
 def build_plan(
@@ -147,6 +152,7 @@ def build_plan(
         ],
         for_balanced_width=None if balanced is None else sum(balanced),
         next=choose_next(estimate),
+        advice=estimate.decision.advice if estimate.decision else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, PrivateAttr
 
 from tracker import stats
+from tracker.services.estimates.advice import Advice, advise
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.evidence.measure import Confusion, Measure
 from tracker.services.evidence.populations import LIVE
@@ -76,6 +77,11 @@ class Decision(Shape):
         "0 once it is decided, null where no number can be foreseen: while a class has "
         "no label, with the estimate at the target, and beyond ten million."
     )
+    advice: Advice | None = Field(
+        default=None,
+        description="Which labels it waits for; null once it is decided, and where "
+        "nothing can be foreseen.",
+    )
     _claim: Claim = PrivateAttr()
 
     @property
@@ -107,9 +113,10 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     if more and len(counted) == 1 and labels:
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
+    verdict = compare_with_target(low, high, target)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
-        verdict=compare_with_target(low, high, target),
+        verdict=verdict,
         measure=str(measure),
         target=target,
         method=DECIDING_METHOD,
@@ -119,6 +126,7 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         labels=labels,
         labels_to_decide=more,
         span=Span(since=since),
+        advice=advise(measure, confusion, more) if verdict == "undecided" else None,
     )
     found._claim = Claim(right, counted, bets, level)
     return found

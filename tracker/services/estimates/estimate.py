@@ -222,13 +222,6 @@ class Estimate(OfDetector):
         correct = sum(one.correct for one in self.classes)
         return Score(correct=correct, labelled=self.labels, **dict(self.balanced))
 
-    def expect(self, labels: int) -> dict[str, int]:
-        """Return how many of so many more random *labels* each class may expect."""
-        return {
-            one.name: round(labels * one.labelled / self.labels) if self.labels else 0
-            for one in self.classes
-        }
-
     @property
     def correct(self) -> tuple[int, ...]:
         """The labels of each class that the detector had predicted."""

@@ -31,7 +31,7 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.replays import iter_replayable, iter_replayed
+from tracker.storage.labelling.labelled_inputs import iter_replayable, iter_replayed
 from tracker.words import DECIDING_METHOD, NO_ANSWER
 
 _MISSING_OF = 10  # One of so many may be missing.
@@ -70,7 +70,9 @@ class Replay(NamedTuple):
     # By label and prediction, and by label what is missing.
     cells: Counter[tuple[str, str]]
     missing: Counter[str]
+    # Why it decides nothing, and why it decides nothing about pairs.
     because: str | None = None
+    no_pairs_because: str | None = None
 
 
 class _Member(NamedTuple):
@@ -111,7 +113,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
     Labels that were there before the version are one stream, and those that came later
     another, for each of the other versions.  A stream that says nothing is left out.
     """
-    streams: dict[tuple[int, bool], list[_Member]] = {}
+    streams: dict[tuple[int | None, bool], list[_Member]] = {}
     seen: set[str] = set()
     put = 0
     standings = standings_of(LIVE, detector.label_sampling)
@@ -120,16 +122,13 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
             continue
         seen.add(row.input)
         put += row.asked is not None
-        place = row.version_id, row.labelled > version.created_at
+        place = row.version_id, _first_label(row) > version.created_at
         predicted = row.predicted if _is_blind(version, row) else None
         member = _Member(_rank(detector, row), row.label, predicted)
         streams.setdefault(place, []).append(member)
     taken = [one for some in streams.values() for one in _take_lowest(some)]
-    if taken:
-        return Replay(
-            Counter((one.label, one.predicted) for one in taken if one.predicted),
-            Counter(one.label for one in taken if one.predicted is None),
-        )
+    cells = Counter((one.label, one.predicted) for one in taken if one.predicted)
+    missing = Counter(one.label for one in taken if one.predicted is None)
     usable = sum(one.predicted is not None for some in streams.values() for one in some)
     because = NOT_RANDOM if not put else SEEN
     if usable:
@@ -138,13 +137,22 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
             "random for other versions, which are neither all nor the first ones of a "
             "replay; put it to the others, or label queries of its own"
         )
-    return Replay(Counter(), Counter(), because)
+    # A pair beyond the first gap, or one with a label that was seen, is counted too.
+    is_whole = taken and not missing and cells.total() == put
+    return Replay(
+        cells, missing, None if taken else because, None if is_whole else because
+    )
+
+
+def _first_label(row: Any) -> datetime:
+    found: datetime = min(one for one in (row.labelled, row.referred) if one)
+    return found
 
 
 def _is_blind(version: Version, row: Any) -> bool:
     """Return whether a version said something of an input without its label."""
     asked: datetime | None = row.asked
-    return asked is not None and (version.unseen or row.labelled > asked)
+    return asked is not None and (version.unseen or _first_label(row) > asked)
 
 
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:

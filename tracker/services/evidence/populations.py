@@ -65,11 +65,16 @@ def targeted_standings(label_sampling: str | None) -> Standings:
     return frozenset({TARGETED})
 
 
-def compared_standings(label_sampling: str | None) -> Standings:
+def compared_standings(
+    label_sampling: str | None, population: str | None = None
+) -> Standings:
     """Return the standings of labels by which two versions may be compared.
 
-    Such an input was labelled at random, whatever either version said.
+    Such an input was labelled at random, whatever either version said.  With a
+    *population* they are those of that one.
     """
+    if population is not None:
+        return standings_of(population, label_sampling)
     return standings_of(LIVE, label_sampling) | standings_of(REPLAYED, label_sampling)
 
 

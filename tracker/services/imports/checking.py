@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.detectors import check_class
+from tracker.services.detectors import check_class, check_prediction
 from tracker.services.fields import (
     ImageUrl,
     Input,
@@ -209,12 +209,12 @@ class RowReader:
             if field in wrong or field not in given:
                 continue
             try:
-                check_class(
-                    self._detector,
-                    given[field],
-                    field=field,
-                    may_be_unclear=field == "label",
-                )
+                if field == "predicted":
+                    check_prediction(self._detector, given[field], field=field)
+                else:
+                    check_class(
+                        self._detector, given[field], field=field, may_be_unclear=True
+                    )
             except InvalidInputError as error:
                 yield from error.errors
 

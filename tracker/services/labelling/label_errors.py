@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import ALL
+from tracker.services.evidence.populations import Standings, standings_of
 from tracker.services.fields import Instant
 from tracker.shapes import OfClass, Shape
 from tracker.stats import (
@@ -23,7 +24,7 @@ from tracker.stats import (
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling import rechecks as storage
-from tracker.words import TARGETED, UNCLEAR, is_scored
+from tracker.words import COMPARED, UNCLEAR
 
 ASSUMES_NOTHING = (
     "none: all second labels that count are by people trusted to know the truth"
@@ -188,6 +189,10 @@ def _build(
     detector: Detector, rows: Sequence[Any], estimate: Estimate
 ) -> LabelErrors | None:
     error = tail_share(estimate.confidence_level, 1)
+    standings = standings_of(estimate.population.kind, detector.label_sampling)
+    # What counts in another population says nothing of this one.
+    others_count = COMPARED - standings
+    rows = [row for row in rows if row.standing not in others_count]
     is_answered = [row.answer is not None for row in rows]
     is_trusted = [bool(row.is_trusted) for row in rows]
     counted, only_trusted = choose_counted(is_answered, is_trusted, error)
@@ -196,7 +201,7 @@ def _build(
     names = [*detector.classes, UNCLEAR]
     places = {name: place for place, name in enumerate(names)}
     sample = _Sample.of(rows[:counted], places, only_trusted=only_trusted)
-    right, labelled, others = _count_as_drawn(estimate, rows, places)
+    right, labelled, others = _count_as_drawn(estimate, rows, places, standings)
     bounds = noise_aware(
         right,
         labelled,
@@ -260,7 +265,10 @@ def _class_bound(wrong: int, drawn: int, error: float, *, is_trusted: bool) -> f
 
 
 def _count_as_drawn(
-    estimate: Estimate, rows: Sequence[Any], places: Mapping[str, int]
+    estimate: Estimate,
+    rows: Sequence[Any],
+    places: Mapping[str, int],
+    standings: Standings,
 ) -> tuple[list[int], list[int], int]:
     """Return correct, labelled and unclear, with each label drawn as it was then.
 
@@ -270,15 +278,12 @@ def _count_as_drawn(
     right, labelled = list(estimate.correct), list(estimate.labelled)
     others = estimate.unclear
     for row in rows:
-        if row.current == row.label and row.sampling != TARGETED:
-            continue
-        for label, is_counted, sign in (
-            (row.current, is_scored(row.current, row.sampling), -1),
-            (row.label, row.label != UNCLEAR, 1),
-        ):
-            if is_counted:
+        # It may be counted nowhere since, as part of a group or by a dispute.
+        now = [(row.current, -1)] if row.standing in standings else []
+        for label, sign in (*now, (row.label, 1)):
+            if label == UNCLEAR:
+                others += sign
+            else:
                 labelled[places[label]] += sign
                 right[places[label]] += sign * (label == row.predicted)
-            elif label == UNCLEAR:
-                others += sign
-    return right, labelled, max(others, 0)
+    return right, labelled, others

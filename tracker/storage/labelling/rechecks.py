@@ -148,7 +148,7 @@ _OF_VERSION = (
         Recheck.drawn_at,
         Query.predicted,
         Query.label.label("current"),
-        Query.sampling,
+        Query.standing,
     )
     .join(
         Query,
@@ -166,7 +166,7 @@ def list_rechecks(session: Session, version_id: int) -> Sequence[Any]:
     """Return what was drawn of a version, in order.
 
     Each row has ``label``, ``answer``, ``is_trusted`` and ``drawn_at``, and of its
-    query as it is now ``predicted``, ``current`` and ``sampling``.
+    query as it is now ``predicted``, ``current`` and ``standing``.
     """
     return session.execute(_OF_VERSION, {"version_id": version_id}).all()
 

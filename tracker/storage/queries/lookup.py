@@ -104,11 +104,12 @@ def lock_found(
 ) -> Sequence[Any]:
     """Return the rows as ``look_up`` does, locked; *statement* selects queries alone.
 
-    In the order of their ids, or two imports would wait for each other.
+    In the order of their ids, or two imports would wait for each other, and the two
+    databases would write what follows from the rows in different orders.
     SQLite has one writer at a time.
     """
     if is_sqlite(session):
-        return look_up(session, statement, column, values)
+        return look_up(session, statement.order_by(Query.id), column, values)
     numbers = look_up(session, statement.with_only_columns(Query.id), column, values)
     ids = sorted({row.id for row in numbers})
     locked = statement.with_for_update(key_share=True)

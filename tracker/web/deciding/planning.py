@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.charts.words import shorten
 from tracker.http import database, now, requires
 from tracker.services.deciding.planning import (
     Goal,
@@ -21,13 +20,11 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
-from tracker.web.drawing.words import number, roughly
 
 CHOICES = ("10", "5", "3", "2", "1", "0.5")
 USUAL = "5"
 # How well the accuracy might be known beyond the verdict.
 ROWS = ("2", "1")
-_MOST_MIXED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,7 @@ class Plan:
     next: PlannedClass
     supposed: float | None
     hidden: int
-    # What the verdict waits for, by class, and how many draws reach other widths.
-    mix: str
+    # How many draws reach other widths.
     rows: Sequence[tuple[str, int | None]]
 
 
@@ -92,19 +88,7 @@ def build_page(estimate: Estimate, *, points: str) -> Plan:
         hidden=len(estimate.classes) - len(shown),
         next=next(one for one in plan.classes if one.name == following),
         supposed=accuracies[following],
-        mix=count_mix(estimate),
         rows=[(one, count_draws(estimate, 2 * float(one) / 100)) for one in ROWS],
-    )
-
-
-def count_mix(estimate: Estimate) -> str:
-    """Return about how many of the labels that would decide are of which class."""
-    more = estimate.decision.labels_to_decide if estimate.decision else None
-    if not more or len(estimate.classes) > _MOST_MIXED:
-        return ""
-    mix = estimate.expect(more)
-    return ", ".join(
-        f"{number(roughly(n))} {shorten(name, 16)}" for name, n in mix.items()
     )
 
 

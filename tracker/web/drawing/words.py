@@ -1,17 +1,15 @@
 """Numbers and instants as pages show them."""
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Decimal
 
-from tracker.charts.words import chosen, plural, shorten
+from tracker.charts.words import chosen, plural
 from tracker.rounding import rounded_share
 
 # Narrower than a space, and no line breaks there.
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 # Of more classes nobody reads how many labels each would get.
-_MOST_MIXED = 3
 _UNITS = (
     (60, "second"),
     (60, "minute"),
@@ -79,22 +77,6 @@ def roughly(labels: int) -> int:
     """Return *labels* rounded up to two digits and zeros."""
     unit: int = 10 ** max(len(str(labels)) - 2, 0)
     return -(-labels // unit) * unit
-
-
-def describe_mix(labels: Mapping[str, int]) -> str:
-    """Return which classes so many *labels* of each are of, "" for many classes.
-
-    It is "mostly YES" where a class makes up two thirds of them or more.
-    """
-    most = max(labels, key=lambda name: labels[name])
-    if not labels[most]:
-        return ""
-    if 3 * labels[most] >= 2 * sum(labels.values()):
-        return f"mostly {shorten(most)}"
-    if len(labels) > _MOST_MIXED:
-        return ""
-    parts = (f"{roughly(n):,} {shorten(name)}" for name, n in labels.items() if n)
-    return f"some {', '.join(parts)}"
 
 
 def exactly(instant: datetime) -> str:

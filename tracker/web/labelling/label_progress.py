@@ -36,7 +36,6 @@ from tracker.web.drawing.readings import (
     read_classes,
 )
 from tracker.web.drawing.sparklines import draw_sparkline
-from tracker.web.drawing.words import describe_mix
 from tracker.web.labelling.label_queues import Chosen, choose_queue
 
 # More of them would push the page down on a phone.
@@ -66,13 +65,6 @@ class Progress:
     is_blind: bool = False
     # How many more labels the goal of an audit takes; None where none is labelled.
     audit_left: int | None = None
-
-    @property
-    def mix(self) -> str:
-        """Which labels the verdict waits for, by class."""
-        found = self.estimate.decision
-        more = found.labels_to_decide if found else None
-        return describe_mix(self.estimate.expect(more)) if more else ""
 
     @property
     def has_more(self) -> bool:

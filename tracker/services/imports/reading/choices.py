@@ -18,6 +18,17 @@ METADATA, IGNORE, REFUSE = EXTRAS
 SAME_ROWS, NEW_ROWS = ("same", "new")
 # What a column may be said to hold.
 MAPPED = (*FIELDS, IMAGE)
+# What may be the same in every row.
+GIVEN = tuple(name for name in FIELDS if name not in {"key", "input", "metadata"})
+
+
+def _check_fields(value: dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    for name in value:
+        if name not in known:
+            raise ValueError(
+                f"{show(name)} is not a field; the fields are {', '.join(known)}"
+            )
+    return value
 
 
 class Mapping(Shape):
@@ -48,12 +59,7 @@ class Mapping(Shape):
     @field_validator("columns")
     @classmethod
     def _check_columns(cls, value: dict[str, str]) -> dict[str, str]:
-        for name in value:
-            if name not in MAPPED:
-                raise ValueError(
-                    f"{show(name)} is not a field; the fields are {', '.join(MAPPED)}"
-                )
-        return value
+        return _check_fields(value, MAPPED)
 
     @field_validator("time_zone")
     @classmethod
@@ -77,6 +83,10 @@ class Choices(Mapping):
     """What was said beside the file: how it is read, and whose labels they are."""
 
     labeler: KeyName | None = None
+    # By field, the value that every row has.
+    given: dict[str, str] = Field(default_factory=dict)
+    # Predictions that are none, such as "I am not sure".
+    no_answer: list[str] = Field(default_factory=list)
     # Of rows without a key, SAME_ROWS or NEW_ROWS; None where nobody says it.
     rows: Literal["same", "new"] | None = None
     # What becomes of other columns where nobody says it.
@@ -91,6 +101,11 @@ class Choices(Mapping):
     wrong_images: dict[str, str] = Field(default_factory=dict)
     # Of a file that waits for a worker: how many bytes are rows; images follow them.
     images_from: int | None = None
+
+    @field_validator("given")
+    @classmethod
+    def _check_given(cls, value: dict[str, str]) -> dict[str, str]:
+        return _check_fields(value, GIVEN)
 
     def join(self, saved: Mapping) -> "Choices":
         """Return what is said here, and where nothing is, what was *saved*."""
@@ -116,7 +131,7 @@ class Choices(Mapping):
 
 DEFAULT = Choices()
 # What each is called where it is said: by option, in an address, on the page.
-_SAID = {"columns": "map", "classes": "class"}
+_SAID = {"columns": "map", "classes": "class", "given": "set"}
 
 
 def read_choices(  # noqa: PLR0913 - each is an option of its own.
@@ -128,6 +143,9 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
     time_zone: str | None = None,
     time_format: str | None = None,
     labeler: str | None = None,
+    version: str | None = None,
+    given: tuple[str, ...] | list[str] = (),
+    no_answer: tuple[str, ...] | list[str] = (),
     same_rows: bool = False,
     new_rows: bool = False,
     uses_saved: bool = True,
@@ -149,6 +167,9 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
             time_zone=time_zone or None,
             time_format=time_format or None,
             labeler=labeler or None,
+            given=_pairs("set", given, "FIELD=VALUE", wrong)
+            | ({"version": version} if version else {}),
+            no_answer=list(no_answer),
             rows="same" if same_rows else "new" if new_rows else None,
         )
     except ValidationError as error:

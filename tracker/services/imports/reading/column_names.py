@@ -2,17 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
+from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
     FIELDS,
     IMAGE,
     refuse_columns,
     unknown_columns,
 )
+from tracker.services.imports.reading.shapes import known_columns
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -31,6 +33,15 @@ _ALIASES = {
 KNOWN = {name: name for name in FIELDS} | {
     alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
 }
+# What a label without a prediction or a key is of, the column that comes first.
+_INPUTS = frozenset(
+    (
+        *("text", "question", "prompt", "sentence", "document", "filename"),
+        *("file_name", "file", "path", "image", "image_path", "image_url", "url"),
+    )
+)
+_HEAD = re.compile(r"[^.\[]+")
+_REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _TRUTHS = frozenset(
@@ -115,21 +126,23 @@ def plan_columns(
     header each row answers for its own names, and unknown ones are only noted.
     """
     wrong: list[FieldError] = []
-    extra = choices.extra or choices.usual_extra
     has_images = choices.images is not None
-    known = KNOWN | _label_studio(names) | _exported(names)
+    known, is_shaped = _known(names, choices)
+    # The other columns of a tool's own file are known ones.
+    extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     known |= {IMAGE: IMAGE} if has_images else {}
     fields = dict(_chosen(names, choices, wrong))
     if IMAGE in fields and not has_images:
         wrong.append(FieldError("map", "there are no images beside the file"))
-    taken = set(fields.values())
+    taken = {head_of(column, names) for column in fields.values()}
     left_out = tuple(
         name
         for name in dict.fromkeys(names)
         if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == "")
     )
     free = [name for name in names if name not in taken and name not in left_out]
-    for found in [one for one in (*FIELDS, IMAGE) if one not in fields]:
+    settled = fields.keys() | choices.given.keys()
+    for found in [one for one in (*FIELDS, IMAGE) if one not in settled]:
         candidates = [name for name in free if known.get(normal(name)) == found]
         if len(candidates) > 1:
             wrong.append(_ambiguous(found, candidates))
@@ -137,6 +150,7 @@ def plan_columns(
             fields[found] = candidates[0]
             taken.update(candidates)
     others = [name for name in free if name not in taken]
+    _find_input(fields, others)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out += tuple(dict.fromkeys(others))
@@ -157,6 +171,36 @@ def plan_columns(
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
     )
+
+
+def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool]:
+    """Return the field of each column that is known, and if a tool's shape says so."""
+    shaped = known_columns(names, SHAPES)
+    if shaped is not None:
+        return {normal(column): name for column, name in shaped.items()}, True
+    found = KNOWN | _label_studio(names) | _exported(names)
+    normals = set(map(normal, names))
+    if "key" not in normals and normals & _REPEATS:
+        # A question that is asked several times.
+        found["id"] = "group"
+    elif not normals & {"key", "input"} and "version" in choices.given:
+        # Each version answers the same test set, whose ids stand for the inputs.
+        found["id"] = "input"
+    return found, False
+
+
+def head_of(column: str, names: Collection[str]) -> str:
+    """Return the column that a path begins with, itself for what is a column."""
+    head = _HEAD.match(column)
+    return column if column in names or head is None else head[0]
+
+
+def _find_input(fields: dict[str, str], others: list[str]) -> None:
+    """Take one of *others* for the input, where nothing else says what is labelled."""
+    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
+        for name in [one for one in others if normal(one) in _INPUTS][:1]:
+            fields["input"] = name
+            others.remove(name)
 
 
 def _exported(names: Sequence[str]) -> dict[str, str]:
@@ -193,6 +237,8 @@ def _chosen(
     for name, column in choices.columns.items():
         alike = [one for one in names if normal(one) == normal(column)]
         found = column if column in names else alike[0] if len(alike) == 1 else None
+        if found is None and head_of(column, names) in names:
+            found = column
         if found is None:
             shown = ", ".join(map(show, names[:50]))
             message = f"there is no column {show(column)}; there are: {shown}"

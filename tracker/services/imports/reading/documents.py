@@ -6,16 +6,17 @@ from typing import Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.column_names import guess_field
+from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.label_studio import is_task, read_tasks
 from tracker.services.imports.reading.rows import (
     RawPiece,
-    Row,
     TablePiece,
     iter_items,
     iter_objects,
     iter_pieces,
     iter_tables,
 )
+from tracker.services.imports.reading.shapes import read_document, read_records
 from tracker.services.wording import show_name
 
 NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
@@ -26,11 +27,11 @@ _SHAPES = (
 
 
 def document_pieces(
-    body: Any, columns: Mapping[str, str] = NO_COLUMNS
+    body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
 ) -> Iterator[RawPiece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
 
-    *columns* are by field those that were named.
+    *columns* are by field those that were named; how it is read goes to *notes*.
 
     * ``{"items": [{…}]}``, the API's own
     * ``[{…}]``, also Label Studio's tasks
@@ -39,8 +40,19 @@ def document_pieces(
     * ``{"classes": […], "labels": {…}}``: FiftyOne
     * ``{"column": […]}`` and ``{"column": {"0": …}}``, or by row: pandas
     """
-    if isinstance(body, list) and body:
-        yield from iter_pieces(_read_list(body, columns))
+    notes = [] if notes is None else notes
+    shaped = read_document(body, SHAPES, notes)
+    if shaped is not None:
+        yield from shaped
+    elif isinstance(body, list) and all(map(is_task, body)) and body:
+        yield from iter_pieces(read_tasks(body, columns))
+    elif isinstance(body, list) and body:
+        records = iter_pieces(iter_objects(body))
+        yield from read_records(records, SHAPES, columns, notes)
+    elif any(not shape.records and shape.fits(body) for shape in SHAPES):
+        # JSON Lines of one line.
+        records = iter_pieces(iter_objects([body]))
+        yield from read_records(records, SHAPES, columns, notes)
     elif not isinstance(body, dict):
         raise InvalidInputError.of("items", _SHAPES)
     elif isinstance(body.get("items"), list):
@@ -53,12 +65,6 @@ def document_pieces(
         yield from iter_pieces(iter_objects(_read_fiftyone(body)))
     else:
         yield from _read_columns(body)
-
-
-def _read_list(body: list[Any], columns: Mapping[str, str]) -> Iterator[Row]:
-    if all(map(is_task, body)):
-        return read_tasks(body, columns)
-    return iter_objects(body)
 
 
 def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:

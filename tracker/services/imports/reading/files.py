@@ -45,6 +45,9 @@ BY_SUFFIX = {
     ".xlsx": "xlsx",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".xml": "xml",
+    ".eval": "xlsx",
+    ".manifest": "jsonl",
 }
 _PACKED = ".gz"
 # What the name of a file may end in.
@@ -110,7 +113,7 @@ class RowFile:
 
     def _pieces(self, notes: list[str], columns: dict[str, str]) -> Generator[RawPiece]:
         if self.document is not None:
-            yield from document_pieces(self.document, columns)
+            yield from document_pieces(self.document, columns, notes)
             return
         if self._is_read_here():
             self._note(self.size)
@@ -177,21 +180,14 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
 def open_named(
     stream: BinaryIO, name: str, *, most_unpacked: int = MOST_UNPACKED
 ) -> RowFile:
-    """Return the file of that *name*, whose end says in which format it is.
+    """Return the file of that *name*; what it is, its bytes say.
 
-    Without a name the bytes say so.  Raises InvalidInputError for another end, and
-    for JSON that is too large.
+    Raises InvalidInputError for JSON that is too large.
     """
-    path = PurePath(name.lower())
-    if path.suffix == _PACKED:
-        path = path.with_suffix("")
-    kind = BY_SUFFIX.get(path.suffix)
-    if not name:
-        kind = guess_format(stream)
-    if kind is None:
-        raise InvalidInputError.of(
-            "file", f"its name must end in {', '.join(SUFFIXES)}"
-        )
+    suffix = PurePath(name.lower().removesuffix(_PACKED)).suffix
+    guessed = guess_format(stream)
+    # Of texts alone the name says more: JSON may be one line of JSON Lines.
+    kind = BY_SUFFIX.get(suffix, guessed) if guessed in _TEXTS else guessed
     stream.seek(0)
     digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
     file = RowFile(kind, digest, stream, most_unpacked=most_unpacked)
@@ -211,7 +207,12 @@ def guess_format(stream: BinaryIO) -> str:
             return "csv"
     if start[:4] in _BEGINNINGS:
         return _BEGINNINGS[start[:4]]
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return _guess_text(start.removeprefix(b"\xef\xbb\xbf").lstrip())
+
+
+def _guess_text(text: bytes) -> str:
+    if text.startswith((b"<?xml", b"<annotations")):
+        return "xml"
     if text.startswith(b"["):
         return "json"
     if not text.startswith(b"{"):

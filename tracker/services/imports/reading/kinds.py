@@ -16,9 +16,11 @@ from decimal import Decimal
 from typing import Any, BinaryIO, cast
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.containers import is_log, read_log, xml_pieces
 from tracker.services.imports.reading.csv_rows import CsvPiece, CsvRows
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
+from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.parquet import arrow_pieces, parquet_pieces
 from tracker.services.imports.reading.rows import (
     LONGEST_ROW,
@@ -29,6 +31,7 @@ from tracker.services.imports.reading.rows import (
     TablePiece,
     jsonl_pieces,
 )
+from tracker.services.imports.reading.shapes import read_records
 from tracker.services.sandbox.channel import Channel, SharedFile, dump
 from tracker.services.sandbox.limits import Unpacked
 from tracker.services.strict_json import load_json
@@ -119,22 +122,33 @@ def _read(
     unpacked: Unpacked,
     columns: Mapping[str, str],
 ) -> Iterator[RawPiece]:
+    if kind in {"csv", "jsonl", "json"}:
+        return _read_text(kind, stream, notes, columns)
     match kind:
-        case "csv":
-            return CsvRows(stream, notes=notes).pieces()
-        case "jsonl":
-            return jsonl_pieces(stream)
         case "parquet":
             return parquet_pieces(stream, unpacked)
         case "arrow":
             return arrow_pieces(stream, unpacked)
-        case "xlsx":
-            return excel_pieces(stream, notes, unpacked)
-        case _:
-            return _read_json(stream, columns)
+        case "xml":
+            return xml_pieces(stream, notes)
+    if is_log(stream):
+        return document_pieces(read_log(stream, unpacked), columns, notes)
+    return excel_pieces(stream, notes, unpacked)
 
 
-def _read_json(stream: BinaryIO, columns: Mapping[str, str]) -> Iterator[RawPiece]:
+def _read_text(
+    kind: str, stream: BinaryIO, notes: list[str], columns: Mapping[str, str]
+) -> Iterator[RawPiece]:
+    if kind == "csv":
+        return CsvRows(stream, notes=notes).pieces()
+    if kind == "jsonl":
+        return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
+    return _read_json(stream, columns, notes)
+
+
+def _read_json(
+    stream: BinaryIO, columns: Mapping[str, str], notes: list[str]
+) -> Iterator[RawPiece]:
     """Read a document, or what is one in each line."""
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
@@ -143,11 +157,12 @@ def _read_json(stream: BinaryIO, columns: Mapping[str, str]) -> Iterator[RawPiec
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         if "Extra data" in str(error):
-            return jsonl_pieces(io.BytesIO(text))
+            lines = jsonl_pieces(io.BytesIO(text))
+            return read_records(lines, SHAPES, columns, notes)
         raise InvalidInputError.of(
             "body", f"it is not JSON: {show_reason(error)}"
         ) from error
-    return document_pieces(body, columns)
+    return document_pieces(body, columns, notes)
 
 
 def prepare(kind: str, **_: Any) -> None:

@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.class_columns import (
+    ClassColumns,
+    find_class_columns,
+)
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
+    head_of,
     plan_columns,
 )
 from tracker.services.imports.reading.rows import (
@@ -19,6 +24,7 @@ from tracker.services.imports.reading.rows import (
     read_given,
     refuse_many_columns,
 )
+from tracker.services.imports.reading.shapes import find_value
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
@@ -29,8 +35,15 @@ from tracker.storage.estimates.pending import BATCH_LIMIT
 class MappedPiece:
     """Rows of a file by the names of the fields; see ``Piece``."""
 
-    def __init__(self, piece: RawPiece, plan: Plan, readers: dict[str, Reader]) -> None:
-        """Read *piece* by *plan*."""
+    def __init__(
+        self,
+        piece: RawPiece,
+        plan: Plan,
+        readers: dict[str, Reader],
+        given: dict[str, str],
+    ) -> None:
+        """Read *piece* by *plan*; every row has what is *given*."""
+        self._given = given
         self._piece = piece
         self._plan = plan
         self._readers = readers
@@ -46,7 +59,7 @@ class MappedPiece:
     @property
     def names(self) -> list[str]:
         """The fields."""
-        return list(self._plan.fields)
+        return [*self._plan.fields, *self._given]
 
     def columns(self) -> dict[str, list[Any]]:
         """Return them by column; ValueError where one could not be read."""
@@ -55,10 +68,13 @@ class MappedPiece:
         if self._plan.unknown and not self._plan.unknown.isdisjoint(raw):
             raise ValueError("a row has a field that is not known")
         found = {
-            name: self._read(name, raw[column])
+            name: self._read(name, _values_at(raw, column))
             for name, column in self._plan.fields.items()
-            if column in raw
+            if head_of(column, raw) in raw
         }
+        length = len(next(iter(raw.values()), ()))
+        for name, value in self._given.items():
+            found[name] = self._read(name, [value]) * length
         if self._plan.is_current in raw and "label" in found:
             told = zip(found["label"], raw[self._plan.is_current], strict=True)
             found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
@@ -97,6 +113,8 @@ class MappedPiece:
         errors = list(row.errors)
         for name, column in self._plan.fields.items():
             value = row.values.get(column)
+            if value is None and column not in row.values:
+                value = find_value(row.values, column)
             if value is None:
                 continue
             try:
@@ -106,6 +124,9 @@ class MappedPiece:
                 continue
             if found is not None:
                 values[name] = found
+        if row.values:
+            for name, value in self._given.items():
+                (values[name],) = self._read(name, [value])
         if _is_false(row.values.get(self._plan.is_current or "")):
             values.pop("label", None)
         errors += [
@@ -126,6 +147,13 @@ class MappedPiece:
         return Row(row.number, values, tuple(errors))
 
 
+def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any]:
+    if column in raw:
+        return raw[column]
+    head = head_of(column, raw)
+    return [find_value({head: value}, column) for value in raw[head]]
+
+
 def _is_false(value: Any) -> bool:
     return value is False or str(value).casefold() == "false"
 
@@ -137,6 +165,11 @@ def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
     plain = ((name, as_metadata(value)) for name, value in extras)
     found = {name: value for name, value in plain if value is not None}
     return {**found, **(metadata or {})} if found else metadata
+
+
+def _may_have_classes(piece: RawPiece, detector: Detector) -> bool:
+    """Return whether a header without rows has a column for each class."""
+    return all(any(one in name for name in piece.names) for one in detector.classes)
 
 
 class Seen(NamedTuple):
@@ -178,7 +211,7 @@ class MappedRows:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
-        for piece in self._pieces:
+        for piece in self._with_classes():
             if piece.first >= BATCH_LIMIT:
                 raise InvalidInputError.of(
                     "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
@@ -201,7 +234,31 @@ class MappedRows:
                 readers[kind] = build_readers(
                     self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
-            yield MappedPiece(piece, self.plan, readers[kind])
+            yield MappedPiece(piece, self.plan, readers[kind], self.choices.given)
+
+    def _with_classes(self) -> Iterator[RawPiece]:
+        """Read columns of the classes as the class, where there are such."""
+        found: ClassColumns | None = None
+        is_known = False
+        for piece in self._pieces:
+            if not is_known and (rows := piece.rows()):
+                is_known = bool(rows)
+                named = {*self.choices.columns, *map(guess_field, piece.names)}
+                found = find_class_columns(
+                    piece,
+                    self.detector.classes,
+                    has_predicted="predicted" in named,
+                    has_label="label" in named,
+                )
+                if found is not None:
+                    self.notes.append(
+                        f"the columns of the classes as {found.field}: the one with "
+                        + ("a 1" if found.is_mark else "the highest number")
+                    )
+            if found is not None:
+                yield found.read(piece)
+            elif is_known or not _may_have_classes(piece, self.detector):
+                yield piece
 
     def look(self, rows: int = 3) -> list[Seen]:
         """Return the columns, each with what it is by its name, and its first *rows*.

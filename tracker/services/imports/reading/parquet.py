@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
@@ -133,7 +134,7 @@ def _check_parquet(metadata: Any, unpacked: Unpacked) -> None:
 def _arrow_values(column: Any) -> list[Any]:
     """Return the values of an Arrow array, as text where Python has none like them.
 
-    So it is with the year 10000 and with a nanosecond, which the field then refuses.
+    So it is with the year 10000, which the field refuses, and with a nanosecond.
     """
     # A caller that has a column has loaded it already.
     import pyarrow as pa  # noqa: PLC0415
@@ -152,5 +153,13 @@ def _arrow_value(value: Any, kind: Any) -> Any:
     try:
         return value.cast(kind).as_py()
     except (ValueError, OverflowError):
+        if value.type.unit == "ns":
+            # As text with all its digits, which the field rounds and says so.
+            bare = value.cast(kind, safe=False).as_py()
+            return f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{_zone(bare)}"
         # Arrow's own text of a year with six digits names another one.
         return f"{value.value} {value.type}"
+
+
+def _zone(value: datetime) -> str:
+    return "" if value.tzinfo is None else value.isoformat()[-6:]

@@ -12,10 +12,11 @@ from tracker.services.imports.reports import Noted
 from tracker.services.wording import show
 
 _LOCAL = re.compile(
-    r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+    r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?"
     r"( ?([Zz]|[+-]\d\d:?\d\d))?",
     re.ASCII,
 )
+_NANOSECONDS = re.compile(r"\.\d{7}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(\.\d{1,9})?", re.ASCII)
 # From 1973 to 2286, as seconds and as milliseconds.
 _SECONDS = (1e8, 1e10)
@@ -42,9 +43,9 @@ class TimeReader:
         if isinstance(value, str):
             return self._read_text(value.strip(), value, noted)
         if isinstance(value, datetime):
-            return self._place(value, value, noted)
-        if isinstance(value, date) and self._zone is not None:
-            return self._place(datetime.combine(value, time()), value, noted)
+            return self._place(value, noted)
+        if isinstance(value, date):
+            return self._place(datetime.combine(value, time()), noted)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._read_epoch(float(value), value, noted)
         return value
@@ -58,7 +59,7 @@ class TimeReader:
                     f"{show(value)} is not right: it must have the time format "
                     f"{self._format}"
                 ) from error
-            return self._place(found, value, noted)
+            return self._place(found, noted)
         if INSTANT.fullmatch(bare):
             return bare
         if _EPOCH.fullmatch(bare):
@@ -68,7 +69,9 @@ class TimeReader:
                 found = datetime.fromisoformat(bare.upper().replace(" +", "+"))
             except ValueError:
                 return value
-            return self._place(found, value, noted)
+            if _NANOSECONDS.search(bare):
+                noted[self._name, "nanoseconds", "microseconds, rounded down"] += 1
+            return self._place(found, noted)
         return value
 
     def _read_epoch(self, number: float, value: object, noted: Noted) -> Any:
@@ -81,21 +84,20 @@ class TimeReader:
                 return datetime.fromtimestamp(number / scale, UTC)
         return value
 
-    def _place(self, found: datetime, value: object, noted: Noted) -> datetime:
+    def _place(self, found: datetime, noted: Noted) -> datetime:
         if found.tzinfo is not None:
             return found
-        if self._zone is None:
-            raise ValueError(
-                f"{show(value)} has no time zone; name one by time-zone, such as "
-                "Europe/Berlin, or write it like 2026-01-31T13:45:00Z"
-            )
-        placed = found.replace(tzinfo=self._zone, fold=0)
+        # Of the hour that clocks repeat the first is meant, and the one that they skip
+        # moves forward.
+        zone = self._zone_name or "UTC"
+        placed = found.replace(tzinfo=self._zone or UTC, fold=0)
         if placed.utcoffset() != placed.replace(fold=1).utcoffset():
-            raise ValueError(
-                f"{show(value)} occurs twice or never in {self._zone_name}, where "
-                "the clocks change; add its offset, such as +02:00"
-            )
-        noted[self._name, "a time without a zone", f"one in {self._zone_name}"] += 1
+            what = f"a time that is twice or never in {zone}"
+            noted[self._name, what, "the first one, or an hour later"] += 1
+            placed = placed.astimezone(UTC)
+        noted[
+            self._name, "a time without a zone", f"one in {self._zone_name or 'UTC'}"
+        ] += 1
         return placed
 
 

@@ -14,7 +14,7 @@ from tracker.services.imports.reading.times import TimeReader
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show
 from tracker.storage.detectors import Detector
-from tracker.words import UNCLEAR
+from tracker.words import NO_ANSWER, UNCLEAR
 
 # Reads all the values of a column, none of which is None, and notes what it read as
 # something else; ValueError says what is wrong.
@@ -33,8 +33,10 @@ NO_LABEL = "no label"
 def as_text(value: Any) -> str | None:
     """Return a value that is one word or number as text; None for a NaN.
 
-    Raises ValueError for anything else.
+    A list of one such is itself.  Raises ValueError for anything else.
     """
+    while isinstance(value, list) and len(value) == 1:
+        (value,) = value
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -259,8 +261,12 @@ def build_readers(
         "confidence": ConfidenceReader(comma=comma, is_strict=is_strict),
         "metadata": read_metadata_cells,
     }
-    for name in ("predicted", "label"):
-        readers[name] = ClassReader(detector, choices.classes, name, comma=comma)
+    none = dict.fromkeys(choices.no_answer, NO_ANSWER)
+    for name, settled in (
+        ("predicted", choices.classes | none),
+        ("label", choices.classes),
+    ):
+        readers[name] = ClassReader(detector, settled, name, comma=comma)
     for name in ("asked_at", "labelled_at"):
         readers[name] = TimeReader(name, choices)
     if choices.images is not None:

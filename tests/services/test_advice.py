@@ -1,0 +1,85 @@
+"""Advice: the class that is needed most, and what its labels cost at random."""
+
+from typing import Any
+
+import pytest
+
+from tests.services.conftest import Bench
+from tracker.services.deciding.gates import ask_gate
+from tracker.services.deciding.planning import Goal, build_plan
+from tracker.services.estimates.advice import Advice
+from tracker.services.estimates.decision import decide
+from tracker.services.evidence.measure import Measure, parse_measure
+from tracker.stats import labels_to_decide
+
+CRACKS = {"crack": {"crack": 7}, "fine": {"fine": 363, "crack": 14}}
+RARE = {"DEFECT": {"DEFECT": 12}, "OK": {"OK": 380, "DEFECT": 8}}
+
+
+def advice_on(confusion: Any, target: float, measure: str = "balanced") -> Advice:
+    wanted = parse_measure(measure, confusion)
+    found = decide(wanted, target, confusion, 0.95)
+    assert found.verdict == "undecided"
+    assert found.advice is not None
+    return found.advice
+
+
+def test_the_rare_class_is_named_and_not_the_one_that_comes_most() -> None:
+    found = advice_on(CRACKS, 0.85)
+    mixed = labels_to_decide([7, 363], [7, 377], 0.85, 0.95)
+    assert mixed is not None
+    assert found.name == "crack"
+    assert found.labels == pytest.approx(mixed[0], abs=1)
+    assert found.random_queries == sum(mixed)
+    assert found.share == 7 / 384
+    assert f"{found.labels} more labels of crack would decide it" in found.text
+    assert "At 1.8 % of all labels" in found.text
+    assert f"about {sum(mixed):,} queries drawn at random" in found.text
+
+
+@pytest.mark.parametrize("measure", ["balanced", "recall:DEFECT"])
+def test_labels_of_a_class_of_three_percent_cost_thirty_three_random_ones(
+    measure: str,
+) -> None:
+    found = advice_on(RARE, 0.9, measure)
+    assert found.name == "DEFECT"
+    assert found.labels is not None
+    assert found.random_queries == pytest.approx(found.labels / 0.03, rel=0.04)
+
+
+def test_measures_of_all_labels_and_of_predictions_name_no_class() -> None:
+    alike = {"YES": {"YES": 23, "NO": 5}, "NO": {"YES": 3, "NO": 41}}
+    overall = advice_on(alike, 0.8, "overall")
+    assert (overall.name, overall.predicted, overall.share) == (None, None, 1)
+    assert overall.labels == overall.random_queries
+    precise = advice_on(alike, 0.85, "precision:YES")
+    assert (precise.name, precise.predicted) == (None, "YES")
+    assert precise.share == 26 / 72
+    assert "of queries predicted as YES would decide it" in precise.text
+
+
+def test_a_class_without_labels_comes_first_and_nothing_is_said_once_decided() -> None:
+    found = advice_on({"crack": {}, "fine": {"fine": 30}}, 0.8)
+    assert (found.name, found.labels, found.random_queries) == ("crack", None, None)
+    assert found.text == "Labels of crack are needed first."
+    assert decide(Measure("balanced"), 0.5, CRACKS, 0.95).advice is None
+    # At the target no number of labels can be foreseen.
+    even = {"a": {"a": 9, "b": 1}, "b": {"b": 9, "a": 1}}
+    assert decide(Measure("balanced"), 0.9, even, 0.95).advice is None
+
+
+def test_estimate_plan_and_gate_give_one_advice(bench: Bench) -> None:
+    rows = [("YES", "YES")] * 7 + [("NO", "NO")] * 363 + [("YES", "NO")] * 14
+    bench.log_all({"predicted": said, "label": label} for said, label in rows)
+    with bench.database.write() as session:
+        bench.attached(session).target = 0.85
+    estimate = bench.estimate()
+    assert estimate.decision is not None
+    advice = estimate.decision.advice
+    assert advice is not None
+    assert advice.name == "YES"
+    plan = build_plan(estimate, Goal())
+    assert (plan.advice, plan.next.name) == (advice, "YES")
+    with bench.database.read() as session:
+        asked = ask_gate(session, bench.attached(session), computed_at=bench.clock())
+    assert advice.text.removesuffix(".") in asked.checks[0].message

@@ -1,0 +1,320 @@
+"""The shapes of the tools whose files are read as they are, the most particular first.
+
+Each says where its format is written down.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tracker.services.imports.reading.shapes import Record, Shape, find, only
+from tracker.services.wording import show
+from tracker.words import NO_ANSWER
+
+_EMPTY: Record = {}
+
+
+def _lm_answer(record: Record, _: Record) -> Any:
+    """Return the choice of the highest likelihood, or what the filter found."""
+    found = record["filtered_resps"]
+    if isinstance(found, list) and found and all(isinstance(o, list) for o in found):
+        likelihoods = [float(one[0]) for one in found]
+        if any(map(math.isnan, likelihoods)):
+            raise ValueError("a likelihood is not a number")
+        return str(likelihoods.index(max(likelihoods)))
+    answer = found[0] if isinstance(found, list) and found else found
+    return NO_ANSWER if answer in ("[invalid]", "", None) else answer
+
+
+def _unless_none(record: Record, _: Record) -> Any:
+    return None if record.get("filter") in (None, "none") else record["filter"]
+
+
+def _first_epoch(record: Record, _: Record) -> Any:
+    """Return the id of a sample once; other epochs have the group alone."""
+    return record.get("id") if record.get("epoch", 1) == 1 else None
+
+
+def _promptfoo_truth(record: Record, _: Record) -> Any:
+    for path in ("vars.expected", "testCase.vars.expected"):
+        if isinstance(found := find(record, path), str):
+            return found
+    tests = find(record, "testCase.assert")
+    for one in tests if isinstance(tests, list) else ():
+        if one.get("type") in ("equals", "icontains", "contains"):
+            return one.get("value")
+    return None
+
+
+def _promptfoo_input(record: Record, _: Record) -> Any:
+    given = record.get("vars") or {}
+    return only({k: v for k, v in given.items() if k != "expected"}) or None
+
+
+def _human_truth(record: Record, _: Record) -> Any:
+    """Return the last expectation of a trace that a person gave."""
+    for one in reversed(record["assessments"] or []):
+        if find(one, "source.source_type") != "HUMAN":
+            continue
+        for path in ("expectation.value", "feedback.value"):
+            if isinstance(found := find(one, path), str | int | bool):
+                return found
+    return None
+
+
+def _sagemaker_class(record: Record, _: Record) -> Any:
+    found = {
+        name: one["class-name"]
+        for name, one in record.items()
+        if name.endswith("-metadata") and isinstance(one, dict) and "class-name" in one
+    }
+    if len(found) > 1:
+        jobs = " and ".join(show(name.removesuffix("-metadata")) for name in found)
+        raise ValueError(f"there are several jobs: {jobs}; keep one")
+    return only(found)
+
+
+def _prodigy_choice(record: Record, _: Record) -> Any:
+    if "accept" not in record:
+        return record.get("label")
+    if len(record["accept"]) > 1:
+        raise ValueError(f"{show(record['accept'])} is not right: there must be one")
+    return only(record["accept"])
+
+
+def _argilla_label(record: Record, _: Record) -> Any:
+    """Return the last answer that was submitted to the one question."""
+    answers = only_question(record["responses"])
+    given = [
+        one for one in answers or () if one.get("status", "submitted") == "submitted"
+    ]
+    return given[-1].get("value") if given else None
+
+
+def only_question(answers: Any) -> Any:
+    """Return what was answered to the only question; ValueError for several."""
+    if isinstance(answers, dict) and len(answers) > 1:
+        shown = " and ".join(map(show, answers))
+        raise ValueError(f"there are several questions: {shown}; keep one")
+    return next(iter(answers.values()), None) if answers else None
+
+
+def _datumaro_label(record: Record, document: Record) -> Any:
+    names = document["categories"]["label"]["labels"]
+    found = [one for one in record["annotations"] if one.get("type") == "label"]
+    if len(found) > 1:
+        raise ValueError(f"it has {len(found)} labels; it must have one")
+    return names[found[0]["label_id"]]["name"] if found else None
+
+
+def _coco_images(document: Record) -> Iterator[Record]:
+    classes = {one["id"]: one["name"] for one in document["categories"]}
+    labels: dict[Any, list[Any]] = {}
+    for one in document["annotations"]:
+        labels.setdefault(one["image_id"], []).append(classes.get(one["category_id"]))
+    for image in document["images"]:
+        yield {"name": image["file_name"], "labels": labels.get(image["id"], [])}
+
+
+def _coco_label(record: Record, _: Record) -> Any:
+    if len(record["labels"]) > 1:
+        raise ValueError(
+            f"it has {len(record['labels'])} objects; a classification has one"
+        )
+    return only(record["labels"])
+
+
+# https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
+INSPECT = Shape(
+    "a log of inspect_ai",
+    "eval.model samples",
+    {
+        "key": "uuid",
+        "input": _first_epoch,
+        "group": "id",
+        "predicted": "scores.*.answer | output.completion"
+        " | output.choices[0].message.content",
+        "label": "target",
+        "version": "^.eval.model",
+    },
+    records="samples",
+)
+SHAPES = (
+    INSPECT,
+    # https://github.com/EleutherAI/lm-evaluation-harness, --log_samples
+    Shape(
+        "samples of lm-evaluation-harness",
+        "doc_id filtered_resps target",
+        {
+            "input": "doc_hash | doc_id",
+            "predicted": _lm_answer,
+            "label": "target",
+            "version": _unless_none,
+        },
+    ),
+    # https://www.promptfoo.dev/docs/configuration/outputs/
+    Shape(
+        "results of promptfoo",
+        "results.results",
+        {
+            "input": _promptfoo_input,
+            "predicted": "response.output",
+            "label": _promptfoo_truth,
+            "version": "provider.id | provider",
+        },
+        records="results.results",
+    ),
+    # https://github.com/openai/evals, the record log
+    Shape(
+        "a log of OpenAI evals",
+        "spec.eval_name spec.run_config",
+        {
+            "input": "sample_id",
+            "predicted": "data.picked | data.sampled",
+            "label": "data.expected",
+            "version": "^.spec.completion_fns[0]",
+            "asked_at": "created_at",
+        },
+        is_row=lambda record, _: record.get("type") == "match",
+    ),
+    # https://deepeval.com/docs/evaluation-flags-and-configs, .deepeval/.latest_test_run
+    Shape(
+        "a test run of deepeval",
+        "testCases",
+        {"input": "input", "predicted": "actualOutput", "label": "expectedOutput"},
+        records="testCases",
+    ),
+    # https://langfuse.com/docs/api-and-data-platform/features/export-from-ui
+    Shape(
+        "scores of Langfuse",
+        "traceId dataType stringValue",
+        {
+            "input": "traceId",
+            "label": "stringValue | value",
+            "labeler": "authorUserId",
+            "labelled_at": "timestamp",
+            "note": "comment",
+        },
+        is_row=lambda record, _: record.get("source") in (None, "ANNOTATION"),
+        same="name",
+    ),
+    Shape(
+        "items with an expected output, such as those of Langfuse",
+        "input expectedOutput",
+        {
+            "input": "input",
+            "predicted": "actualOutput | output",
+            "label": "expectedOutput",
+        },
+    ),
+    # https://docs.langchain.com/langsmith, rows of an experiment
+    Shape(
+        "rows of a LangSmith experiment",
+        "inputs outputs reference_outputs",
+        {"input": "inputs", "predicted": "outputs", "label": "reference_outputs"},
+    ),
+    # https://mlflow.org/docs/latest/genai/eval-monitor/
+    Shape(
+        "an evaluation of MLflow",
+        "inputs outputs expectations",
+        {
+            "input": "inputs",
+            "predicted": "outputs",
+            "label": "expectations.expected_response | expectations",
+        },
+    ),
+    Shape(
+        "traces of MLflow",
+        "trace_id request response assessments",
+        {
+            "key": "trace_id",
+            "input": "request",
+            "predicted": "response",
+            "label": _human_truth,
+            "asked_at": "request_time",
+        },
+    ),
+    # https://arize.com/docs/phoenix, spans with annotations as a frame
+    Shape(
+        "spans of Phoenix",
+        "context.span_id attributes.output.value",
+        {
+            "key": "context.span_id",
+            "input": "attributes.input.value",
+            "predicted": "attributes.output.value",
+            "label": "label",
+            "asked_at": "start_time",
+            "note": "explanation",
+        },
+    ),
+    # https://docs.ragas.io, EvaluationResult.to_pandas
+    Shape(
+        "an evaluation of Ragas",
+        "user_input response reference",
+        {"input": "user_input", "predicted": "response", "label": "reference"},
+    ),
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
+    *(
+        Shape(
+            "an output manifest of SageMaker Ground Truth",
+            source,
+            {"input": source, "label": _sagemaker_class},
+            is_row=lambda record, _: any(one.endswith("-metadata") for one in record),
+        )
+        for source in ("source-ref", "source")
+    ),
+    # https://cloud.google.com/vertex-ai/docs/image-data/classification/prepare-data
+    *(
+        Shape(
+            "a data set of Vertex AI",
+            f"{source} classificationAnnotation.displayName",
+            {"input": source, "label": "classificationAnnotation.displayName"},
+        )
+        for source in ("imageGcsUri", "textContent", "textGcsUri")
+    ),
+    # https://prodi.gy/docs/api-interfaces
+    Shape(
+        "annotations of Prodigy",
+        "_input_hash answer",
+        {
+            "input": "text | image | html",
+            "label": _prodigy_choice,
+            "labelled_at": "_timestamp",
+        },
+        is_row=lambda record, _: record.get("answer") == "accept",
+    ),
+    # https://doccano.github.io/doccano/, text classification
+    Shape(
+        "texts labelled in doccano",
+        "id text label Comments",
+        {"input": "text", "label": "label"},
+    ),
+    # https://docs.argilla.io/latest/how_to_guides/import_export/
+    Shape(
+        "records of Argilla",
+        "fields suggestions responses",
+        {
+            "key": "id",
+            "predicted": lambda record, _: (
+                only_question(record["suggestions"]) or _EMPTY
+            ).get("value"),
+            "confidence": "suggestions.*.score",
+            "version": "suggestions.*.agent",
+            "label": _argilla_label,
+        },
+    ),
+    # https://docs.voxel51.com and https://open-edge-platform.github.io/datumaro
+    Shape(
+        "a data set of Datumaro",
+        "categories.label.labels items",
+        {"input": "id", "label": _datumaro_label},
+        records="items",
+    ),
+    # https://cocodataset.org/#format-data
+    Shape(
+        "a data set of COCO",
+        "images annotations categories",
+        {"input": "name", "label": _coco_label},
+        records=_coco_images,
+    ),
+)

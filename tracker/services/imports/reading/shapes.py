@@ -1,0 +1,272 @@
+"""What tools write, told by the content: where the fields of a row are in a record.
+
+A shape is tried by what its first record has, from the most particular to the most
+general.  Paths name values: ``a.b``, ``a[0]``, ``a.*`` for the first of an object,
+``^.a`` for one in the document around the records; ``a | b`` is the first there is.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Any
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.rows import (
+    RawPiece,
+    Row,
+    RowPiece,
+    iter_pieces,
+)
+from tracker.services.wording import show
+
+Record = Mapping[str, Any]
+Get = Callable[[Record, Record], Any]
+
+_STEP = re.compile(r"[^.\[\]]+|\[-?\d+\]")
+_LONGEST_NAME = 200
+_LONGEST_KEPT = 2_000
+_NAMES = {"input", "group", "key"}
+_CLASSES = {"predicted", "label"}
+_KEPT_WHOLE = ("metadata", "meta")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the records of a tool have, and where each field is in them."""
+
+    name: str
+    # Paths that tell the shape.
+    has: str
+    fields: Mapping[str, str | Get]
+    # Where a document has its records, if it is told by a document.
+    records: str | Callable[[Record], Iterable[Any]] = ""
+    # Whether a record is a row.
+    is_row: Get | None = None
+    # A path with the same value in all rows, or the file is of several things.
+    same: str = ""
+
+    def fits(self, record: Any) -> bool:
+        """Return whether *record*, or a document, is of this shape."""
+        return isinstance(record, Mapping) and all(
+            find(record, path) is not _MISSING for path in self.has.split()
+        )
+
+
+class _Missing:
+    pass
+
+
+_MISSING = _Missing()
+
+
+def find(value: Any, path: str) -> Any:
+    """Return what *value* has at *path*; a name with dots in it goes first."""
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    for step in _STEP.findall(path):
+        if isinstance(value, list) and step.startswith("["):
+            place = int(step[1:-1])
+            value = value[place] if -len(value) <= place < len(value) else _MISSING
+        elif isinstance(value, Mapping) and step == "*":
+            value = next(iter(value.values()), _MISSING)
+        elif isinstance(value, Mapping):
+            value = value.get(step, _MISSING)
+        else:
+            return _MISSING
+    return value
+
+
+def find_value(value: Any, path: str) -> Any:
+    """Return what *value* has at *path*, None if nothing."""
+    found = find(value, path)
+    return None if found is _MISSING else found
+
+
+def first_of(record: Any, document: Any, paths: str) -> Any:
+    """Return the first value that is there of those at *paths*."""
+    for path in paths.split(" | "):
+        whole, inner = (document, path[2:]) if path.startswith("^.") else (record, path)
+        found = find(whole, inner)
+        if found is not _MISSING and found is not None:
+            return found
+    return None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The records of one file, read as a shape."""
+
+    shape: Shape
+    document: Record
+    left_out: int = 0
+    _same: Any = None
+    _heads: set[str] = field(default_factory=set)
+
+    def rows(self, records: Iterable[Any]) -> Iterator[Row]:
+        self._heads = {
+            match[0]
+            for paths in self.shape.fields.values()
+            if isinstance(paths, str)
+            for path in paths.split(" | ")
+            if (match := _STEP.match(path))
+        }
+        numbers = count(1)
+        for record in records:
+            if isinstance(record, Row):
+                yield record._replace(number=next(numbers))
+            elif not isinstance(record, Mapping) or not self._is_row(record):
+                self.left_out += 1
+            else:
+                values, errors = self._read(record)
+                if errors or values.keys() & _CLASSES:
+                    yield Row(next(numbers), values, tuple(errors))
+                else:
+                    self.left_out += 1
+
+    def _is_row(self, record: Record) -> bool:
+        if self.shape.is_row is not None:
+            return bool(self.shape.is_row(record, self.document))
+        return True
+
+    def _read(self, record: Record) -> tuple[dict[str, Any], list[FieldError]]:
+        self._check_same(record)
+        values: dict[str, Any] = {}
+        errors = []
+        metadata = {}
+        for name, where in self.shape.fields.items():
+            try:
+                if isinstance(where, str):
+                    found = first_of(record, self.document, where)
+                else:
+                    found = where(record, self.document)
+            except ValueError as error:
+                errors.append(FieldError(name, str(error)))
+                continue
+            if name in _CLASSES:
+                found = only(found)
+            if found is None:
+                continue
+            values[name] = found
+            if name in _NAMES:
+                values[name] = as_name(found)
+                if values[name] != found and isinstance(found, str):
+                    metadata["text"] = found
+        if "predicted" in values:
+            metadata |= self._rest(record)
+            if metadata:
+                values["metadata"] = metadata
+        return values, errors
+
+    def _rest(self, record: Record) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in record.items():
+            if name in _KEPT_WHOLE and isinstance(value, Mapping):
+                found |= value
+            elif name not in self._heads and (
+                type(value) in {int, float, bool}
+                or (isinstance(value, str) and 0 < len(value) <= _LONGEST_KEPT)
+            ):
+                found[name] = value
+        return found
+
+    def _check_same(self, record: Record) -> None:
+        if not self.shape.same:
+            return
+        found = find(record, self.shape.same)
+        self._same = found if self._same is None else self._same
+        if found != self._same:
+            raise InvalidInputError.of(
+                self.shape.same,
+                f"the file has {show(self._same)} and {show(found)}; keep the records "
+                "of one of them",
+            )
+
+
+def only(value: Any) -> Any:
+    """Return the element of what has one, itself otherwise; None for an empty one."""
+    while isinstance(value, list | Mapping) and len(value) <= 1:
+        items = value.values() if isinstance(value, Mapping) else value
+        value = next(iter(items), None)
+    return value
+
+
+def as_name(value: Any) -> str:
+    """Return a name for *value*: itself where it may be one, else a hash of it."""
+    if isinstance(value, bool | int | float):
+        return str(value)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    bare = text.strip()
+    if 0 < len(bare) <= _LONGEST_NAME and bare.isprintable():
+        return bare
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def read_document(
+    body: Any, shapes: Iterable[Shape], notes: list[str]
+) -> Iterator[RawPiece] | None:
+    """Return the rows of a document of one of the *shapes*, None if it is of none."""
+    for shape in shapes:
+        if shape.records and shape.fits(body):
+            where = shape.records
+            records = find(body, where) if isinstance(where, str) else where(body)
+            return _read(shape, body, records, notes)
+    return None
+
+
+def read_records(
+    pieces: Iterator[RawPiece],
+    shapes: Iterable[Shape],
+    columns: Mapping[str, str],
+    notes: list[str],
+) -> Iterator[RawPiece]:
+    """Read the records of a shape as rows, and any others as they are.
+
+    So are those that have what *columns* name, which says how they are to be read.
+    """
+    start = next(pieces, None)
+    if start is None:
+        return
+    whole = chain([start], pieces)
+    record = start.rows()[0].values if isinstance(start, RowPiece) else {}
+    is_named = any(find(record, one) is not _MISSING for one in columns.values())
+    fitting = (one for one in shapes if not one.records and one.fits(record))
+    shape = None if is_named else next(fitting, None)
+    if shape is None or not isinstance(start, RowPiece) or start.is_strict:
+        yield from whole
+        return
+    rows = (row for piece in whole for row in piece.rows())
+    records = (row if row.errors else row.values for row in rows)
+    yield from _read(shape, record, records, notes)
+
+
+def _read(
+    shape: Shape, document: Record, records: Iterable[Any], notes: list[str]
+) -> Iterator[RawPiece]:
+    reading = _Reading(shape, document)
+    notes.append(f"the file was read as {shape.name}")
+    yield from iter_pieces(reading.rows(records))
+    if reading.left_out:
+        notes.append(
+            f"{reading.left_out:,} records have neither a prediction nor a label and "
+            "were left out"
+        )
+
+
+def known_columns(
+    names: Iterable[str], shapes: Iterable[Shape]
+) -> dict[str, str] | None:
+    """Return which field each column of a table of a shape holds, None if of none."""
+    columns = dict.fromkeys(names)
+    for shape in shapes:
+        if not shape.records and all(path in columns for path in shape.has.split()):
+            return {
+                path: name
+                for name, paths in shape.fields.items()
+                if isinstance(paths, str)
+                for path in paths.split(" | ")
+                if path in columns
+            }
+    return None
