@@ -1,18 +1,24 @@
 """Changes of the accuracy by the calendar, whatever the order in which labels come."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from tests.conftest import by
+from tests.conftest import Clock, by
 from tests.services.conftest import Bench
+from tracker.jobs.loop import Loop
+from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.estimates.counts import count_asked
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.recount import recount
+from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.pending import add_batch
+from tracker.storage.estimates.projections import DAYS, list_projections
 from tracker.storage.telling.events import Event
 from tracker.words import UNSTATED
 
@@ -251,3 +257,65 @@ def test_before_a_change_the_whole_has_half_of_the_error(
     at_half = bench.estimate(method="anytime", until=datetime(2027, 1, 1, tzinfo=UTC))
     assert found.change is None
     assert found.decision.low == found.balanced.low < at_half.balanced.low
+
+
+def test_days_are_counted_again_in_another_time_zone(
+    bench: Bench, recompute: Callable[[], None], clock: Clock
+) -> None:
+    # At 23:30 in UTC it is the next day in Berlin.
+    rows = rows_of([(3, 0.5, 4)])
+    for row in rows:
+        at = datetime.fromisoformat(row["asked_at"])
+        row["asked_at"] = at.replace(hour=23, minute=30).isoformat()
+    bench.log_all(rows)
+    recompute()
+    handler = Recompute(
+        database=bench.database, worker="w", clock=clock, time_zone="Europe/Berlin"
+    )
+    loop = Loop(bench.database, "w", [handler], clock)
+
+    def days() -> list[str]:
+        with bench.database.read() as session:
+            (version,) = list_versions(session, bench.detector.id)
+            return [one.key for one in list_projections(session, version, DAYS)]
+
+    assert days() == ["2025-09-01", "2025-09-02", "2025-09-03"]
+    loop.run()
+    assert days() == ["2025-09-02", "2025-09-03", "2025-09-04"]
+    bench.log_all([{**rows[0], "key": "one more"}])
+    recompute()
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        assert detector.time_zone == "Europe/Berlin"
+        assert recount(session, detector) == []
+        versions = list_versions(session, detector.id)
+        start = datetime(2025, 9, 2, tzinfo=detector.zone)
+        found = count_asked(session, detector, versions, since=start, until=None)
+    assert sum(found.cells.values()) == 13
+    assert loop.run() == 0
+
+
+def test_nothing_is_told_while_a_file_is_being_imported(
+    bench: Bench, recompute: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aim(bench, target=0.85)
+    is_importing = [True]
+
+    def importing(_: object, ids: Collection[int]) -> set[int]:
+        return set(ids) if is_importing[0] else set()
+
+    monkeypatch.setattr("tracker.services.estimates.fold.list_importing", importing)
+    rows = sorted(rows_of([(30, 0.9, 20)]), key=is_wrong)
+    bench.log_all(rows[:500])
+    recompute()
+    assert told(bench, "verdict.") == told(bench) == []
+    bench.log_all(rows[500:])
+    recompute()
+    is_importing[0] = False
+    # The end of an import adds a batch, be it an empty one.
+    with bench.database.write() as session:
+        add_batch(session, bench.detector.id, created_at=bench.clock())
+    recompute()
+    (verdict,) = told(bench, "verdict.")
+    assert (verdict.data["verdict"], verdict.data["labels"]) == ("met", 600)
+    assert bench.estimate().decision.verdict == "met"

@@ -1,7 +1,7 @@
 """The counts that every estimate follows from: what is kept, with what waits."""
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from sqlalchemy.orm import Session
 
@@ -14,7 +14,7 @@ from tracker.services.evidence.populations import (
 )
 from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_pending_labels, count_window
 from tracker.storage.estimates.projections import load_counts, sum_days
 from tracker.storage.queries.where import Between
@@ -54,14 +54,15 @@ def count_asked(
         found = count_window(session, detector.id, since=since, until=until)
         return [found[one] for one in ids if one in found]
 
-    first = None if since is None else _next_midnight(since)
-    last = None if until is None else _midnight(until)
+    zone = detector.zone
+    first = None if since is None else _next_midnight(since, zone)
+    last = None if until is None else _midnight(day_in(until, zone), zone)
     if (first or _BEGINNING) >= (last or _END):
         return pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
     waiting = count_pending_labels(session, [detector.id], [whole])
     parts = [waiting[one] for one in ids if one in waiting]
-    days = first and first.date(), last and last.date()
+    days = first and day_in(first, zone), last and day_in(last, zone)
     parts.append(sum_days(session, versions, since=days[0], until=days[1]))
     if since != first:
         parts += count(since, first)
@@ -70,16 +71,17 @@ def count_asked(
     return pool(parts)
 
 
-def _midnight(instant: datetime) -> datetime:
-    return datetime.combine(instant.date(), time(), UTC)
+def _midnight(day: date, zone: tzinfo) -> datetime:
+    return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
-def _next_midnight(instant: datetime) -> datetime:
+def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
     """Return the first midnight that is not before an instant."""
-    day = _midnight(instant)
-    if day == instant:
-        return day
-    return _END if day.date() == date.max else day + timedelta(days=1)
+    day = day_in(instant, zone)
+    begun = _midnight(day, zone)
+    if begun == instant:
+        return begun
+    return _END if day == date.max else _midnight(day + timedelta(days=1), zone)
 
 
 def pick_population(
