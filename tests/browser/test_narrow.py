@@ -185,7 +185,7 @@ def test_a_text_runs_as_its_letters_do(open_page: Open, site: Site) -> None:
         assert found.evaluate("e => getComputedStyle(e).direction") == "rtl"
         assert found.evaluate("e => getComputedStyle(e).textAlign") == "left"
     page.goto(f"{site.url}/")
-    row = page.get_by_role("heading", name="דלת")
+    row = page.get_by_role("link", name="דלת", exact=True)
     assert row.evaluate("e => getComputedStyle(e).direction") == "rtl"
     page.goto(f"{site.url}/detectors/det_1")
     assert page.locator("h1").evaluate("e => getComputedStyle(e).direction") == "ltr"

@@ -36,7 +36,10 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"The {said}" in history
     assert f"By queries asked since {words(FALL)}." in history
     listed = visitor.get("/?state=dropped")
-    assert f"The {said}" in listed.text
+    (badge,) = listed.find("span", class_="verdict verdict-dropped")
+    assert badge.text == "↓ Dropped"
+    (when,) = listed.find("span", title=f"balanced accuracy, about {words(FALL)}")
+    assert when.text == "See when door dropped"
     assert "Dropped 1" in listed.text
     events = visitor.get(f"/detectors/{dropped}/events").text
     assert f"the {said}" in events

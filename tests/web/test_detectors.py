@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - the dash between two bounds is an en dash.
 """The list of detectors, making one, and the page that says how sure we are."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from flask import Flask
 from tests.conftest import WHOLE, Clock
 from tests.databases import noted_statements
 from tests.web.conftest import PUBLISHED, Shelf, Visitor
-from tests.web.reading import facts
+from tests.web.reading import Page, facts
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
 from tracker.rounding import outward
@@ -22,14 +23,18 @@ def test_the_list_shows_the_published_check(visitor: Visitor, published: str) ->
     page = visitor.get("/")
     assert page.status == 200
     assert "door" in page.text
-    assert "87.7 %" in page.text
-    assert "77.5–94.3 %" in page.text
-    assert "64 of 72" in page.text
-    assert "Undecided" in page.text
-    assert "mean of 2 classes" in page.text
-    assert "64 of 72 predictions correct" in page.text
-    assert "decides the verdict: safe to look at after every label" in page.text
-    assert page.find("polyline")
+    # It is the interval that decides, and the only one.
+    ends = balanced_interval("anytime", [23, 41], [28, 44], WHOLE)
+    low, high = outward(float(ends.low), float(ends.high), 3)
+    span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
+    (row,) = page.find("tr", id=published)
+    assert span in row.text
+    assert page.find("svg", **{"aria-label": span.replace(" %", "\u202f%")})
+    assert "77.5–94.3 %" not in page.text
+    assert re.search("↔ Not decided .* 72 ", row.text)
+    drawn = page.html.partition('class="band"')[2].partition("/>")[0]
+    assert f'x="{200 * (float(ends.low) - 0.5):.2f}%"' in drawn
+    assert page.by_id(published).text.endswith("decide it on door")
 
 
 @pytest.mark.parametrize("role", ["viewer", "labeler"])
@@ -38,7 +43,8 @@ def test_whoever_may_label_is_led_there_by_the_list(
 ) -> None:
     page = Visitor(app, "somebody", role).get("/")
     links = page.find("a", href=f"/detectors/{published}/label")
-    assert [link.text for link in links] == ["Label door"] * (role == "labeler")
+    assert len(links) == (role == "labeler")
+    assert re.search(r"[\d,]+ (labels|of (YES|NO)) decide it", page.text)
 
 
 def test_an_empty_list_tells_how_to_begin_from_what_one_has(visitor: Visitor) -> None:
@@ -51,17 +57,23 @@ def test_an_empty_list_tells_how_to_begin_from_what_one_has(visitor: Visitor) ->
 
 
 def test_a_long_list_goes_on_on_the_next_page(visitor: Visitor, shelf: Shelf) -> None:
-    for number in range(31):
-        shelf.add_detector(name=f"detector-{number:02}")
+    for number in range(51):
+        target = 0.9 if number == 50 else None
+        shelf.add_detector(name=f"detector-{number:02}", target=target)
+    row = {"predicted": "YES", "label": "YES"}
+    shelf.add_queries("det_51", [row])
     first = visitor.get("/")
     (following,) = [a for a in first.find("a") if a.text == "Next page"]
     second = visitor.get(following.attributes["href"])
-    assert "detector-29" in first.text
-    assert "detector-30" not in first.text
-    assert "detector-30" in second.text
-    assert "detector-29" not in second.text
-    # What is on one page of several says nothing of all.
-    assert "state=none" not in first.html + second.html
+    # The order is over all of them, and so are the counts.
+    assert _names(first)[0] == "detector-50"
+    assert "detector-49" not in first.text
+    assert "detector-49" in second.text
+    for page in (first, second):
+        assert "Not measured 50" in page.text
+        assert "All 51" in page.text
+    assert "1 to 50 of 51." in first.text
+    assert "51 to 51 of 51." in second.text
 
 
 def test_the_list_puts_first_what_needs_somebody(
@@ -83,17 +95,33 @@ def test_the_list_puts_first_what_needs_somebody(
             rows = [right, {"predicted": "YES", "label": "NO"}] * 60
         shelf.add_queries(detector_id, rows)
     page = visitor.get("/")
-    names = [h.text for h in page.find("h2")]
-    assert names == ["missed", "open", "met", "aimless"]
+    assert _names(page) == ["missed", "open", "met", "aimless"]
+    assert "Needs a look · 2" in page.text
+    assert "Fine · 2" in page.text
     chips = [a.text for a in page.find("a") if "state=" in a.attributes["href"]]
-    assert chips == ["Missed 1", "Undecided 1", "Met 1", "No target 1"]
-    assert [h.text for h in visitor.get("/?state=met").find("h2")] == ["met"]
+    assert chips == ["Missed 1", "Not decided 1", "Met 1", "No target 1"]
+    assert _names(visitor.get("/?state=met")) == ["met"]
+    # Found by a part of the name or the question, and sorted by a column.
+    assert _names(visitor.get("/?q=M")) == ["missed", "met", "aimless"]
+    assert _names(visitor.get("/?q=nothing")) == []
+    assert "No detector is called that" in visitor.get("/?q=nothing").text
+    assert _names(visitor.get("/?sort=name")) == ["aimless", "met", "missed", "open"]
+    downwards = visitor.get("/?sort=-labels")
+    assert _names(downwards)[-2:] == ["open", "aimless"]
+    (head,) = [th for th in downwards.find("th") if "aria-sort" in th.attributes]
+    assert (head.text, head.attributes["aria-sort"]) == ("labels", "descending")
+    assert "Needs a look ·" not in downwards.text
     # Every row says what comes next, with one link at most.
     more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
-    assert f"about {roughly(sum(more))} queries drawn at random" in page.text
-    assert "Set a target for aimless to get a verdict." in page.text
-    assert "See mistakes of missed" in page.text
+    of_class = roughly(-(-sum(more) // 2))
+    assert f"{of_class} of YES decide it" in page.text
+    assert "Set a target for aimless" in page.text
+    assert "See the mistakes of missed" in page.text
+
+
+def _names(page: Page) -> list[str]:
+    return [link.text for link in page.find("a", class_="name clamp")]
 
 
 def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do(
@@ -106,10 +134,10 @@ def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do
     listed = visitor.get("/")
     (badge,) = listed.find("span", class_="verdict verdict-no-verdict")
     assert badge.text == "No verdict"
-    assert because in listed.text
+    assert because in listed.html
     assert "Set a target" not in listed.text
     chosen = visitor.get("/?state=no-verdict")
-    assert [heading.text for heading in chosen.find("h2")] == ["door"]
+    assert _names(chosen) == ["door"]
     path = f"/detectors/{detector_id}"
     page = visitor.get(path)
     assert f"No verdict: {because}" in page.text
@@ -124,7 +152,7 @@ def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do
     page = visitor.get(path)
     assert "Target met" in page.text
     assert page.find("button", name="label_sampling") == []
-    assert "Target met" in visitor.get("/").text
+    assert "✓ Met" in visitor.get("/").text
     assert "label_sampling" in visitor.get("/activity").text
 
 
@@ -135,8 +163,11 @@ def test_the_list_says_which_measure_is_decided_about(
     detector_id = shelf.add_detector(target=0.5, measure=measure)
     rows = [{"predicted": said, "label": label} for said, label in PUBLISHED]
     shelf.add_queries(detector_id, rows)
-    name = measure.replace("recall:", "accuracy of ").replace(":", " of ")
-    name = "overall accuracy" if measure == "overall" else name
+    name = {
+        "overall": "of all answers",
+        "recall:NO": "when it is NO",
+        "precision:YES": "when it says YES",
+    }[measure]
     right, counted = {
         "overall": (64, 72),
         "recall:NO": (41, 44),
@@ -146,11 +177,11 @@ def test_the_list_says_which_measure_is_decided_about(
     low, high = outward(float(ends.low[0]), float(ends.high[0]), 3)
     span = f"{low.scaleb(2):f}–{high.scaleb(2):f} %"
     page = visitor.get("/")
-    assert f"The {name}, {span}, lies above 50 %." in page.text
-    for one in (page, visitor.get(f"/detectors/{detector_id}")):
-        # The bar is that of the balanced accuracy, and has no whisker of another one.
-        assert "plot-whisker" not in one.html
-        assert "the whisker decides" not in one.text
+    assert f"{span} {name}" in page.text
+    # The bar is that of the balanced accuracy, and has no whisker of another one.
+    one = visitor.get(f"/detectors/{detector_id}")
+    assert "plot-whisker" not in one.html
+    assert "the whisker decides" not in one.text
 
 
 def test_the_page_shows_the_published_check(visitor: Visitor, published: str) -> None:
@@ -198,24 +229,6 @@ def test_the_axis_begins_lower_where_a_bar_does(visitor: Visitor, shelf: Shelf) 
     page = visitor.get(f"/detectors/{detector_id}")
     ticks = [t.text for t in page.find("text", class_="plot-tick")]
     assert ticks == ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
-
-
-def test_a_detector_with_few_labels_does_not_stretch_the_axis_of_the_list(
-    visitor: Visitor, shelf: Shelf
-) -> None:
-    known = shelf.add_detector(name="known")
-    rows = [{"predicted": one, "label": one} for one in ("YES", "NO")]
-    shelf.add_queries(known, rows * 50)
-    page = visitor.get("/")
-    assert "touch its left edge" not in page.text
-    begun = shelf.add_detector(name="begun", target=0.9)
-    shelf.add_queries(begun, rows)
-    page = visitor.get("/")
-    ticks = [tick.text for tick in page.find("text", class_="plot-tick")]
-    assert ticks == ["50 %", "60 %", "70 %", "80 %", "90 %", "100 %"]
-    assert "The axis begins at 50 %; bars that touch its left edge go on" in page.text
-    # The bar that is cut off has its upper end alone.
-    assert len(page.find("svg", class_="plot-end")) == 3
 
 
 def test_without_queries_the_next_step_is_to_send_some(
@@ -276,7 +289,8 @@ def test_the_verdict_follows_from_the_interval(
     drawn = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
     for end in ends:
         assert f'x1="{200 * (end - 0.5):.2f}%"' in drawn
-    assert said in visitor.get("/").text
+    short = {"Undecided": "Not decided"}.get(said, said.removeprefix("Target "))
+    assert re.search(rf"[✓✕↔] {short}", visitor.get("/").text, re.IGNORECASE)
 
 
 def test_labels_that_do_not_count_are_no_scored_ones(
@@ -288,9 +302,8 @@ def test_labels_that_do_not_count_are_no_scored_ones(
     recompute()
     assert "no scored labels yet" in visitor.get(f"/detectors/{detector}").text
     listed = visitor.get("/").text
-    assert "no scored labels yet" in listed
-    assert "no labels yet" not in listed
-    assert "1 query waits for the first scored label" in listed
+    assert "○ Not measured" in listed
+    assert "Label the first 20 of door" in listed
 
 
 def test_without_labels_nothing_is_claimed(visitor: Visitor, shelf: Shelf) -> None:
@@ -525,44 +538,10 @@ def test_the_list_and_the_page_agree_before_and_after_the_job(
     before = visitor.get("/").text
     recompute()
     after = visitor.get("/").text
-    assert "5 of 5" in before
-    assert "5 of 5" in after
-
-
-def test_verdicts_hold_up_together_or_say_that_they_do_not(
-    visitor: Visitor, shelf: Shelf
-) -> None:
-    for name, right, labels in (("good", 300, 300), ("bad", 40, 100), ("new", 3, 3)):
-        detector_id = shelf.add_detector(name=name, target=0.9)
-        for label, other in (("YES", "NO"), ("NO", "YES")):
-            rows = [
-                {"predicted": label if number < right else other, "label": label}
-                for number in range(labels)
-            ]
-            shelf.add_queries(detector_id, rows)
-    text = visitor.get("/").text
-    assert "2 verdicts on this page hold up together: good met, bad missed." in text
-    assert "At most 5 % of those that do are expected to be false" in text
-    assert "does not hold up together" not in text
-
-
-def test_a_verdict_that_is_barely_there_holds_up_alone_only(
-    visitor: Visitor, shelf: Shelf
-) -> None:
-    for number in range(8):
-        shelf.add_detector(name=f"new-{number}", target=0.9)
-    detector_id = shelf.add_detector(name="barely", target=0.5)
-    labels = next(
-        n
-        for n in range(1, 200)
-        if balanced_interval("anytime", [n, n], [n, n], WHOLE).low > 0.5
-    )
-    rows = [{"predicted": one, "label": one} for one in ("YES", "NO")] * labels
-    shelf.add_queries(detector_id, rows)
-    text = visitor.get("/").text
-    assert "Target met" in text
-    assert "does not hold up together with the others on this page yet." in text
-    assert "No verdict on this page holds up together with the others yet." in text
+    for listed in (before, after):
+        # No estimate while a class has no label, but the interval.
+        assert re.search(r"100 % just now 5 no label of NO yet|100 % .* 5 Set", listed)
+    assert before.replace("just now", "") == after.replace("just now", "")
 
 
 def test_the_page_says_when_the_queries_were_asked_that_count(
@@ -645,9 +624,10 @@ def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
     shelf.add_queries(old, [{"predicted": "NO", "label": "YES", "version": "v2"}] * 99)
     new = shelf.add_detector(name="new")
     shelf.add_queries(new, [{"predicted": "YES", "label": "YES", "version": "v9"}] * 7)
-    listed = visitor.get("/").text
-    assert "4 of 9 predictions correct v1, last label" in listed
-    assert "7 of 7 predictions correct v9, last label" in listed
+    listed = visitor.get("/")
+    for one, name, labels in ((old, "old", 9), (new, "new", 7)):
+        (row,) = listed.find("tr", id=one)
+        assert row.text.endswith(f"just now {labels} Set a target for {name}")
 
 
 def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> None:

@@ -94,6 +94,7 @@ def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
     app.extensions[EXTENSION] = Sparklines()
+    app.extensions[detector_list.EXTENSION] = detector_list.Looks()
     app.extensions[comparisons.EXTENSION] = comparisons.Comparisons()
     app.url_map.converters["int"] = WholeConverter
     csrf.exempt(mail.unsubscribe)

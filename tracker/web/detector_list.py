@@ -1,37 +1,43 @@
-"""The list of the detectors."""
+"""The list of the detectors: all of them, those that need a look first."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, NamedTuple
 
-from flask import redirect, render_template, request, url_for
+from flask import current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
+from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
-from tracker.services.deciding.discoveries import find_discoveries
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.estimate import Estimate, list_estimates
+from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import list_shown
-from tracker.storage.base import parse_id
+from tracker.shapes import Accuracy
 from tracker.storage.detectors import (
     Detector,
+    Version,
     count_archived,
     list_detectors,
 )
+from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.web.blueprint import cut_page, pages
-from tracker.web.drawing.readings import Axis, Reading, build_axis, read_balanced
-from tracker.web.drawing.sparklines import draw_sparkline
+from tracker.web.blueprint import pages
+from tracker.web.drawing.readings import Axis, span, span_decided
+from tracker.words import DECIDING_METHOD
 
+_PAGE = 50
+# What needs a look comes first, and the most urgent of it.
 DROPPED = "dropped"
 _STANDS = timedelta(days=30)
-# So many stand on a page, in the order in which they need somebody.
-_PAGE = 30
-# With fewer labels a bar is so long that the axis for it would squeeze all others.
-_SETTLED = 20
-STATES = ("stale", "missed", "no-verdict", "undecided", "met", "none")
+NEEDY = (DROPPED, "missed", "stale", "undecided", "no-verdict", "open")
+STATES = (*NEEDY, "met", "none")
+_AXIS = Axis(0.5)
+_NEVER = 10**9
+EXTENSION = "tracker-looks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,67 +46,188 @@ class Row:
 
     detector: Detector
     estimate: Estimate
-    reading: Reading
-    sparkline: str
     queries: int
     failure: Task | None
 
     @property
-    def place(self) -> tuple[bool, bool, int]:
-        """Where it stands in the list: who needs a look comes first."""
-        return not self.failure, not self.dropped, STATES.index(self.state)
-
-    @property
     def dropped(self) -> AccuracyChange | None:
-        """A fall that was told in these days; it stands beside the verdict."""
+        """A fall that was told in these days."""
         change = self.estimate.change
         if change is None or change.state != DROPPED:
             return None
         return change if change.at > self.estimate.computed_at - _STANDS else None
 
     @property
+    def before(self) -> Accuracy | None:
+        """What the same measure was before that fall."""
+        found = self.dropped
+        if found is None or found.measure != self.detector.measure:
+            return None
+        return found.before
+
+    @property
     def state(self) -> str:
         """What there is to say of it first, one of the states."""
         if self.failure:
             return "stale"
+        if self.dropped:
+            return DROPPED
+        if not self.estimate.labels:
+            return "open"
         if self.estimate.decision:
             return self.estimate.decision.verdict
         return "none" if self.estimate.target is None else "no-verdict"
+
+    @property
+    def interval(self) -> Accuracy:
+        """The interval that decides, of the measure that the target is on."""
+        found = self.estimate.decision
+        if found is None:
+            return self.estimate.balanced
+        return Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
+
+    @property
+    def said(self) -> str:
+        """The interval in percent."""
+        found = self.estimate.decision
+        return span_decided(found) if found else span(self.interval)
+
+    @property
+    def of(self) -> str:
+        """What it is the interval of, "" for the mean of the classes."""
+        measure = read_measure(self.detector.measure)
+        if self.estimate.decision is None or measure.kind == "balanced":
+            return ""
+        said = {"recall": "when it is", "precision": "when it says"}.get(measure.kind)
+        return f"{said} {measure.of}" if said else "of all answers"
+
+    @property
+    def more(self) -> int | None:
+        """About how many more labels would decide."""
+        found = self.estimate.decision
+        return found.labels_to_decide if found else None
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Where it stands in the list: who needs a look comes first."""
+        return STATES.index(self.state), _NEVER if self.more is None else self.more
+
+
+class Looks:
+    """The estimate of each detector of the list, kept until something changes it.
+
+    A list of many detectors would spend its time on estimates that are as before.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._known: dict[int, tuple[Any, Estimate]] = {}
+
+    def find(
+        self, session: Session, versions: Mapping[Detector, Version | None]
+    ) -> list[Estimate]:
+        """Return the estimate of one version of each detector, by what decides."""
+        waiting = count_pending_labels(session, [one.id for one in versions])
+        keys = {one: _key(one, version) for one, version in versions.items()}
+        changed = {
+            detector: version
+            for detector, version in versions.items()
+            if (version and version.id in waiting)
+            or self._known.get(detector.id, (None,))[0] != keys[detector]
+        }
+        found = list_estimates(
+            session, changed, computed_at=now(), method=DECIDING_METHOD
+        )
+        fresh = dict(zip(changed, found, strict=True))
+        for detector, estimate in fresh.items():
+            version = changed[detector]
+            if not version or version.id not in waiting:
+                self._known[detector.id] = keys[detector], estimate
+        return [fresh.get(one) or self._known[one.id][1] for one in versions]
+
+
+def _key(detector: Detector, version: Version | None) -> Any:
+    """Return what an estimate is made of, but for labels that wait for the job."""
+    # The day, because what is of a span of days ends with one.
+    return now().date(), _columns(detector), version and _columns(version)
+
+
+def _columns(row: Any) -> list[Any]:
+    return [row.__dict__.get(one.key) for one in inspect(type(row)).column_attrs]
+
+
+class _Sort(NamedTuple):
+    title: str
+    key: Callable[[Row], Any]
+    # Whether the first click sorts downwards.
+    is_down: bool = False
+
+
+def _last(row: Row) -> float:
+    at = row.estimate.last_label_at
+    return at.timestamp() if at else 0.0
+
+
+SORTS = {
+    "name": _Sort("Detector", lambda row: row.detector.name.casefold()),
+    "verdict": _Sort("Verdict", lambda row: row.urgency),
+    "right": _Sort("right, 95 % sure", lambda row: row.interval.low),
+    "labels": _Sort("labels", lambda row: row.estimate.labels, is_down=True),
+    "last": _Sort("last label", _last, is_down=True),
+}
 
 
 @pages.get("/")
 @requires("viewer")
 def show_detectors() -> ResponseReturnValue:
-    """Show every detector with its balanced accuracy."""
-    after = parse_id("det", request.args.get("after", ""))
+    """Show every detector, sorted and filtered over all of them."""
+    asked = request.args
+    text = asked.get("q", "").strip().casefold()
+    page = max(asked.get("page", 1, type=int), 1)
     with database().read() as session:
-        found = list_detectors(
-            session, after=after, limit=_PAGE + 1, among=account().detectors
-        )
-        detectors, last = cut_page(found, _PAGE)
+        detectors = list_detectors(session, among=account().detectors)
         rows = build_rows(session, detectors)
-        counts = Counter(row.state for row in rows)
-        standing = find_discoveries([row.estimate for row in rows])
-        held = [row for row, stands in zip(rows, standing, strict=True) if stands]
-        rows.sort(key=lambda row: row.place)
-        chosen = request.args.get("state", "")
-        shown = {
-            DROPPED: [row for row in rows if row.dropped],
-            **{state: [row for row in rows if row.state == state] for state in STATES},
-        }
+        found = [row for row in rows if text in _words(row)]
+        counts = Counter(row.state for row in found)
+        chosen = asked.get("state", "")
+        if chosen in STATES:
+            found = [row for row in found if row.state == chosen]
+        sort = asked.get("sort", "")
+        _sort(found, sort)
         return render_template(
             "detectors/list.html",
-            rows=shown.get(chosen, rows),
+            total=len(rows),
+            rows=found[_PAGE * (page - 1) : _PAGE * page],
+            matching=len(found),
+            first=_PAGE * (page - 1) + 1,
+            page=page,
+            last=-(-len(found) // _PAGE),
             counts=counts,
-            dropped=len(shown[DROPPED]),
-            held=held,
+            groups=_count_groups(found) if sort.lstrip("-") not in SORTS else {},
+            chosen=chosen if chosen in STATES else None,
+            sort=sort,
+            sorts=SORTS,
+            text=asked.get("q", "").strip(),
+            axis=_AXIS,
             new_key=None,
-            chosen=chosen if chosen in shown else None,
-            axis=_build_common_axis(rows),
-            last=last,
-            is_first=after is None,
             archived=count_archived(session, among=account().detectors),
         )
+
+
+def _words(row: Row) -> str:
+    return f"{row.detector.name}\n{row.detector.question}".casefold()
+
+
+def _sort(rows: list[Row], sort: str) -> None:
+    """Sort *rows* in place, by who needs a look unless a column is named."""
+    rows.sort(key=lambda row: row.detector.name.casefold())
+    by = SORTS.get(sort.removeprefix("-"))
+    rows.sort(key=by.key if by else lambda row: row.urgency, reverse=sort[:1] == "-")
+
+
+def _count_groups(rows: Sequence[Row]) -> dict[str, int]:
+    needy = sum(row.state in NEEDY for row in rows)
+    return {"needy": needy, "fine": len(rows) - needy}
 
 
 @pages.get("/detectors")
@@ -110,29 +237,21 @@ def find_detectors() -> ResponseReturnValue:
     return redirect(url_for("pages.show_detectors"), 301)
 
 
-def _build_common_axis(rows: Sequence[Row]) -> Axis:
-    targets = [row.detector.target for row in rows if row.detector.target]
-    known = [row for row in rows if row.reading.estimate]
-    settled = [row for row in known if row.estimate.labels >= _SETTLED] or known
-    return build_axis([row.reading for row in settled], min(targets, default=None))
-
-
 def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
     """Return the rows of *detectors* in the list, for the versions that they show."""
     shown = list_shown(session, detectors)
     versions = {detector: shown.get(detector.id) for detector in detectors}
-    estimates = list_estimates(session, versions, computed_at=now())
+    looks = current_app.extensions[EXTENSION]
+    assert isinstance(looks, Looks)
     failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
     return [
         Row(
             detector=detector,
             estimate=estimate,
-            reading=read_balanced(estimate),
-            sparkline=draw_sparkline(session, version, detector.method),
             queries=version.queries if version else 0,
             failure=failures.get(detector.id),
         )
         for (detector, version), estimate in zip(
-            versions.items(), estimates, strict=True
+            versions.items(), looks.find(session, versions), strict=True
         )
     ]

@@ -346,10 +346,12 @@ def list_estimates(
     versions: Mapping[Detector, Version | None],
     *,
     computed_at: datetime,
+    method: str | None = None,
 ) -> list[Estimate]:
-    """Compute the estimate of one version of each detector, by the detector's method.
+    """Compute the estimate of one version of each detector.
 
-    In few statements for all of them.  When the queries were asked is not in it.
+    It goes by *method*, or by that of each detector, in few statements for all of
+    them.  When the queries were asked is not in it.
     """
     shown = [one for one in versions.values() if one is not None]
     found = current_counts(session, shown)
@@ -368,7 +370,7 @@ def list_estimates(
             queries=None,
             version=some[0].name if some else None,
             computed_at=computed_at,
-            method=detector.method,
+            method=method or detector.method,
             level=detector.confidence_level,
             because=None,
             target=detector.target,
