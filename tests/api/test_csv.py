@@ -71,7 +71,6 @@ BAD = {
     "confidence with a comma": ('predicted,confidence\nYES,"0,5"\n', 1, "confidence"),
     "confidence with underscores": ("predicted,confidence\nYES,0_1\n", 1, "confidence"),
     "confidence above one": ("predicted,confidence\nYES,1.000002\n", 1, "confidence"),
-    "naive instant": ("predicted,asked_at\nYES,2026-01-01T00:00:00\n", 1, "asked_at"),
     "no such day": ("predicted,asked_at\nYES,2026-02-30T00:00:00Z\n", 1, "asked_at"),
     "metadata is no JSON": ("predicted,metadata\nYES,{a}\n", 1, "metadata"),
     "metadata is no object": ("predicted,metadata\nYES,[1]\n", 1, "metadata"),

@@ -85,6 +85,7 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
         "low": wider["low"],
         "high": wider["high"],
         "labels": 72,
+        "span": {"since": None, "until": None},
     }
     assert wider["low"] < exact["low"] < exact["high"] < wider["high"]
     window = api.get(f"{PATH}?since=2020-01-01T00:00:00Z").json

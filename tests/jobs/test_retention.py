@@ -173,7 +173,10 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
     bench.log("YES", "YES", input="a")
     kept = [bench.log("NO") for _ in range(20)]
     # As they were stored before a query took over the label of its input.
-    rows = [{"id": one.id, "input": "a", "is_repeat": False} for one in kept]
+    rows = [
+        {"id": one.id, "input": "a", "is_repeat": False, "is_pooled": True}
+        for one in kept
+    ]
     with bench.database.write() as session:
         set_inputs(session, bench.detector.id, rows)
     for _ in range(5):

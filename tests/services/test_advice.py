@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import by
 from tests.services.conftest import Bench
-from tracker.services.deciding.gates import ask_gate
+from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan
 from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.decision import decide
@@ -81,5 +82,7 @@ def test_estimate_plan_and_gate_give_one_advice(bench: Bench) -> None:
     plan = build_plan(estimate, Goal())
     assert (plan.advice, plan.next.name) == (advice, "YES")
     with bench.database.read() as session:
-        asked = ask_gate(session, bench.attached(session), computed_at=bench.clock())
+        asked = ask_gate(
+            session, bench.attached(session), GateChoice(), by("alice", bench.clock())
+        )
     assert advice.text.removesuffix(".") in asked.checks[0].message

@@ -16,6 +16,7 @@ from tracker import stats
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates import fold
+from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.projections import QUIET
@@ -168,7 +169,7 @@ def test_every_stored_method_is_there_at_every_checkpoint(
         for row in mine[:: 3 * 20]:
             counts, shares = [row[3], 0], [151 / 152, 1 / 152]
             low, high = stats.balanced_interval(
-                method, counts, counts, 0.95, shares=shares
+                method, counts, counts, method_level(method, 0.95), shares=shares
             )
             formula = stats.get_method(method).formula
             bounds = (float(low).hex(), float(high).hex())

@@ -94,6 +94,7 @@ class Table:
             "is_replayed": False,
             "is_gold": False,
             "is_repeat": False,
+            "is_pooled": True,
         }
         return dict.fromkeys(Query.__table__.c.keys()) | needed | values
 

@@ -106,6 +106,7 @@ def query_row(detector_id: int, version_id: int, number: int) -> dict[str, Any]:
         "rank": None if is_labelled else number % 1_009 / 1_009,
         "agreement": None,
         "is_repeat": False,
+        "is_pooled": True,
         "tags": None,
         "erased_at": None,
         "image_erased_at": None,
@@ -130,6 +131,7 @@ def label_row(detector_id: int, number: int, **more: object) -> dict[str, Any]:
         "created_at": START,
         "source_label_id": None,
         "is_repeat": False,
+        "is_pooled": True,
     } | more
 
 

@@ -177,7 +177,10 @@ def test_a_class_without_a_pair_leaves_it_undecided(
     # As it was stored before an input had one label: it counts once, by the older one.
     with database.write() as session:
         found = find_queries_by_key(session, 1, ["v1", "v2"]).values()
-        rows = [{"id": row.id, "input": "b", "is_repeat": False} for row in found]
+        rows = [
+            {"id": row.id, "input": "b", "is_repeat": False, "is_pooled": True}
+            for row in found
+        ]
         set_inputs(session, 1, rows)
     text = visitor.get(PATH).text
     assert "Both versions answered 2 labelled inputs." in text

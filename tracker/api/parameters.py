@@ -20,7 +20,13 @@ from pydantic import (
 from tracker import stats
 from tracker.errors import FieldError
 from tracker.http import BadParametersError, now
-from tracker.services.fields import Input, Level, Probability, parse_when
+from tracker.services.fields import (
+    ConfidenceLevel,
+    Input,
+    Level,
+    Probability,
+    parse_when,
+)
 from tracker.services.queries.where import FORMS
 from tracker.services.wording import describe_errors, show
 from tracker.stats import MOST_LABELS
@@ -154,6 +160,7 @@ RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Text = Annotated[str, AfterValidator(_check_storable)]
 LevelText = Annotated[Level, BeforeValidator(_parse_number)]
+ConfidenceText = Annotated[ConfidenceLevel, BeforeValidator(_parse_number)]
 ShareText = Annotated[Probability, BeforeValidator(_parse_number)]
 Whole = Annotated[int, Field(ge=0, le=MOST_LABELS), BeforeValidator(_parse_whole)]
 # What is in a list is checked by the service, which knows what belongs together.

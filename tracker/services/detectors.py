@@ -14,6 +14,7 @@ from tracker.services.evidence.ranks import draw_seed
 from tracker.services.fields import (
     Classes,
     ClassParts,
+    ConfidenceLevel,
     Consensus,
     DetectorName,
     GoldRate,
@@ -95,7 +96,7 @@ class NewDetector(Input):
         default=["YES", "NO"],
         description="2 to 1,000 names, compared exactly as written.",
     )
-    confidence_level: Level = Field(
+    confidence_level: ConfidenceLevel = Field(
         default=0.95, description="The confidence level of the intervals."
     )
     target: Level | None = Field(
@@ -177,7 +178,7 @@ class DetectorChange(Input):
     name: DetectorName | None = None
     question: Question | None = None
     guideline: Guideline | None = None
-    confidence_level: Level | None = None
+    confidence_level: ConfidenceLevel | None = None
     target: Level | None = None
     measure: MeasureName | None = None
     also: list[Watched] | None = Field(default=None, max_length=4)

@@ -314,6 +314,8 @@ Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+# Parts of a smaller error, for intervals since each day, would end with doubles.
+ConfidenceLevel = Annotated[float, Field(gt=0, le=0.999_999_999, allow_inf_nan=False)]
 ClassParts = dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 GoldRate = Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

@@ -34,7 +34,7 @@ def make_first_key() -> ResponseReturnValue:
             return redirect(url_for("pages.show_detectors"), 303)
         key = create_key(session, _free_name(session), EDITOR, by())
     # Not a redirect: the key would have to be kept somewhere on the way.
-    return render_template("detectors/list.html", counts={}, archived=0, new_key=key)
+    return render_template("detectors/list.html", total=0, archived=0, new_key=key)
 
 
 def _free_name(session: Session) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from tracker.api.parameters import (
-    LevelText,
+    ConfidenceText,
     Method,
     Parameters,
     ShareList,
@@ -36,7 +36,7 @@ class IntervalChoice(Parameters):
         "more classes also give a balanced accuracy. At most 1,000 classes."
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
-    confidence_level: LevelText = Field(
+    confidence_level: ConfidenceText = Field(
         default=0.95, description="For a one-sided bound it must exceed 0.5."
     )
     side: Side = Field(
@@ -59,7 +59,7 @@ class CoverageChoice(Parameters):
         description="The true accuracy of each class: 0.99,0.9."
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
-    confidence_level: LevelText = Field(
+    confidence_level: ConfidenceText = Field(
         default=0.95, description="The confidence level of the intervals."
     )
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tracker.api.parameters import IdPath, LevelText, Parameters, RowLimit, Text
+from tracker.api.parameters import ConfidenceText, IdPath, Parameters, RowLimit, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.deciding.comparison import Comparison, get_comparison
@@ -26,7 +26,7 @@ class ComparisonChoice(Parameters):
         default=None,
         description="The new version; by default the one of the newest queries.",
     )
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
     population: Literal["live", "replayed", "unstated"] | None = Field(

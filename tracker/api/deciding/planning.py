@@ -4,7 +4,15 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import IdPath, LevelText, Parameters, ShareText, Text, Whole
+from tracker.api.parameters import (
+    ConfidenceText,
+    IdPath,
+    LevelText,
+    Parameters,
+    ShareText,
+    Text,
+    Whole,
+)
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.deciding.planning import (
@@ -46,7 +54,7 @@ class PlanChoice(Parameters):
         description="The version; by default the one that is shown; * pools all "
         "versions.",
     )
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api.parameters import (
     AS_KNOWN_AT,
+    ConfidenceText,
     Flag,
     IdPath,
     LevelText,
@@ -43,7 +44,7 @@ class EstimateChoice(Window, Where):
         "versions.",
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
     measure: Measure = Field(

@@ -7,7 +7,7 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import IdPath, LevelText, Parameters, Text
+from tracker.api.parameters import ConfidenceText, IdPath, Parameters, Text
 from tracker.api.routes import answers_file, build_routes
 from tracker.http import database, name_file, now, requires, send_rows
 from tracker.services.detectors import get_detector
@@ -27,7 +27,7 @@ class SliceChoice(Parameters):
     version: Text | None = Field(
         default=None, description="The version; by default the one that is shown."
     )
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracker.api.parameters import IdPath, LevelText, Parameters, Text
+from tracker.api.parameters import ConfidenceText, IdPath, LevelText, Parameters, Text
 from tracker.api.routes import answers, build_routes
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
@@ -21,7 +21,7 @@ class CalibrationChoice(Parameters):
         description="The version; by default the one that is shown; * pools all "
         "versions.",
     )
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 

@@ -9,7 +9,13 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.pages import dump_newest
-from tracker.api.parameters import IdPath, LevelText, Page, Parameters, wrong_parameter
+from tracker.api.parameters import (
+    ConfidenceText,
+    IdPath,
+    Page,
+    Parameters,
+    wrong_parameter,
+)
 from tracker.api.routes import (
     BYTES,
     answers,
@@ -81,7 +87,7 @@ class StudyList(Page):
 class StudyChoice(Parameters):
     """How a study is evaluated."""
 
-    confidence_level: LevelText | None = Field(
+    confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 

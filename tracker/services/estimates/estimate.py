@@ -5,7 +5,7 @@ from datetime import datetime, time
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.calendar import AccuracyChange
@@ -215,6 +215,16 @@ class Estimate(OfDetector):
     as_known_at: Instant | None = Field(
         default=None, description="What came after this instant is left out."
     )
+
+    # That of the deciding method, which part of the error is for.
+    _deciding_level: float = PrivateAttr(default=0.0)
+
+    @property
+    def shown_level(self) -> float:
+        """The level at which its method computes each interval."""
+        if self.method != DECIDING_METHOD:
+            return self.confidence_level
+        return self._deciding_level or self.confidence_level
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -440,7 +450,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     scores_of = partial(score, shares=bets) if window is None else score_window
     at = counted.shown_level(level, method)
     whole, *scores = scores_of([correct], [labelled], method, at)[0]
-    return Estimate(
+    estimate = Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=version,
@@ -465,6 +475,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         window=window,
         as_known_at=as_known_at,
     )
+    estimate._deciding_level = counted.shown_level(level)
+    return estimate
 
 
 def _bound_unclear(

@@ -196,7 +196,7 @@ def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
 
     In a window the accuracy may drift, and the interval holds for its average.
     """
-    correct, level = estimate.correct, estimate.confidence_level
+    correct, level = estimate.correct, estimate.shown_level
     predicted = _count_predicted(estimate)
     trials = count_trials(measure, correct, estimate.labelled, predicted)
     method = estimate.method if estimate.window is None else WINDOW_METHOD
