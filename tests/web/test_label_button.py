@@ -130,7 +130,7 @@ def test_while_fewer_wait_it_says_how_many_and_leads_to_those(
     shelf.add_queries(detector_id, rows_of(few, labelled=False, version="v1"))
     strip, (button,) = strip_of(visitor.get(path))
     assert button.text == "Label"
-    assert f"About {number} more labels" in strip.text
+    assert f"about {number} queries drawn at random" in strip.text
     assert "3 queries wait for a label now." in strip.text
     first = visitor.get(button.attributes["href"])
     assert "3 left in the random sample" in first.by_id("progress").text
