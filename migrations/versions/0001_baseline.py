@@ -809,7 +809,7 @@ def _create_tables() -> None:
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("prefix", sa.Text(), nullable=False),
-        sa.Column("hashes", sa.LargeBinary(), nullable=True),
+        sa.Column("hashes", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["detector_id"],
             ["detectors.id"],

@@ -4,7 +4,6 @@ import io
 
 import pytest
 from sqlalchemy import select
-from tracker.storage.labelling.labels import Label
 
 from tests.conftest import by
 from tests.services.conftest import Bench
@@ -13,6 +12,7 @@ from tracker.services.imports.reading.choices import read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.writing import importing
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 DAY_1 = ["YES,YES", "NO,NO"]

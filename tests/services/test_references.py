@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tracker.storage.labelling.labels import Label
 
 from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.writing import importing
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 TRUTHS = [{"input": f"i{n}", "label": "YES" if n % 2 else "NO"} for n in range(10)]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -201,7 +201,7 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
     "what somebody has reserved": reserved,
 }
 BY_BATCH: dict[str, Ask] = {
-    "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]})),
+    "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]}, zones={d: UTC})),
     "the queries that the job counts": lambda s, d, b: count_hours(s, {d: [b]}),
     "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
     "what the job has yet to count": lambda s, d, _: count_pending_labels(s, [d]),

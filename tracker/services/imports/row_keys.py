@@ -18,7 +18,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
 from tracker.services.imports.reading.rows import FIELDS, IMAGE, Row
-from tracker.storage.imports.keyless import find_prefix, list_newest, note_file
+from tracker.storage.imports.keyless import find_prefix, iter_newest, note_file
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
 _SAID = tuple(name for name in (*FIELDS, IMAGE) if name != "key")
@@ -119,7 +119,7 @@ def find_earlier(
     mine = find_prefix(session, detector_id, digest[:16])
     same: tuple[int, Earlier] | None = None
     near: tuple[int, int, Earlier] | None = None
-    for prefix, packed in list_newest(session, detector_id):
+    for prefix, packed in iter_newest(session, detector_id):
         hashes = array("I", packed)
         is_mine = prefix == mine
         found = Earlier(prefix, hashes, own.hashes)

@@ -45,7 +45,7 @@ _LARGEST_MANIFEST_BYTES = 16 * 2**20
 _LARGEST_IMAGE_BYTES = 64 * 2**20
 # Of processor time, for an image.
 _SECONDS = 10
-_LONGEST_ROW_BYTES = 16 * 2**20
+_LONGEST_ROW_BYTES = 64 * 2**20
 # So many bytes of rows are written at once; most rows have a few hundred.
 _CHUNK_BYTES = 4 * 2**20
 _IMAGE = re.compile(rf"images/([0-9a-f]{{64}})\.({'|'.join(MEDIA_TYPES)})")

@@ -1,12 +1,13 @@
 """Files with rows that have no key, so that the next file is told to go on with one."""
 
-from collections.abc import Sequence
-from typing import Any
+from base64 import b64decode, b64encode
+from collections.abc import Generator
+from contextlib import closing
 
-from sqlalchemy import ForeignKey, LargeBinary, Text, UniqueConstraint, select, update
+from sqlalchemy import ForeignKey, Text, UniqueConstraint, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, stream
 from tracker.storage.detectors import Detector
 
 # A file is compared with so many before it; each small import is one of them.
@@ -29,8 +30,9 @@ class KeylessFile(Base):
     # How the keys of its rows begin; several files share it where one goes on with
     # another.
     prefix: Mapped[str] = mapped_column(Text)
-    # Of each row four bytes; None once another file has gone on with this one.
-    hashes: Mapped[bytes | None] = mapped_column(LargeBinary)
+    # Of each row four bytes, in base64 as backups are text; None once another file has
+    # gone on with this one.
+    hashes: Mapped[str | None] = mapped_column(Text)
 
 
 def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
@@ -42,8 +44,8 @@ def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
     )
 
 
-def list_newest(session: Session, detector_id: int) -> Sequence[Any]:
-    """Return ``prefix`` and ``hashes`` of the files with which others may go on."""
+def iter_newest(session: Session, detector_id: int) -> Generator[tuple[str, bytes]]:
+    """Yield the prefix and the hashes of each file with which others may go on."""
     statement = (
         select(KeylessFile.prefix, KeylessFile.hashes)
         .where(KeylessFile.detector_id == detector_id)
@@ -51,7 +53,10 @@ def list_newest(session: Session, detector_id: int) -> Sequence[Any]:
         .order_by(KeylessFile.id.desc())
         .limit(_MOST_COMPARED)
     )
-    return session.execute(statement).all()
+    # Each may have some megabytes.
+    with closing(stream(session, statement, rows=1)) as rows:
+        for prefix, hashes in rows:
+            yield prefix, b64decode(hashes)
 
 
 def note_file(
@@ -71,5 +76,5 @@ def note_file(
     if found is None:
         found = KeylessFile(detector_id=detector_id, digest=digest)
         session.add(found)
-    found.prefix, found.hashes = prefix, hashes
+    found.prefix, found.hashes = prefix, b64encode(hashes).decode()
     session.flush()
