@@ -71,6 +71,11 @@ ROWS = (
     f" '{NOW}', 'waiting', 0, 0, 0)",
     "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
     "INSERT INTO import_batches (batch, import_id) VALUES (1, 1)",
+    "INSERT INTO keyless_files (detector_id, digest, prefix, hashes)"
+    " VALUES (1, 'd', 'row', 'AQAAAA==')",
+    "INSERT INTO input_references (detector_id, input, label, sampling, labeler,"
+    f" labelled_at, created_at) VALUES (1, 'i', 'YES', 'random', 'dora', '{NOW}',"
+    f" '{NOW}')",
     "INSERT INTO projections (detector_id, version_id, name, key, state)"
     " VALUES (1, 1, 'cells', '', '{}')",
     f"INSERT INTO pending_batches (id, detector_id, created_at) VALUES (1, 1, '{NOW}')",

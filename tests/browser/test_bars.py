@@ -51,7 +51,7 @@ _CUT = """() =>
 @pytest.mark.parametrize("viewport", [{"width": 1280, "height": 900}, _PHONE])
 @pytest.mark.parametrize(
     "path",
-    ["/", "/detectors/det_2", "/detectors/det_2/methods", "/detectors/det_4/compare"],
+    ["/detectors/det_2", "/detectors/det_2/methods", "/detectors/det_4/compare"],
 )
 def test_the_narrowest_interval_is_seen_beside_its_tick(
     open_page: Open, path: str, viewport: dict[str, int]
@@ -65,6 +65,19 @@ def test_the_narrowest_interval_is_seen_beside_its_tick(
         assert bar["ends"] > bar["tick"] + 1
         assert bar["beyond"] <= 2
         assert bar["texts"] == 0
+
+
+def test_both_ends_of_an_interval_in_the_list_are_seen(open_page: Open) -> None:
+    page = open_page("/", viewport={"width": 1280, "height": 900}).page
+    widths = page.evaluate(
+        """() => [...document.querySelectorAll("tbody svg:has(.band)")].map((one) =>
+          [...one.querySelectorAll(".end")].map((line) =>
+            parseFloat(getComputedStyle(line).strokeWidth)))"""
+    )
+    assert widths
+    for ends in widths:
+        assert ends
+        assert min(ends) >= 1
 
 
 def test_the_tables_of_a_comparison_are_whole_on_a_phone(open_page: Open) -> None:

@@ -199,10 +199,11 @@ ANSWERED_AT_ONCE: dict[str, Ask] = {
     ),
     "how many wait": lambda s, d, _: count_waiting(s, RandomQueue(d, 1.0), limit=100),
     "what somebody has reserved": reserved,
+    # Of each it asks whether another version was put to its input.
+    "the queries that the job counts": lambda s, d, b: count_hours(s, {d: [b]}),
 }
 BY_BATCH: dict[str, Ask] = {
     "the job": lambda s, d, b: list(iter_pending_changes(s, {d: [b]}, zones={d: UTC})),
-    "the queries that the job counts": lambda s, d, b: count_hours(s, {d: [b]}),
     "what waits for the job": lambda s, d, b: count_pending_rows(s, {d: [b]}),
     "what the job has yet to count": lambda s, d, _: count_pending_labels(s, [d]),
 }
