@@ -20,6 +20,7 @@ import pytest
 from scipy.stats import binom, norm
 from statsmodels.stats.proportion import proportion_confint
 
+from tests.conftest import WHOLE
 from tests.web.census import Count, by_class, percent, read_rows, span
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
@@ -260,6 +261,8 @@ def test_the_intervals_of_many_classes(
     k = np.array([[one.correct for one in counts.values()]])
     n = tuple(one.labelled for one in counts.values())
     found = {name: bounds_of(name, k, n) for name in stats.METHODS}
+    # Half of its error is for intervals since a day.
+    found["anytime"] = tuple(stats.balanced_interval("anytime", k, n, WHOLE))
     ends = {name: (float(one[0][0]), float(one[1][0])) for name, one in found.items()}
     widths = {name: high - low for name, (low, high) in ends.items()}
     for name, (_, interval, width, *_) in table_of(visitor.get(path)).items():

@@ -92,13 +92,12 @@ def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     page = visitor.get(f"/detectors/{detector_id}")
     strip, (button,) = strip_of(page)
     assert button.text == f"Label these {number}"
-    mix = [f"{two_figures(round(sum(more) / 2))} {name}" for name in KNOWN]
-    said = f"bout {number} more labels, some {mix[0]}, {mix[1]}, of queries drawn"
+    said = f"takes about {number} queries drawn at random"
     assert said in strip.text
     first = visitor.get(button.attributes["href"])
-    # The panel beside the first of them asks for the same, of the same classes.
+    # The panel beside the first of them asks for the same.
     panel = first.by_id("progress").text
-    assert f"About {number} more labels, some {mix[0]}, {mix[1]}" in panel
+    assert said in panel
     assert f"{number} left in the random sample" in panel
     assert "order" not in button.attributes["href"]
     seen = label_all(detector_id, first)
