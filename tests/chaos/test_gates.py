@@ -10,6 +10,7 @@ from tests.conftest import IS_LONG, by
 from tests.services.conftest import Bench, bench  # noqa: F401 - a fixture.
 from tests.telling.evidence import may_be_decided
 from tracker.services.deciding.gates import GateChoice, ask_gate
+from tracker.services.estimates.decision import method_level
 from tracker.stats import balanced_interval, decide
 from tracker.words import DECIDING_METHOD
 
@@ -84,7 +85,8 @@ def test_the_gate_says_at_each_label_what_those_lives_were_judged_by(
                 GateChoice(target=TARGET, version="v2", not_worse_than="v1"),
                 by(at=bench.clock()),
             )
-        low, high = balanced_interval(DECIDING_METHOD, correct, labelled, LEVEL)
+        level = method_level(DECIDING_METHOD, LEVEL)
+        low, high = balanced_interval(DECIDING_METHOD, correct, labelled, level)
         assert (gate.low, gate.high) == (float(low), float(high))
         verdicts = {check.name: check.verdict for check in gate.checks}
         words = {"better": "met", "worse": "missed", "undecided": "undecided"}
