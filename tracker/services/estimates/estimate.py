@@ -444,12 +444,10 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     found, queries_counted = counted.select()
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
-    correct, labelled = found.by_class(detector.classes)
+    counts_of = found.by_class(detector.classes)
     shares = describe_shares(detector, counts, standings)
     bets = [None if shares is None else shares.parts]
-    scores_of = partial(score, shares=bets) if window is None else score_window
-    at = counted.shown_level(level, method)
-    whole, *scores = scores_of([correct], [labelled], method, at)[0]
+    whole, *scores = _score(counted, counts_of, level, (method, window, bets))
     estimate = Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -458,7 +456,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         confidence_level=level,
         method=method,
         population=Population(kind=population, queries=queries_counted, of=queries),
-        labels=sum(labelled),
+        labels=sum(counts_of[1]),
         **_count_answered(confusion, level),
         unclear=sum(found.unclear.values()),
         **_count_left_out(counted, detector.label_sampling),
@@ -477,6 +475,20 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     )
     estimate._deciding_level = counted.shown_level(level)
     return estimate
+
+
+def _score(
+    counted: Counted,
+    counts: tuple[list[int], list[int]],
+    level: float,
+    how: tuple[str, str | None, list[SharesRow]],
+) -> Sequence[Score]:
+    """Return the balanced accuracy and that of each class, by a method or a window."""
+    method, window, bets = how
+    scores_of = partial(score, shares=bets) if window is None else score_window
+    correct, labelled = counts
+    at = counted.shown_level(level, method)
+    return scores_of([correct], [labelled], method, at)[0]
 
 
 def _bound_unclear(
