@@ -44,7 +44,6 @@ from tracker.stats.coverage import (
 )
 from tracker.stats.evidence.calendar import (
     AccuracyChange,
-    Direction,
     find_changes,
     level_since,
 )
@@ -97,7 +96,6 @@ from tracker.stats.methods import (
     one_sided_level,
 )
 from tracker.stats.monitoring.bursts import (
-    Bursts,
     burst_look,
     bursts_are_beyond_doubt,
     find_bursts,
@@ -143,7 +141,6 @@ from tracker.stats.resampling import (
 )
 from tracker.stats.spans import finite_anytime, span_share
 from tracker.stats.tails import Tail, TailSide, binomial_tail
-from tracker.stats.verdicts import discoveries
 
 __all__ = [
     "ACCEPTABLE_RATE",
@@ -155,9 +152,7 @@ __all__ = [
     "UNIT",
     "WINDOW_METHOD",
     "AccuracyChange",
-    "Bursts",
     "Difference",
-    "Direction",
     "Floats",
     "Forecast",
     "Goal",
@@ -214,7 +209,6 @@ __all__ = [
     "count_likely",
     "count_unanswered",
     "decide",
-    "discoveries",
     "f1_intervals",
     "f1_scores",
     "find_bursts",

@@ -63,7 +63,6 @@ def test_a_fall_is_found_and_the_interval_since_shows_it():
     assert change.since == BIRTH + 80
     assert BIRTH + 79 <= change.since_from <= change.since <= change.since_to
     assert change.since_to <= BIRTH + 81
-    assert change.is_certain_of_day
     level = level_since(LEVEL, change.since, BIRTH)
     low, high = anytime(360, 600, level)
     assert (low, high) == pytest.approx((0.49, 0.70), abs=0.01)
@@ -288,19 +287,6 @@ def test_a_fall_of_all_classes_is_that_of_their_mean():
     assert low < 0.8 < high < 0.95
 
 
-def test_a_stated_reference_proves_a_fall_that_has_little_before_it():
-    rng = np.random.default_rng(11)
-    days, right, counted = (
-        array.squeeze() for array in stream(rng, (5, 0.95), (70, 0.86))
-    )
-    assert one_number(days, right, counted) == ()
-    (change,) = one_number(days, right, counted, reference=0.93)
-    assert (change.direction, change.reference) == ("dropped", 0.93)
-    # One who was never better has not dropped.
-    steady = stream(rng, (75, 0.95))
-    assert one_number(*(array.squeeze() for array in steady), reference=0.93) == ()
-
-
 def test_what_no_labels_can_give_is_refused():
     days = [BIRTH, BIRTH + 1]
     with pytest.raises(ValueError, match="ascend"):
@@ -309,7 +295,5 @@ def test_what_no_labels_can_give_is_refused():
         one_number(days, [3, 1], [2, 2])
     with pytest.raises(ValueError, match="by day and class"):
         one_number(days, [1], [2])
-    with pytest.raises(ValueError, match="reference"):
-        one_number(days, [1, 1], [2, 2], reference=1.5)
     assert one_number([], np.zeros(0, int), np.zeros(0, int)) == ()
     assert one_number(days, [0, 0], [0, 0]) == ()

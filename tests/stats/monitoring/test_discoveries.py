@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tracker.stats.evidence.intervals import log_evidence_above
-from tracker.stats.verdicts import discoveries
+from tracker.stats.monitoring.slices import discoveries
 
 
 def test_the_rule_is_that_of_the_paper():

@@ -10,13 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
-from tracker.stats.evidence.change import (
-    Split,
-    log_evidence_of_fall,
-    log_most_below,
-)
-from tracker.stats.evidence.intervals import log_evidence_above
+from tracker.stats.arguments import Floats, checked_counts, tail_share
+from tracker.stats.evidence.change import Split, log_evidence_of_fall
 from tracker.stats.evidence.mixture import checked_shares
 
 Direction = Literal["dropped", "rose"]
@@ -44,8 +39,7 @@ class AccuracyChange(NamedTuple):
 
     *scope* is the position of a class, or None for the measure.  *since* is the day
     with the most evidence, as an ordinal.  If the accuracy changed once, it did so
-    on a day from *since_from* to *since_to*.  Where *is_certain_of_day*, the claim is
-    true of the named day itself.  With a *reference* the average since is below it.
+    on a day from *since_from* to *since_to*.
     """
 
     direction: Direction
@@ -53,8 +47,6 @@ class AccuracyChange(NamedTuple):
     since: int
     since_from: int
     since_to: int
-    is_certain_of_day: bool
-    reference: float | None = None
 
 
 def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
@@ -65,7 +57,6 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     birth: int,
     confidence_level: float,
     shares: npt.ArrayLike | None = None,
-    reference: float | None = None,
 ) -> tuple[AccuracyChange, ...]:
     """Return the proved changes in the order found, each later than the one before.
 
@@ -75,10 +66,6 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     earliest asked day known when the first label came, and never moves.  *shares* are
     those of `balanced_anytime`, and only for a mean over classes.
 
-    A *reference* must have been stated before the first label.  Half of what the
-    measure may err with then goes to the claim that since some day its average is
-    below the reference.
-
     With error 1 - confidence_level, over all looks and all numbers together, a change
     of each direction is ever claimed falsely with a chance of at most half the error.
     "Dropped" claims that since some day the average was below that before, among the
@@ -87,12 +74,10 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     error, for each number by itself.
 
     Raises ValueError for counts that no labels can have, days that do not ascend,
-    shares that are not positive and finite, and fractions outside of 0 to 1.
+    shares that are not positive and finite, and a level outside of 0 to 1.
     """
     numbers = list(_numbers_of(days, measure, classes, shares))
-    if reference is not None:
-        checked_fraction("reference", reference)
-    errors = _Errors(tail_share(confidence_level, 2), int(birth), reference)
+    errors = _Errors(tail_share(confidence_level, 2), int(birth))
     found: list[AccuracyChange] = []
     start: int | None = None
     while (change := _strongest(numbers, start, errors)) is not None:
@@ -152,7 +137,6 @@ def _up_to(days: Ints, start: int | None, birth: int) -> Floats:
 class _Errors(NamedTuple):
     each_direction: float
     birth: int
-    reference: float | None
 
     def needed(self, start: int | None, share: float) -> float:
         """Return the log evidence that proves a change after *start*."""
@@ -226,7 +210,6 @@ class _Look(NamedTuple):
     days: Ints
     needed: float
     most_surplus: float
-    reference: float | None
 
     def narrowed(self, bound: Floats) -> "Iterator[_Look]":
         """Yield the splits whose evidence may be largest, unless it cannot suffice.
@@ -261,28 +244,18 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
     # No start may be so far away that its intervals would have no error.
     weights = np.where(np.abs(days - errors.birth) > _FURTHEST, -np.inf, weights)
     falls = Split.of(number.right, number.counted)
-    is_referred = start is None and whole.scope is None
-    reference = errors.reference if is_referred else None
-    share = number.share if reference is None else number.share / 2.0
-    look = _Look(number, "dropped", falls, weights, days, math.inf, 0.0, None)
-    if reference is not None:
-        # This sum over days is one, whatever is found later, and pays no stake.
-        needed = -math.log(errors.each_direction * share)
-        bound = log_most_below(falls.right_since, falls.since, reference)
-        found = look._replace(needed=needed, reference=reference).narrowed(bound)
-        yield from found
+    needed = errors.needed(start, number.share)
     ratio = falls.log_ratio()
-    sides: tuple[tuple[Direction, Split, float], ...] = (
-        ("dropped", falls, share),
-        ("rose", falls.mirrored(), number.share),
+    sides: tuple[tuple[Direction, Split], ...] = (
+        ("dropped", falls),
+        ("rose", falls.mirrored()),
     )
-    for direction, splits, part in sides:
-        needed = errors.needed(start, part)
+    for direction, splits in sides:
         has_fallen = splits.has_fallen()
         bound = np.where(has_fallen, ratio, -np.inf)
         if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
             bound[has_fallen] = splits.take(np.flatnonzero(has_fallen)).log_most()
-        look = look._replace(direction=direction, splits=splits, needed=needed)
+        look = _Look(number, direction, splits, weights, days, needed, 0.0)
         yield from look.narrowed(bound)
 
 
@@ -303,7 +276,7 @@ def _strongest(
     for look in sorted(looks, key=lambda look: -look.most_surplus):
         if best is not None and look.most_surplus <= most:
             break
-        evidence = _evidence_of(look)
+        evidence = log_evidence_of_fall(look.splits, look.number.shares)
         total = _log_sum(evidence + look.log_weights - _ROUNDING)
         surplus = total - _ROUNDING - look.needed
         if surplus > most or (best is None and surplus >= 0):
@@ -311,9 +284,7 @@ def _strongest(
     if best is None:
         return None
     look, evidence = best
-    at = int(np.argmax(evidence))
-    since = int(look.days[at])
-    alone = float(evidence[at] + look.log_weights[at]) - _ROUNDING
+    since = int(look.days[np.argmax(evidence)])
     first, last = _located(look.number, start, errors)
     return AccuracyChange(
         look.direction,
@@ -321,18 +292,7 @@ def _strongest(
         since,
         min(first, since),
         max(last, since),
-        alone >= look.needed,
-        look.reference,
     )
-
-
-def _evidence_of(look: _Look) -> Floats:
-    shares = look.number.shares
-    if look.reference is None:
-        return log_evidence_of_fall(look.splits, shares)
-    counted = look.splits.since.astype(np.int64)
-    wrong = counted - look.splits.right_since.astype(np.int64)
-    return log_evidence_above(wrong, counted, 1.0 - look.reference, shares=shares)
 
 
 def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:

@@ -164,17 +164,6 @@ def _least(split: Split, shares: Floats | None) -> Floats:
     return least_evidence(bets, np.full(rows, 0.5), start, close=_CLOSE)
 
 
-def log_most_below(right: Floats, counted: Floats, mean: float) -> Floats:
-    """Return what the log evidence for a mean below *mean* cannot exceed, by row."""
-    seen = _smoothed(right, counted)
-    doubt = seen * (1.0 - seen) / (counted + 1.0)
-    step = (mean * seen.shape[1] - total_of(seen)) / total_of(doubt)
-    near = _within(seen + step[:, None] * doubt)
-    most = total_of(_log_likelihood(right, counted))
-    found = most - total_of(_log_chance(right, counted, near))
-    return np.asarray(np.where(step > 0, found, -np.inf))
-
-
 def _smoothed(right: Floats, counted: Floats) -> Floats:
     return np.asarray((right + 0.5) / (counted + 1.0))
 

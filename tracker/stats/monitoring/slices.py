@@ -18,6 +18,7 @@ S. Holm, Scandinavian Journal of Statistics 6 (1979), 65-70; R. Wang and A. Ramd
 Journal of the Royal Statistical Society B 84 (2022), 822-852.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -27,7 +28,6 @@ import numpy.typing as npt
 from tracker.stats.arguments import Floats, shared_level, tail_share
 from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import Interval
-from tracker.stats.verdicts import discoveries, log_threshold
 
 SliceState = Literal["better", "worse", "no_difference_shown", "too_few_labels"]
 """What is shown of a slice."""
@@ -315,11 +315,41 @@ def _log_mean(logs: Floats) -> Floats:
     return found
 
 
+def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
+    """Return which of the claims stand, by e-BH.
+
+    *logs* are the logarithms of the evidence for each claim, so that the expectation
+    of the evidence is at most 1 while the claim is false; *hypotheses* says how many
+    claims there are in all, those without evidence among them.  Of the claims that
+    stand the expected share of false ones is at most *error*, however the pieces of
+    evidence depend on one another.  With evidence that may be looked at at any time
+    this holds at every such look, too.
+
+    R. Wang and A. Ramdas, Journal of the Royal Statistical Society B 84 (2022),
+    822-852.
+    """
+    stand = [False] * len(logs)
+    order = sorted(range(len(logs)), key=lambda i: -logs[i])
+    enough = [
+        rank
+        for rank, i in enumerate(order, 1)
+        if logs[i] >= _log_threshold(hypotheses / (error * rank))
+    ]
+    for i in order[: max(enough, default=0)]:
+        stand[i] = True
+    return stand
+
+
+def _log_threshold(evidence: float) -> float:
+    # Rounded up.
+    return math.log(evidence) * (1.0 + _FEW_UNITS)
+
+
 def _holm(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
     rejected = [False] * len(logs)
     order = sorted(range(len(logs)), key=lambda i: -logs[i])
     for rank, i in enumerate(order):
-        if logs[i] < log_threshold((hypotheses - rank) / error):
+        if logs[i] < _log_threshold((hypotheses - rank) / error):
             break
         rejected[i] = True
     return rejected
