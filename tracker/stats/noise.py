@@ -10,7 +10,7 @@ from tracker.stats.arguments import (
     Floats,
     checked_class_counts,
     checked_counts,
-    checked_fraction,
+    shared_level,
     tail_share,
 )
 from tracker.stats.exact import Interval, clopper_pearson, lower_bound, upper_bound
@@ -153,7 +153,7 @@ def noise_aware(  # noqa: PLR0913 - counts of labels and of what became of some.
     error = tail_share(confidence_level, 1) / classes
     counts = labelled.astype(np.int64)
     q = clopper_pearson(
-        correct.astype(np.int64), counts, _share_level(confidence_level, 3 * classes)
+        correct.astype(np.int64), counts, shared_level(confidence_level, 3 * classes)
     )
     sixth = math.nextafter(error / 6.0, 0.0)
     right = table.diagonal()
@@ -220,9 +220,3 @@ def _bounds(q: Interval, false: Floats, elsewhere: Floats, share: Floats) -> Noi
 def _upper(k: Floats, n: npt.ArrayLike, error: float) -> Floats:
     counted = np.broadcast_to(np.asarray(n), k.shape).astype(np.int64)
     return upper_bound(k.astype(np.int64), counted, error)
-
-
-def _share_level(confidence_level: float, parts: int) -> float:
-    level = checked_fraction("confidence_level", confidence_level)
-    error = tail_share(level, 1) / parts
-    return math.nextafter(1.0 - math.nextafter(error, 0.0), 1.0)

@@ -17,7 +17,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.decision import bound, share_level
+from tracker.services.estimates.decision import bound
 from tracker.services.evidence.measure import Measure, Right, read_measure
 from tracker.services.evidence.populations import LIVE, Standings, standings_of
 from tracker.services.fields import Instant
@@ -147,14 +147,15 @@ class Calendar:
 
     def compute(self) -> None:
         """Find the changes, what counts now, and the interval that decides."""
-        found = _find(self.terms, self.days, self.birth, self.shares, _UNTOLD)
+        terms = self.terms
+        found = _find(terms, self.days, self.birth, self.shares, _UNTOLD)
         self.changes = [_date(self.state, one) for one in found]
         self.now = _now(self.birth, self.changes, self.days)
-        measure = read_measure(self.terms.measure)
-        table = _tabulate(self.days, self.terms)
+        measure = read_measure(terms.measure)
+        table = _tabulate(self.days, terms)
         rows = table.days >= (self.now.since or date.min).toordinal()
-        self.right = _sum(table.of(measure, self.terms.classes), rows)
-        level = self.now.level(share_level(self.terms.level, self.terms.promises))
+        self.right = _sum(table.of(measure, terms.classes), rows)
+        level = self.now.level(stats.shared_level(terms.level, terms.promises))
         self.interval = bound(*self.right, level, _shares_of(measure, self.shares))
 
     def list_untold(self, at: datetime) -> list[AccuracyChange]:

@@ -142,12 +142,6 @@ def method_level(method: str, confidence_level: float) -> float:
     return stats.level_since(confidence_level, None, 0)
 
 
-def share_level(confidence_level: float, promises: int) -> float:
-    """Return the level of each of so many intervals that hold together."""
-    # In floating point 1 - (1 - level) is another level.
-    return confidence_level if promises == 1 else 1 - (1 - confidence_level) / promises
-
-
 def is_decided_by(detector: Detector, row: Any) -> bool:
     """Return whether the verdict goes by a stored *row* of the balanced accuracy.
 

@@ -31,7 +31,6 @@ from tracker.services.estimates.decision import (
     Decision,
     Span,
     decide,
-    share_level,
 )
 from tracker.services.estimates.intervals import (
     ALL,
@@ -63,6 +62,7 @@ from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
+from tracker.stats import shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import (
@@ -494,7 +494,7 @@ def _score(
 def _bound_unclear(
     detector: Detector, counted: Counted, level: float, bets: SharesRow
 ) -> UnclearBounds | None:
-    level = counted.shown_level(share_level(level, 1 + len(detector.also)))
+    level = counted.shown_level(shared_level(level, 1 + len(detector.also)))
     return bound_unclear(detector, counted.shown, counted.standings, level, bets)
 
 
@@ -538,7 +538,7 @@ def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     wanted = [(detector.measure, target), *detector.also]
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
-    level = counted.decided_level(share_level(level, len(wanted)))
+    level = counted.decided_level(shared_level(level, len(wanted)))
     first, *others = (
         decide(
             read_measure(name),

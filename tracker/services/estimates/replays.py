@@ -22,13 +22,13 @@ from tracker.services.estimates.decision import (
     compare_with_target,
     decide,
     method_level,
-    share_level,
 )
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.ranks import rank_waiting
 from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
+from tracker.stats import shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.labelling.labelled_inputs import iter_replayable, iter_replayed
@@ -197,7 +197,7 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what it is decided by.
         # A wrong prediction of the class lowers its precision too.
         wrong[label, NO_ANSWER if measure.of in {None, label} else measure.of] += number
         right[label, label] += number
-    at = method_level(DECIDING_METHOD, share_level(level, promises))
+    at = method_level(DECIDING_METHOD, shared_level(level, promises))
     found, low, high = (
         decide(measure, target, spread(one, classes), at)
         for one in (replay.cells, wrong, right)
