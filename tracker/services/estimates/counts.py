@@ -1,7 +1,7 @@
 """The counts that every estimate follows from: what is kept, with what waits."""
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from sqlalchemy.orm import Session
 
@@ -14,7 +14,7 @@ from tracker.services.evidence.populations import (
 )
 from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, day_in, pool
+from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_pending_labels, count_window
 from tracker.storage.estimates.projections import load_counts, sum_days
 from tracker.storage.queries.where import Between
@@ -56,7 +56,7 @@ def count_asked(
 
     zone = detector.zone
     first = None if since is None else _next_midnight(since, zone)
-    last = None if until is None else _midnight(day_in(until, zone), zone)
+    last = None if until is None else midnight_in(day_in(until, zone), zone)
     if (first or _BEGINNING) >= (last or _END):
         return pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
@@ -71,17 +71,13 @@ def count_asked(
     return pool(parts)
 
 
-def _midnight(day: date, zone: tzinfo) -> datetime:
-    return datetime.combine(day, time(), zone).astimezone(UTC)
-
-
 def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
     """Return the first midnight that is not before an instant."""
     day = day_in(instant, zone)
-    begun = _midnight(day, zone)
+    begun = midnight_in(day, zone)
     if begun == instant:
         return begun
-    return _END if day == date.max else _midnight(day + timedelta(days=1), zone)
+    return _END if day == date.max else midnight_in(day + timedelta(days=1), zone)
 
 
 def pick_population(

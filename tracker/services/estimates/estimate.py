@@ -1,7 +1,7 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -9,10 +9,7 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.calendar import AccuracyChange
-from tracker.services.estimates.class_shares import (
-    ClassShares,
-    describe_shares,
-)
+from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
     Counted,
     choose_labels,
@@ -20,9 +17,7 @@ from tracker.services.estimates.counted import (
     date_counts,
     date_one,
 )
-from tracker.services.estimates.counts import (
-    current_counts,
-)
+from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -65,9 +60,7 @@ from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.stats import shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import (
-    pool,
-)
+from tracker.storage.estimates.cells import midnight_in, pool
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import find_asked_span
 from tracker.storage.queries.where import Between
@@ -404,7 +397,7 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     found = _add_warnings(session, detector, versions, found, filters)
     found = _add_replay(session, detector, versions, found)
     if found.span is not None and found.span.since is not None:
-        start = datetime.combine(found.span.since, time(), detector.zone)
+        start = midnight_in(found.span.since, detector.zone)
         filters = {**filters, "since": start}
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:

@@ -13,16 +13,11 @@ from datetime import datetime
 from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, Protocol
-from zoneinfo import ZoneInfo
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
-from tracker.services.estimates.calendar import (
-    Calendar,
-    add_days,
-    begin_calendar,
-)
+from tracker.services.estimates.calendar import Calendar, add_days, begin_calendar
 from tracker.services.estimates.points import (
     Found,
     Taken,
@@ -40,7 +35,6 @@ from tracker.services.estimates.projections import (
 )
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.estimates.warnings import is_look_due
-from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
     Detector,
@@ -48,6 +42,7 @@ from tracker.storage.detectors import (
     list_due_versions,
     load_detectors,
     load_versions,
+    zone_of,
 )
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.changes import (
@@ -165,17 +160,11 @@ class Fold:
     revision: int = field(init=False)
     level: float = field(init=False)
     target: float | None = field(init=False)
-    measure: Measure = field(init=False)
-    promises: int = field(init=False)
-    classes: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Note what the detector says, which is gone with the session."""
         self.detector_id, self.revision = self.detector.id, self.detector.revision
         self.level, self.target = self.detector.confidence_level, self.detector.target
-        self.measure = read_measure(self.detector.measure)
-        self.promises = 1 + len(self.detector.also)
-        self.classes = list(self.detector.classes)
 
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
@@ -395,7 +384,7 @@ def replay(
     Days are those in *time_zone*; unless given, as they were counted.
     """
     fold = Fold(detector, kinds, cut_by, is_new=True, time_zone=time_zone)
-    zone = detector.zone if time_zone is None else ZoneInfo(time_zone)
+    zone = detector.zone if time_zone is None else zone_of(time_zone)
     folds = {detector.id: fold}
     if cut_by:
         _replay(session, folds, iter_folded_queries(session, detector.id))

@@ -12,9 +12,8 @@ once more, with another number of queries, and has a share of its own.
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
-from zoneinfo import ZoneInfo
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -38,9 +37,9 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
-from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.cells import day_in, midnight_in, pool
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.words import BALANCED, OVERALL, PRECISION
 
@@ -101,7 +100,7 @@ class Weeks(OfDetector):
 
     def day_of(self, one: SpanAccuracy) -> date:
         """Return the day on which a span begins."""
-        return one.since.astimezone(_zone(self.time_zone)).date()
+        return day_in(one.since, zone_of(self.time_zone))
 
 
 def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
@@ -176,16 +175,12 @@ class _Desk(NamedTuple):
     # How frequent the classes are taken to be.
     shares: tuple[float, ...] | None
 
-    @property
-    def zone(self) -> tzinfo:
-        """Where days begin."""
-        return self.detector.zone
-
     def find_birth(self, version: Version) -> date:
         """Return the first day of the span that the places of the others go by."""
+        zone = self.detector.zone
         kept = load_by_name(self.session, [self.detector.id], CALENDAR, [version.id])
         state = kept.get(version.id, {}).get("", {})
-        return begin(find_birth(self.session, version, state, self.zone), self.by)
+        return begin(find_birth(self.session, version, state, zone), self.by)
 
     def list_spans(
         self, version: Version, limit: int
@@ -196,15 +191,13 @@ class _Desk(NamedTuple):
         )
         if newest is None:
             return
-        day = begin(newest.astimezone(self.zone).date(), self.by)
+        zone = self.detector.zone
+        day = begin(day_in(newest, zone), self.by)
         for _ in range(limit):
-            yield self._midnight(day), self._midnight(_next(day, self.by))
+            yield midnight_in(day, zone), midnight_in(_next(day, self.by), zone)
             if day.year <= date.min.year + 1:
                 return
             day = begin(day - timedelta(days=1), self.by)
-
-    def _midnight(self, day: date) -> datetime:
-        return datetime.combine(day, time(), self.zone).astimezone(UTC)
 
     def read(
         self,
@@ -242,7 +235,7 @@ class _Desk(NamedTuple):
 
     def _share(self, born: date, since: datetime) -> float:
         """Return the error of the span that begins at *since*."""
-        day = since.astimezone(self.zone).date()
+        day = day_in(since, self.detector.zone)
         if self.by == "month":
             place = 12 * (day.year - born.year) + day.month - born.month
         else:
@@ -321,10 +314,6 @@ class _Desk(NamedTuple):
         labels = sum(counted), sum(right)
         bounds = _Bounds("labels", *labels, 0, accuracy, low, high)
         return bounds, counts.scored(shown)
-
-
-def _zone(name: str) -> tzinfo:
-    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def begin(day: date, by: Cut) -> date:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from tracker.words import GROUPED, REPEAT, UNCLEAR
@@ -40,6 +40,11 @@ def day_in(instant: datetime, zone: tzinfo) -> date:
     except OverflowError:
         # At an end of the calendar, beyond which there is no day.
         return instant.date()
+
+
+def midnight_in(day: date, zone: tzinfo) -> datetime:
+    """Return the instant at which a *day* begins in a time zone."""
+    return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 class Change(NamedTuple):
