@@ -90,6 +90,35 @@ def test_estimates_go_out_with_counts_and_intervals(
             assert said == ("met" if method == "anytime" else None)
 
 
+def test_the_verdict_is_of_the_days_since_the_last_change(
+    database: Database,
+    door: Detector,
+    log: Log,
+    recompute: Callable[[], None],
+    receiver: Receiver,
+    clock: Clock,
+) -> None:
+    for ago in range(30, 0, -1):
+        wrong, day = 0 if ago > 10 else 6, START - timedelta(days=ago)
+        for one, other in (("YES", "NO"), ("NO", "YES")):
+            log(one, one, 10 - wrong, day)
+            log(other, one, wrong, day)
+    recompute()
+    clock.at += QUIET
+    recompute()
+    exporter(database, receiver, clock).run()
+    (said,) = (
+        one["gen_ai.evaluation.score.label"]
+        for one in read(receiver.messages[0])
+        if "gen_ai.evaluation.score.label" in one
+    )
+    with database.read() as session:
+        door = get_detector(session, "door")
+        found = get_estimate(session, door, computed_at=START, method="anytime")
+    assert found.decision is not None
+    assert said == found.decision.verdict == "missed"
+
+
 @pytest.mark.thorough
 def test_what_is_not_taken_comes_again_and_nothing_twice(
     database: Database,

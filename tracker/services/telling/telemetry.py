@@ -1,5 +1,6 @@
 """Estimates as evaluation results of OpenTelemetry."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.json_format import MessageToJson
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import compare_with_target, is_decided_by
 from tracker.storage.detectors import Detector, find_detector
+from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.telling.sent_estimates import list_unsent
 from tracker.words import BALANCED
@@ -31,17 +33,22 @@ def write_estimates(session: Session) -> tuple[bytes, dict[int, int]] | None:
     resource = request.resource_logs.add()
     _add(resource.resource.attributes, {"service.name": "tracker"})
     records = resource.scope_logs.add().log_records
-    for row in list_newest_intervals(session, version_ids=unsent):
+    rows = list_newest_intervals(session, version_ids=unsent)
+    owners = {row.detector_id for row in rows}
+    calendars = load_by_name(session, owners, CALENDAR, unsent, key="")
+    for row in rows:
         detector = find_detector(session, row.detector_id)
         assert detector is not None
         record = records.add()
         record.event_name = _EVENT
         record.time_unix_nano = int(row.computed_at.timestamp() * 1e6) * 1000
-        _add(record.attributes, _describe(detector, row))
+        _add(record.attributes, _describe(detector, row, calendars.get(row.version_id)))
     return MessageToJson(request, indent=None).encode(), unsent
 
 
-def _describe(detector: Detector, row: Any) -> dict[str, Any]:
+def _describe(
+    detector: Detector, row: Any, calendar: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Any]:
     scope = detector.classes[row.position - 1] if row.position else BALANCED
     found = {
         "gen_ai.evaluation.name": "accuracy" if row.position else "balanced accuracy",
@@ -57,8 +64,10 @@ def _describe(detector: Detector, row: Any) -> dict[str, Any]:
         "tracker.method": row.method,
     }
     target, decides = detector.target, is_decided_by(detector, row)
-    if not row.position and decides and target is not None:
-        verdict = compare_with_target(row.low, row.high, target)
+    if not row.position and decides and calendar and target is not None:
+        # By what counts now, as on the page; the row is of the whole version.
+        now = calendar[""]
+        verdict = compare_with_target(now["low"], now["high"], target)
         found |= {"gen_ai.evaluation.score.label": verdict, "tracker.target": target}
     return found
 
