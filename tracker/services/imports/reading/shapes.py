@@ -2,7 +2,8 @@
 
 A shape is tried by what its first record has, from the most particular to the most
 general.  Paths name values: ``a.b``, ``a[0]``, ``a.*`` for the first of an object,
-``^.a`` for one in the document around the records; ``a | b`` is the first there is.
+``*-a`` for the first whose name ends so, ``^.a`` for one in the document around the
+records; ``a | b`` is the first there is.
 """
 
 import hashlib
@@ -70,8 +71,10 @@ def find(value: Any, path: str) -> Any:
         if isinstance(value, list) and step.startswith("["):
             place = int(step[1:-1])
             value = value[place] if -len(value) <= place < len(value) else _MISSING
-        elif isinstance(value, Mapping) and step == "*":
-            value = next(iter(value.values()), _MISSING)
+        elif isinstance(value, Mapping) and step.startswith("*"):
+            ending = step[1:]
+            found = (one for name, one in value.items() if name.endswith(ending))
+            value = next(found, _MISSING)
         elif isinstance(value, Mapping):
             value = value.get(step, _MISSING)
         else:
