@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
+from struct import pack, unpack
 from zlib import crc32
 
 from sqlalchemy.orm import Session
@@ -120,7 +121,8 @@ def find_earlier(
     same: tuple[int, Earlier] | None = None
     near: tuple[int, int, Earlier] | None = None
     for prefix, packed in iter_newest(session, detector_id):
-        hashes = array("I", packed)
+        # Stored as four bytes each, the lowest first, on any machine.
+        hashes = array("I", unpack(f"<{len(packed) // 4}I", packed))
         is_mine = prefix == mine
         found = Earlier(prefix, hashes, own.hashes)
         if rows == NEW_ROWS:
@@ -175,5 +177,5 @@ def note_keyless(
 ) -> None:
     """Note the rows without a key of a file that was imported."""
     if any(found.hashes):
-        packed = found.hashes.tobytes()
+        packed = pack(f"<{len(found.hashes)}I", *found.hashes)
         note_file(session, detector_id, digest[:16], found.prefix, packed)
