@@ -78,6 +78,11 @@ def test_sending_references_again_adds_nothing_and_another_label_corrects(
     assert labelled(bench) == [("YES", "NO", "replayed_unstated")]
 
 
+def test_an_input_that_stands_twice_in_a_file_is_one_reference(bench, send) -> None:
+    report = send([TRUTHS[0], *TRUTHS[:2], {**TRUTHS[1], "labeler": "ann"}])
+    assert (report.references_added, report.unchanged) == (2, 2)
+
+
 def test_queries_that_are_there_are_labelled_by_their_input(bench, send) -> None:
     bench.log("YES", input="i1", version="v1")
     bench.log("NO", input="i1", version="v2")

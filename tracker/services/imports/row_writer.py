@@ -236,24 +236,24 @@ class RowWriter:
 
     def _refer(self, items: list[dict[str, Any]]) -> None:
         """Keep the labels of inputs that no query has."""
-        rows = []
+        rows: dict[str, dict[str, Any]] = {}
         for item in items:
-            known = self._truths.get(item["input"])
-            if known is not None and known.label == item["label"]:
+            name, label = item["input"], item["label"]
+            known = self._truths.get(name)
+            said = rows[name]["label"] if name in rows else known and known.label
+            if said == label:
                 self.report.unchanged += 1
                 continue
             by = self._by.credit(item.get("labeler"))
-            rows.append(
-                {
-                    "detector_id": self._detector.id,
-                    "input": item["input"],
-                    "label": item["label"],
-                    "sampling": item.get("sampling") or UNSTATED,
-                    "labeler": by.name,
-                    "labelled_at": item.get("labelled_at", by.at),
-                    "created_at": by.at,
-                }
-            )
+            rows[name] = {
+                "detector_id": self._detector.id,
+                "input": name,
+                "label": label,
+                "sampling": item.get("sampling") or UNSTATED,
+                "labeler": by.name,
+                "labelled_at": item.get("labelled_at", by.at),
+                "created_at": by.at,
+            }
         self._truths.refer(rows)
         self.report.references_added += len(rows)
 
