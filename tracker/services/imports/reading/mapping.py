@@ -241,8 +241,8 @@ class MappedRows:
         found: ClassColumns | None = None
         is_known = False
         for piece in self._pieces:
-            if not is_known and (rows := piece.rows()):
-                is_known = bool(rows)
+            if not is_known and piece.rows():
+                is_known = True
                 named = {*self.choices.columns, *map(guess_field, piece.names)}
                 found = find_class_columns(
                     piece,
