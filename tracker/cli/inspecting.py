@@ -37,7 +37,7 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
     and import the file.  Nothing is written.
     """
     with opened(file) as stream:
-        rows = open_named(stream, "" if str(file) == "-" else file.name)
+        rows = open_named(stream, file.name)
         rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
         found = inspect(rows, named.split(",") if named else None)
     click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")

@@ -45,7 +45,7 @@ class Shape:
     # Where a document has its records, if it is told by a document.
     records: str | Callable[[Record], Iterable[Any]] = ""
     # Whether a record is a row.
-    is_row: Get | None = None
+    is_row: Get = lambda *_: True
     # A path with the same value in all rows, or the file is of several things.
     same: str = ""
 
@@ -120,7 +120,9 @@ class _Reading:
         for record in records:
             if isinstance(record, Row):
                 yield record._replace(number=next(numbers))
-            elif not isinstance(record, Mapping) or not self._is_row(record):
+            elif not (
+                isinstance(record, Mapping) and self.shape.is_row(record, self.document)
+            ):
                 self.left_out += 1
             else:
                 values, errors = self._read(record)
@@ -128,11 +130,6 @@ class _Reading:
                     yield Row(next(numbers), values, tuple(errors))
                 else:
                     self.left_out += 1
-
-    def _is_row(self, record: Record) -> bool:
-        if self.shape.is_row is not None:
-            return bool(self.shape.is_row(record, self.document))
-        return True
 
     def _read(self, record: Record) -> tuple[dict[str, Any], list[FieldError]]:
         self._check_same(record)
