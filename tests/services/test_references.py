@@ -97,6 +97,14 @@ def test_queries_that_are_there_are_labelled_by_their_input(bench, send) -> None
         assert session.scalars(select(Label.labeler)).all() == ["alice", "alice"]
 
 
+def test_a_key_and_an_input_of_one_query_label_it_once(bench, send) -> None:
+    query = bench.log("NO", input="i1", key="k1")
+    report = send([{"key": "k1", "label": "YES"}, TRUTHS[1]])
+    assert (report.labels_added, report.unchanged) == (1, 1)
+    with bench.database.read() as session:
+        assert session.scalars(select(Label.query_id)).all() == [query.id]
+
+
 def test_references_and_predictions_may_stand_in_one_file(bench, send) -> None:
     report = send([{"input": "a", "predicted": "YES"}, {"input": "a", "label": "NO"}])
     assert (report.queries_added, report.references_added) == (1, 1)
