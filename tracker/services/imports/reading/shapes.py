@@ -52,40 +52,30 @@ class Shape:
     def fits(self, record: Any) -> bool:
         """Return whether *record*, or a document, is of this shape."""
         return isinstance(record, Mapping) and all(
-            find(record, path) is not _MISSING for path in self.has.split()
+            find(record, path) is not None for path in self.has.split()
         )
 
 
-class _Missing:
-    pass
-
-
-_MISSING = _Missing()
-
-
 def find(value: Any, path: str) -> Any:
-    """Return what *value* has at *path*; a name with dots in it goes first."""
+    """Return what *value* has at *path*, None if nothing.
+
+    A name with dots in it goes first.
+    """
     if isinstance(value, Mapping) and path in value:
         return value[path]
     for step in _STEP.findall(path):
         if isinstance(value, list) and step.startswith("["):
             place = int(step[1:-1])
-            value = value[place] if -len(value) <= place < len(value) else _MISSING
+            value = value[place] if -len(value) <= place < len(value) else None
         elif isinstance(value, Mapping) and step.startswith("*"):
             ending = step[1:]
             found = (one for name, one in value.items() if name.endswith(ending))
-            value = next(found, _MISSING)
+            value = next(found, None)
         elif isinstance(value, Mapping):
-            value = value.get(step, _MISSING)
+            value = value.get(step)
         else:
-            return _MISSING
+            return None
     return value
-
-
-def find_value(value: Any, path: str) -> Any:
-    """Return what *value* has at *path*, None if nothing."""
-    found = find(value, path)
-    return None if found is _MISSING else found
 
 
 def first_of(record: Any, document: Any, paths: str) -> Any:
@@ -93,7 +83,7 @@ def first_of(record: Any, document: Any, paths: str) -> Any:
     for path in paths.split(" | "):
         whole, inner = (document, path[2:]) if path.startswith("^.") else (record, path)
         found = find(whole, inner)
-        if found is not _MISSING and found is not None:
+        if found is not None:
             return found
     return None
 
@@ -231,7 +221,7 @@ def read_records(
         return
     whole = chain([start], pieces)
     record = start.rows()[0].values if isinstance(start, RowPiece) else {}
-    is_named = any(find(record, one) is not _MISSING for one in columns.values())
+    is_named = any(find(record, one) is not None for one in columns.values())
     fitting = (one for one in shapes if not one.records and one.fits(record))
     shape = None if is_named else next(fitting, None)
     if shape is None or not isinstance(start, RowPiece) or start.is_strict:
