@@ -66,6 +66,7 @@ def test_what_would_be_refused_is_said_once_for_all_rows(inspect) -> None:
     assert "--skip-bad-rows" in done.output
     done = inspect("x.csv", answers, "--no-answer", "I am not sure")
     assert "would be refused" not in done.output
+    assert "x.csv --no-answer 'I am not sure'\n" in done.output
 
 
 def test_classes_that_the_file_does_not_tell_may_be_said(inspect) -> None:

@@ -78,6 +78,11 @@ def test_sending_references_again_adds_nothing_and_another_label_corrects(
     assert labelled(bench) == [("YES", "NO", "replayed_unstated")]
 
 
+def test_an_input_that_stands_twice_in_a_file_is_one_reference(bench, send) -> None:
+    report = send([TRUTHS[0], *TRUTHS[:2], {**TRUTHS[1], "labeler": "ann"}])
+    assert (report.references_added, report.unchanged) == (2, 2)
+
+
 def test_queries_that_are_there_are_labelled_by_their_input(bench, send) -> None:
     bench.log("YES", input="i1", version="v1")
     bench.log("NO", input="i1", version="v2")
@@ -90,6 +95,14 @@ def test_queries_that_are_there_are_labelled_by_their_input(bench, send) -> None
     ]
     with bench.database.read() as session:
         assert session.scalars(select(Label.labeler)).all() == ["alice", "alice"]
+
+
+def test_a_key_and_an_input_of_one_query_label_it_once(bench, send) -> None:
+    query = bench.log("NO", input="i1", key="k1")
+    report = send([{"key": "k1", "label": "YES"}, TRUTHS[1]])
+    assert (report.labels_added, report.unchanged) == (1, 1)
+    with bench.database.read() as session:
+        assert session.scalars(select(Label.query_id)).all() == [query.id]
 
 
 def test_references_and_predictions_may_stand_in_one_file(bench, send) -> None:

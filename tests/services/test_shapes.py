@@ -364,6 +364,15 @@ def test_metadata_of_a_record_stay_nested() -> None:
     assert rows[0]["metadata"] == {"a": 1, "epoch": 1, "input": "Is it?"}
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_a_column_called_source_makes_no_manifest(name) -> None:
+    record = {"id": "a", "pred": "YES", "label": "NO", "source": "camera"}
+    table = "\n".join([",".join(record), ",".join(record.values())])
+    ((row,), _) = read(table if name == "x.csv" else lines(record), name)
+    assert (row["key"], row["predicted"], row["label"]) == ("a", "YES", "NO")
+    assert row["metadata"] == {"source": "camera"}
+
+
 def test_a_path_goes_by_names_and_places() -> None:
     value = {"a": {"b": [{"c": 1}, {"c": 2}]}, "x.y": 3}
     assert find(value, "a.b[1].c") == 2
@@ -376,6 +385,7 @@ def test_every_shape_has_a_name_of_its_own_fields() -> None:
     for shape in SHAPES:
         assert shape.fields.keys() & {"predicted", "label"}, shape.name
         assert shape.fields.keys() & {"key", "input"}, shape.name
+        assert shape.records or len(shape.has.split()) > 1, shape.name
     assert DOOR.classes == ["YES", "NO"]
 
 

@@ -166,11 +166,10 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         save_mapping,
         unseen,
     )
-    name = "" if file == _PIPE else file.name
     settings = load_settings()
     try:
         with connected(settings) as database, opened(file) as stream:
-            rows = open_named(stream, name, most_unpacked=settings.max_body_bytes)
+            rows = open_named(stream, file.name, most_unpacked=settings.max_body_bytes)
             rows = rows.read_by(how.choices)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)

@@ -37,7 +37,7 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
     and import the file.  Nothing is written.
     """
     with opened(file) as stream:
-        rows = open_named(stream, "" if str(file) == "-" else file.name)
+        rows = open_named(stream, file.name)
         rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
         found = inspect(rows, named.split(",") if named else None)
     click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")
@@ -53,7 +53,7 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
         click.echo(f"{found.report.bad_rows:,} rows would be refused:")
         print_errors(found.report, err=False)
     if len(found.classes) > 1:
-        _print_commands(file, found)
+        _print_commands(file, found, choices)
     else:
         click.echo(
             "No two classes were found: name the columns, as in --map label=COLUMN "
@@ -90,7 +90,7 @@ def _print_counts(found: Inspection) -> None:
     click.echo(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
 
 
-def _print_commands(file: Path, found: Inspection) -> None:
+def _print_commands(file: Path, found: Inspection, choices: dict[str, Any]) -> None:
     name = _NAME.sub("-", file.stem).strip("-").lower() or "detector"
     classes = shlex.quote(",".join(found.classes))
     click.echo("To import it:")
@@ -98,5 +98,11 @@ def _print_commands(file: Path, found: Inspection) -> None:
         f'  tracker detectors create {name} --question "What is it?" '
         f"--classes {classes}"
     )
-    skip = " --skip-bad-rows" if found.report.bad_rows else ""
-    click.echo(f"  tracker import {name} {shlex.quote(str(file))}{skip}")
+    words = ["tracker", "import", name, str(file)]
+    for option in click.get_current_context().command.params:
+        given = choices.get(option.name or "") or ()
+        for value in [given] if isinstance(given, str) else given:
+            words += [option.opts[0], value]
+    if found.report.bad_rows:
+        words.append("--skip-bad-rows")
+    click.echo(f"  {shlex.join(words)}")

@@ -198,16 +198,12 @@ class Truths:
             for name, row in self._references.items()
         }
 
-    def refer(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write references to inputs that are held and that no query has.
-
-        The newest one counts, of those with one input the last.
-        """
-        last = {row["input"]: row for row in rows}
-        changed = [row for name, row in last.items() if name in self._references]
-        new = [row for name, row in last.items() if name not in self._references]
+    def refer(self, rows: Mapping[str, dict[str, Any]]) -> None:
+        """Write references by their inputs, which are held and no query has."""
+        changed = [row for name, row in rows.items() if name in self._references]
+        new = [row for name, row in rows.items() if name not in self._references]
         put_references(self._session, new, changed)
-        self._truths |= {name: Truth.of_reference(row) for name, row in last.items()}
+        self._truths |= {name: Truth.of_reference(row) for name, row in rows.items()}
 
     def get(self, name: str | None) -> Truth | None:
         """Return the truth of an input that is held."""

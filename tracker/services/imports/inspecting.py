@@ -1,7 +1,7 @@
 """What a file is and what it would give, before there is a detector."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -115,15 +115,9 @@ def _count(
     if "version" in item:
         versions.add(item["version"])
     if at := item.get("asked_at"):
-        found.first = _choose(min, found.first, at)
-        found.last = _choose(max, found.last, at)
+        found.first = min(found.first or at, at)
+        found.last = max(found.last or at, at)
     if predicted is not None and label in found.classes:
         counts = found.counts.setdefault(label, [0, 0])
         counts[0] += predicted == label
         counts[1] += 1
-
-
-def _choose(
-    choose: Callable[..., datetime], known: datetime | None, at: datetime
-) -> datetime:
-    return at if known is None else choose(known, at)

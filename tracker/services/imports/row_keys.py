@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
+from struct import pack, unpack
 from zlib import crc32
 
 from sqlalchemy.orm import Session
@@ -91,6 +91,9 @@ class Earlier:
     _hashes: "array[int]"
     _own: "array[int]"
 
+    def __len__(self) -> int:
+        return len(self._hashes)
+
     def has(self, number: int) -> bool:
         """Return whether it has the row of that *number* as it is."""
         return (
@@ -117,36 +120,38 @@ def find_earlier(
     differ and *rows* do not say what they are.
     """
     mine = find_prefix(session, detector_id, digest[:16])
-    same: tuple[int, Earlier] | None = None
-    near: tuple[int, int, Earlier] | None = None
+    best: tuple[int, Earlier] | None = None
     for prefix, packed in iter_newest(session, detector_id):
-        hashes = array("I", packed)
-        is_mine = prefix == mine
+        # Stored as four bytes each, the lowest first, on any machine.
+        hashes = array("I", unpack(f"<{len(packed) // 4}I", packed))
         found = Earlier(prefix, hashes, own.hashes)
         if rows == NEW_ROWS:
             if prefix == key_prefix(digest):
                 # The same file, whose rows were new when it was sent before.
                 return found
             continue
-        wrong = _count_differing(hashes, own.hashes, is_part=is_mine)
-        if wrong == 0:
-            same = max(same or (0, found), (len(hashes), found), key=itemgetter(0))
-        elif rows == SAME_ROWS or wrong <= max(1, len(hashes) // _CORRECTED):
-            is_alike = wrong < len(hashes) - hashes.count(0)
-            if is_alike and (near is None or wrong < near[0]):
-                near = wrong, len(hashes), found
-    if same is not None or near is None:
-        if rows == SAME_ROWS and same is None:
-            raise InvalidInputError.of("file", "no earlier file has any of its rows")
-        return None if same is None else same[1]
-    if rows == SAME_ROWS:
-        return near[2]
-    wrong, of, _ = near
-    raise InvalidInputError.of(
-        "file",
-        f"{wrong:,} of the {of:,} rows of an earlier file without keys differ; choose "
-        "same-rows if they are corrected here, or new-rows if all rows are others",
-    )
+        wrong = _count_differing(hashes, own.hashes, is_part=prefix == mine)
+        is_near = rows == SAME_ROWS or wrong <= max(1, len(hashes) // _CORRECTED)
+        is_alike = wrong < len(hashes) - hashes.count(0)
+        if (
+            is_near
+            and is_alike
+            and (best is None or (wrong, -len(found)) < (best[0], -len(best[1])))
+        ):
+            best = wrong, found
+    if best is None and rows == SAME_ROWS:
+        raise InvalidInputError.of("file", "no earlier file has any of its rows")
+    if best is None:
+        return None
+    wrong, earlier = best
+    if wrong and rows is None:
+        raise InvalidInputError.of(
+            "file",
+            f"{wrong:,} of the {len(earlier):,} rows of an earlier file without keys "
+            "differ; choose same-rows if they are corrected here, or new-rows if all "
+            "rows are others",
+        )
+    return earlier
 
 
 def _count_differing(hashes: "array[int]", own: "array[int]", *, is_part: bool) -> int:
@@ -175,5 +180,5 @@ def note_keyless(
 ) -> None:
     """Note the rows without a key of a file that was imported."""
     if any(found.hashes):
-        packed = found.hashes.tobytes()
+        packed = pack(f"<{len(found.hashes)}I", *found.hashes)
         note_file(session, detector_id, digest[:16], found.prefix, packed)

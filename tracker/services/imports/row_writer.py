@@ -170,7 +170,7 @@ class RowWriter:
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
     ) -> None:
         known = {key: dict(row._mapping) for key, row in found.items()}
-        known |= self._find_referred(keys, rows)
+        self._find_referred(keys, rows, known)
         stored = set(known)
         referred: list[dict[str, Any]] = []
         self._add_versions(rows)
@@ -218,42 +218,47 @@ class RowWriter:
         self._join(list(joining.values()))
 
     def _find_referred(
-        self, keys: list[str], rows: list[Row]
-    ) -> dict[str, dict[str, Any]]:
-        """Return the queries whose inputs are labelled, by the key of the row."""
+        self, keys: list[str], rows: list[Row], known: dict[str, dict[str, Any]]
+    ) -> None:
+        """Add the queries whose inputs are labelled to *known*, by the row's key."""
         inputs = {
             key: row.values["input"]
             for key, row in zip(keys, rows, strict=True)
             if is_reference(row.values)
         }
         if not inputs:
-            return {}
+            return
         found = find_queries_by_input(
             self._session, self._detector.id, list(set(inputs.values()))
         )
-        queries = {name: dict(row._mapping) for name, row in found.items()}
-        return {key: queries[name] for key, name in inputs.items() if name in queries}
+        # A query that another row names by its key is labelled by both.
+        queries = {query["id"]: query for query in known.values()}
+        for row in found.values():
+            queries.setdefault(row.id, dict(row._mapping))
+        for key, name in inputs.items():
+            if name in found:
+                known[key] = queries[found[name].id]
 
     def _refer(self, items: list[dict[str, Any]]) -> None:
         """Keep the labels of inputs that no query has."""
-        rows = []
+        rows: dict[str, dict[str, Any]] = {}
         for item in items:
-            known = self._truths.get(item["input"])
-            if known is not None and known.label == item["label"]:
+            name, label = item["input"], item["label"]
+            known = self._truths.get(name)
+            said = rows[name]["label"] if name in rows else known and known.label
+            if said == label:
                 self.report.unchanged += 1
                 continue
             by = self._by.credit(item.get("labeler"))
-            rows.append(
-                {
-                    "detector_id": self._detector.id,
-                    "input": item["input"],
-                    "label": item["label"],
-                    "sampling": item.get("sampling") or UNSTATED,
-                    "labeler": by.name,
-                    "labelled_at": item.get("labelled_at", by.at),
-                    "created_at": by.at,
-                }
-            )
+            rows[name] = {
+                "detector_id": self._detector.id,
+                "input": name,
+                "label": label,
+                "sampling": item.get("sampling") or UNSTATED,
+                "labeler": by.name,
+                "labelled_at": item.get("labelled_at", by.at),
+                "created_at": by.at,
+            }
         self._truths.refer(rows)
         self.report.references_added += len(rows)
 

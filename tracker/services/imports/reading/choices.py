@@ -156,7 +156,7 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
     """
     wrong: list[FieldError] = []
     if same_rows and new_rows:
-        wrong.append(FieldError("same_rows", "rows cannot be new ones too"))
+        wrong.append(FieldError("same_rows", "cannot be combined with new_rows"))
     try:
         return Choices(
             columns=_pairs("map", columns, "FIELD=COLUMN", wrong),

@@ -46,13 +46,12 @@ def document_pieces(
         yield from shaped
     elif isinstance(body, list) and all(map(is_task, body)) and body:
         yield from iter_pieces(read_tasks(body, columns))
-    elif isinstance(body, list) and body:
-        records = iter_pieces(iter_objects(body))
-        yield from read_records(records, SHAPES, columns, notes)
-    elif any(not shape.records and shape.fits(body) for shape in SHAPES):
-        # JSON Lines of one line.
-        records = iter_pieces(iter_objects([body]))
-        yield from read_records(records, SHAPES, columns, notes)
+    elif (isinstance(body, list) and body) or any(
+        not shape.records and shape.fits(body) for shape in SHAPES
+    ):
+        # What is no list is JSON Lines of one line.
+        records = iter_objects(body if isinstance(body, list) else [body])
+        yield from read_records(iter_pieces(records), SHAPES, columns, notes)
     elif not isinstance(body, dict):
         raise InvalidInputError.of("items", _SHAPES)
     elif isinstance(body.get("items"), list):

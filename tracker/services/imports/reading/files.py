@@ -180,7 +180,7 @@ def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterato
 def open_named(
     stream: BinaryIO, name: str, *, most_unpacked: int = MOST_UNPACKED
 ) -> RowFile:
-    """Return the file of that *name*; what it is, its bytes say.
+    """Return the file of that *name*, in the format that its bytes say.
 
     Raises InvalidInputError for JSON that is too large.
     """

@@ -257,9 +257,8 @@ SHAPES = (
     *(
         Shape(
             "an output manifest of SageMaker Ground Truth",
-            source,
+            f"{source} *-metadata",
             {"input": source, "label": _sagemaker_class},
-            is_row=lambda record, _: any(one.endswith("-metadata") for one in record),
         )
         for source in ("source-ref", "source")
     ),

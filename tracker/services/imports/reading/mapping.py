@@ -24,7 +24,7 @@ from tracker.services.imports.reading.rows import (
     read_given,
     refuse_many_columns,
 )
-from tracker.services.imports.reading.shapes import find_value
+from tracker.services.imports.reading.shapes import find
 from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
@@ -112,9 +112,7 @@ class MappedPiece:
         values: dict[str, Any] = {}
         errors = list(row.errors)
         for name, column in self._plan.fields.items():
-            value = row.values.get(column)
-            if value is None and column not in row.values:
-                value = find_value(row.values, column)
+            value = find(row.values, column)
             if value is None:
                 continue
             try:
@@ -151,7 +149,7 @@ def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any]:
     if column in raw:
         return raw[column]
     head = head_of(column, raw)
-    return [find_value({head: value}, column) for value in raw[head]]
+    return [find({head: value}, column) for value in raw[head]]
 
 
 def _is_false(value: Any) -> bool:
@@ -241,8 +239,8 @@ class MappedRows:
         found: ClassColumns | None = None
         is_known = False
         for piece in self._pieces:
-            if not is_known and (rows := piece.rows()):
-                is_known = bool(rows)
+            if not is_known and piece.rows():
+                is_known = True
                 named = {*self.choices.columns, *map(guess_field, piece.names)}
                 found = find_class_columns(
                     piece,

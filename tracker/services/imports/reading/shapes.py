@@ -2,7 +2,8 @@
 
 A shape is tried by what its first record has, from the most particular to the most
 general.  Paths name values: ``a.b``, ``a[0]``, ``a.*`` for the first of an object,
-``^.a`` for one in the document around the records; ``a | b`` is the first there is.
+``*-a`` for the first whose name ends so, ``^.a`` for one in the document around the
+records; ``a | b`` is the first there is.
 """
 
 import hashlib
@@ -44,45 +45,37 @@ class Shape:
     # Where a document has its records, if it is told by a document.
     records: str | Callable[[Record], Iterable[Any]] = ""
     # Whether a record is a row.
-    is_row: Get | None = None
+    is_row: Get = lambda *_: True
     # A path with the same value in all rows, or the file is of several things.
     same: str = ""
 
     def fits(self, record: Any) -> bool:
         """Return whether *record*, or a document, is of this shape."""
         return isinstance(record, Mapping) and all(
-            find(record, path) is not _MISSING for path in self.has.split()
+            find(record, path) is not None for path in self.has.split()
         )
 
 
-class _Missing:
-    pass
-
-
-_MISSING = _Missing()
-
-
 def find(value: Any, path: str) -> Any:
-    """Return what *value* has at *path*; a name with dots in it goes first."""
+    """Return what *value* has at *path*, None if nothing.
+
+    A name with dots in it goes first.
+    """
     if isinstance(value, Mapping) and path in value:
         return value[path]
     for step in _STEP.findall(path):
         if isinstance(value, list) and step.startswith("["):
             place = int(step[1:-1])
-            value = value[place] if -len(value) <= place < len(value) else _MISSING
-        elif isinstance(value, Mapping) and step == "*":
-            value = next(iter(value.values()), _MISSING)
+            value = value[place] if -len(value) <= place < len(value) else None
+        elif isinstance(value, Mapping) and step.startswith("*"):
+            ending = step[1:]
+            found = (one for name, one in value.items() if name.endswith(ending))
+            value = next(found, None)
         elif isinstance(value, Mapping):
-            value = value.get(step, _MISSING)
+            value = value.get(step)
         else:
-            return _MISSING
+            return None
     return value
-
-
-def find_value(value: Any, path: str) -> Any:
-    """Return what *value* has at *path*, None if nothing."""
-    found = find(value, path)
-    return None if found is _MISSING else found
 
 
 def first_of(record: Any, document: Any, paths: str) -> Any:
@@ -90,7 +83,7 @@ def first_of(record: Any, document: Any, paths: str) -> Any:
     for path in paths.split(" | "):
         whole, inner = (document, path[2:]) if path.startswith("^.") else (record, path)
         found = find(whole, inner)
-        if found is not _MISSING and found is not None:
+        if found is not None:
             return found
     return None
 
@@ -117,7 +110,9 @@ class _Reading:
         for record in records:
             if isinstance(record, Row):
                 yield record._replace(number=next(numbers))
-            elif not isinstance(record, Mapping) or not self._is_row(record):
+            elif not (
+                isinstance(record, Mapping) and self.shape.is_row(record, self.document)
+            ):
                 self.left_out += 1
             else:
                 values, errors = self._read(record)
@@ -125,11 +120,6 @@ class _Reading:
                     yield Row(next(numbers), values, tuple(errors))
                 else:
                     self.left_out += 1
-
-    def _is_row(self, record: Record) -> bool:
-        if self.shape.is_row is not None:
-            return bool(self.shape.is_row(record, self.document))
-        return True
 
     def _read(self, record: Record) -> tuple[dict[str, Any], list[FieldError]]:
         self._check_same(record)
@@ -231,7 +221,7 @@ def read_records(
         return
     whole = chain([start], pieces)
     record = start.rows()[0].values if isinstance(start, RowPiece) else {}
-    is_named = any(find(record, one) is not _MISSING for one in columns.values())
+    is_named = any(find(record, one) is not None for one in columns.values())
     fitting = (one for one in shapes if not one.records and one.fits(record))
     shape = None if is_named else next(fitting, None)
     if shape is None or not isinstance(start, RowPiece) or start.is_strict:
