@@ -78,6 +78,9 @@ def _candidates(
         if place < 0:
             continue
         before, after = name[:place], name[place + len(first) :]
+        if before[-1:].isalnum() or after[:1].isalnum():
+            # Such as f0 and f1, which are features.
+            continue
         expected = {f"{before}{one}{after}": one for one in classes}
         if expected.keys() <= bare.keys():
             yield {bare[column]: one for column, one in expected.items()}
