@@ -27,7 +27,7 @@ from tracker.storage.database import Database
 from tracker.storage.queries.queries import Query
 from tracker.words import ROLES
 
-FIXED = {"filename": "tracker.css", "suffix": "svg", "moved": "plan"}
+FIXED = {"filename": "tracker.css", "suffix": "svg"}
 OWNERS = {
     "detectors": "det",
     "queries": "iq",
@@ -161,6 +161,21 @@ def test_what_was_not_given_looks_as_if_it_did_not_exist(
         assert pages[0] == pages[1]
         seen += 1
     assert seen > 20
+
+
+def test_an_editor_of_some_detectors_opens_the_webhook_that_they_added(
+    app: Flask, database: Database, two: dict[str, dict[str, str]]
+) -> None:
+    visitor = limited(app, database, "editor")
+    hook = {
+        "url": "https://example.org/hook",
+        "format": "slack",
+        "events": "labels.stalled",
+        "sees": "some",
+        "detectors": two["given"]["detectors"],
+    }
+    assert visitor.post("/alerts", hook).status == 200
+    assert visitor.get("/alerts/whk_1").status == 200
 
 
 @pytest.mark.thorough

@@ -13,7 +13,9 @@ from tests.web.conftest import Visitor
         ("/detectors/door/settings?version=v1&x=time", "/detectors/door/setup"),
         ("/settings?version=v1&x=time", "/keys"),
         ("/settings/accounts?version=v1&x=time", "/people"),
+        ("/settings/accounts/1?version=v1&x=time", "/people/1"),
         ("/settings/audit?version=v1&x=time", "/activity"),
+        ("/settings/audit.csv?version=v1&x=time", "/activity.csv"),
         ("/webhooks?version=v1&x=time", "/alerts"),
     ],
 )

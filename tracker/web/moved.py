@@ -9,39 +9,30 @@ from tracker.http import database, requires
 from tracker.services.detectors import get_detector
 from tracker.web.blueprint import pages
 
-_OF_DETECTORS = {
-    "history": "show_history",
-    "plan": "show_plan",
-    "settings": "edit_detector",
-}
-_OF_WORKSPACE = {
+_MOVED = {
+    "/detectors/<detector_id>/history": "show_history",
+    "/detectors/<detector_id>/plan": "show_plan",
+    "/detectors/<detector_id>/settings": "edit_detector",
     "/settings": "show_settings",
     "/settings/accounts": "show_accounts",
+    "/settings/accounts/<int:account_id>": "edit_account",
     "/settings/audit": "show_audit",
+    "/settings/audit.<suffix>": "download_audit",
     "/webhooks": "show_webhooks",
+    "/webhooks/<webhook_id>": "show_webhook",
 }
 
 
-def _lead_to(endpoint: str, **values: Any) -> ResponseReturnValue:
-    # With the version and every filter.
-    asked = request.args.to_dict(flat=False)
-    return redirect(url_for(f"pages.{endpoint}", **{**asked, **values}), 301)
-
-
-@pages.get("/detectors/<detector_id>/<any(history, plan, settings):moved>")
 @requires("viewer")
-def find_moved_page(detector_id: str, moved: str) -> ResponseReturnValue:
-    """Redirect an old address of a page of a detector."""
-    with database().read() as session:
-        get_detector(session, detector_id)
-    return _lead_to(_OF_DETECTORS[moved], detector_id=detector_id)
+def find_moved_page(**names: Any) -> ResponseReturnValue:
+    """Redirect an old address of a page, with the version and every filter."""
+    if "detector_id" in names:
+        with database().read() as session:
+            get_detector(session, names["detector_id"])
+    asked = request.args.to_dict(flat=False) | names
+    endpoint = _MOVED[str(request.url_rule)]
+    return redirect(url_for(f"pages.{endpoint}", **asked), 301)
 
 
-@pages.get("/settings")
-@pages.get("/settings/accounts")
-@pages.get("/settings/audit")
-@pages.get("/webhooks")
-@requires("viewer")
-def find_moved_settings() -> ResponseReturnValue:
-    """Redirect an old address of a page of the workspace."""
-    return _lead_to(_OF_WORKSPACE[request.path])
+for _address in _MOVED:
+    pages.get(_address)(find_moved_page)

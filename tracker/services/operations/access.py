@@ -18,7 +18,7 @@ def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> Non
 
     What they were not given looks exactly like what does not exist.
     """
-    if noun == "webhooks":
+    if noun in {"webhooks", "alerts"}:
         get_webhook(session, reference, actor)
         return
     match noun:

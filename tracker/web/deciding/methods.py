@@ -19,7 +19,6 @@ from tracker.services.deciding.methods import (
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.versions import choose_versions
-from tracker.storage.detectors import list_versions
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import (
     Axis,
@@ -99,7 +98,6 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
         return render_template(
             "methods/methods.html",
             detector=detector,
-            versions=list_versions(session, detector.id),
             version=versions[0] if versions else None,
             estimate=estimate,
             rows=rows,

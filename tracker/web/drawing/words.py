@@ -9,7 +9,6 @@ from tracker.rounding import rounded_share
 
 # Narrower than a space, and no line breaks there.
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
-# Of more classes nobody reads how many labels each would get.
 _UNITS = (
     (60, "second"),
     (60, "minute"),

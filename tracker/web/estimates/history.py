@@ -29,7 +29,7 @@ from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
-from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.snapshots import (
     Snapshot,
     find_newest_snapshot,
@@ -81,7 +81,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         return render_template(
             "history/history.html",
             detector=detector,
-            versions=list_versions(session, detector.id),
             methods=stats.METHODS,
             **chosen | {"version": version},
             **_table(session, detector, version, chosen["method"], choose_measure()),

@@ -18,7 +18,7 @@ from tracker.services.estimates.slices.slices import (
     list_cuts,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.detectors import Detector
 from tracker.web.blueprint import pages
 from tracker.web.downloads import download
 from tracker.web.drawing.readings import Reading, build_axis, read
@@ -71,7 +71,6 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             axis=build_axis([card.reading for card in cards]),
             noun=_noun(found),
             left_out=len(found.items) - len(cards),
-            versions=list_versions(session, detector.id),
         )
 
 

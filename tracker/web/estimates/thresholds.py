@@ -13,7 +13,6 @@ from tracker.services.estimates.thresholds import (
     get_thresholds_and_calibration,
 )
 from tracker.shapes import Score
-from tracker.storage.detectors import list_versions
 from tracker.web.blueprint import pages
 from tracker.web.drawing.curves import draw_bins, draw_thresholds
 from tracker.web.drawing.readings import Reading, read
@@ -40,7 +39,6 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             found=found,
             calibration=calibration,
-            versions=list_versions(session, detector.id),
             curve=draw_thresholds(found.points, found.target) if has_curve else None,
             points=[(one, _read(one), _at_least(one)) for one in found.points],
             lowest=None if found.lowest is None else _read(found.lowest),
