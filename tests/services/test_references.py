@@ -12,6 +12,9 @@ from tests.services.conftest import Bench
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.writing import importing
+from tracker.services.queries.erasing import erase_query
+from tracker.storage.base import dump_id
+from tracker.storage.labelling.references import count_references
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
@@ -81,6 +84,18 @@ def test_sending_references_again_adds_nothing_and_another_label_corrects(
 def test_an_input_that_stands_twice_in_a_file_is_one_reference(bench, send) -> None:
     report = send([TRUTHS[0], *TRUTHS[:2], {**TRUTHS[1], "labeler": "ann"}])
     assert (report.references_added, report.unchanged) == (2, 2)
+
+
+def test_an_erased_query_takes_the_reference_of_its_input_along(bench, send) -> None:
+    send(TRUTHS)
+    first = bench.log("NO", input="i1", version="v1")
+    bench.log("NO", input="i1", version="v2")
+    with bench.database.write() as session:
+        erase_query(session, dump_id("iq", first.id), by("alice", bench.clock()))
+    with bench.database.read() as session:
+        assert count_references(session, bench.detector.id) == 9
+    # The other version keeps its label.
+    assert labelled(bench)[1] == ("NO", "YES", "replayed_unstated")
 
 
 def test_queries_that_are_there_are_labelled_by_their_input(bench, send) -> None:

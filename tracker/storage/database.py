@@ -302,7 +302,7 @@ def translated(
 
 
 def _is_answer(error: Exception) -> bool:
-    """Whether SQLite does answer: there is no such table, or the statement is wrong."""
+    """Return True for an error that SQLite answers with, such as a missing table."""
     said = getattr(error, "orig", None)
     return getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 

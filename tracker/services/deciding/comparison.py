@@ -28,7 +28,7 @@ from tracker.services.evidence.populations import LIVE, compared_standings
 from tracker.services.fields import Instant
 from tracker.services.wording import invalid, show
 from tracker.shapes import OfClass, Score, Shape
-from tracker.stats import balanced_anytime, unpaired_difference
+from tracker.stats import balanced_anytime, shared_level, unpaired_difference
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version, list_versions
@@ -267,7 +267,7 @@ def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> Outcome:
     """
     if not _are_live([old, new]):
         return "undecided"
-    half = 1 - (1 - level) / 2
+    half = shared_level(level, 2)
     was, now = (
         balanced_anytime(one.correct, one.labelled, half, shares=one.shares)
         for one in (old, new)

@@ -12,6 +12,7 @@ from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import erase_answers
 from tracker.storage.labelling.judgements import delete_judgements
 from tracker.storage.labelling.rechecks import erase_recheck
+from tracker.storage.labelling.references import delete_reference
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import erase_notes
 from tracker.storage.queries import erasing as storage
@@ -37,6 +38,9 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
             "close the audit first"
         )
     name, seed = query.image, detector.queue_seed
+    if query.input is not None:
+        # Queries that have taken it over keep their labels.
+        delete_reference(session, detector.id, query.input)
     # An input without a label is not spent.
     spent = None if query.label is None else query.input
     storage.erase_content(

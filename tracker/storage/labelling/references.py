@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Text, func, select, update
+from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, func, select, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
@@ -63,3 +63,12 @@ def put_references(
         insert_rows(session, Reference, new)
     if changed:
         session.execute(update(Reference), list(changed))
+
+
+def delete_reference(session: Session, detector_id: int, name: str) -> None:
+    """Delete the reference of an input, if it has one."""
+    session.execute(
+        delete(Reference).where(
+            Reference.detector_id == detector_id, Reference.input == name
+        )
+    )
