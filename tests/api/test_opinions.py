@@ -150,3 +150,16 @@ def test_what_people_come_to_holds_for_each_query_of_the_input(api, words, agree
         assert (query["label"], query["agreement"]) == ("YES", agreement)
         found = api.get(f"/detectors/door/estimate?version={version}").json
         assert (found["labels"], found["population"]["kind"]) == (1, kind)
+
+
+def test_a_label_that_was_picked_is_no_word_in_a_file_either(api, wanted):
+    rows = [
+        {"key": "a", "predicted": "YES", "label": "YES", "labeler": "ann"},
+        {"key": "a", "label": "NO", "labeler": "bob", "sampling": "targeted"},
+        {"key": "a", "label": "YES", "labeler": "cleo"},
+    ]
+    for row in rows:
+        body = json.dumps({"items": [row]})
+        assert api.send_file(PATH, body, "application/json").status_code == 200
+    query = query_of(api, "a")
+    assert (query["label"], query["agreement"]) == ("YES", "agreed")
