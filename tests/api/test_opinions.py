@@ -127,3 +127,39 @@ def test_only_editors_name_labelers(api, wanted):
     assert send(api, ("a", "YES", "YES", "ann"), role="editor").status_code == 200
     refused = send(api, ("b", "YES", "YES", "ann"), role="labeler")
     assert_problem(refused, 403)
+
+
+@pytest.mark.parametrize(
+    ("words", "agreement"),
+    [(["YES", "YES"], "agreed"), (["YES", "YES", "YES", "NO", "NO"], "majority")],
+)
+def test_what_people_come_to_holds_for_each_query_of_the_input(api, words, agreement):
+    body = {"name": "door", "question": "?", "labels_wanted": len(words)}
+    api.post("/detectors", body | {"label_sampling": "random"})
+    put = {"input": "1.png", "predicted": "YES"}
+    rows = [[put | {"key": key, "version": key} for key in "ab"]]
+    rows += [
+        [{"key": "a", "label": word, "labeler": f"person {number}"}]
+        for number, word in enumerate(words)
+    ]
+    for items in rows:
+        body = json.dumps({"items": items})
+        assert api.send_file(PATH, body, "application/json").status_code == 200
+    for version, kind in (("a", "live"), ("b", "replayed")):
+        query = query_of(api, version)
+        assert (query["label"], query["agreement"]) == ("YES", agreement)
+        found = api.get(f"/detectors/door/estimate?version={version}").json
+        assert (found["labels"], found["population"]["kind"]) == (1, kind)
+
+
+def test_a_label_that_was_picked_is_no_word_in_a_file_either(api, wanted):
+    rows = [
+        {"key": "a", "predicted": "YES", "label": "YES", "labeler": "ann"},
+        {"key": "a", "label": "NO", "labeler": "bob", "sampling": "targeted"},
+        {"key": "a", "label": "YES", "labeler": "cleo"},
+    ]
+    for row in rows:
+        body = json.dumps({"items": [row]})
+        assert api.send_file(PATH, body, "application/json").status_code == 200
+    query = query_of(api, "a")
+    assert (query["label"], query["agreement"]) == ("YES", "agreed")

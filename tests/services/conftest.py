@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock, by
+from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.detectors import NewDetector, change_version, create_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.imports.reading.rows import Row
@@ -90,6 +91,12 @@ class Bench:
                 self.attached(session),
                 computed_at=self.clock(),
                 **choices,
+            )
+
+    def compare(self, **choices: object) -> Comparison:
+        with self.database.read() as session:
+            return get_comparison(
+                session, self.attached(session), computed_at=self.clock(), **choices
             )
 
 

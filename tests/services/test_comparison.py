@@ -8,7 +8,7 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.deciding import pairs
-from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.deciding.comparison import Comparison
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.stats import (
@@ -80,13 +80,6 @@ def label_many(bench: Bench, pairs_of_a_class: int) -> None:
         )
 
 
-def compare(bench: Bench, **choices: object) -> Comparison:
-    with bench.database.read() as session:
-        return get_comparison(
-            session, bench.attached(session), computed_at=bench.clock(), **choices
-        )
-
-
 def counted(comparison: Comparison) -> dict[str, tuple[int, int, int]]:
     assert comparison.paired is not None
     return {
@@ -97,7 +90,7 @@ def counted(comparison: Comparison) -> dict[str, tuple[int, int, int]]:
 def test_pairs_are_counted_as_by_hand(bench: Bench) -> None:
     log_by_hand(bench)
 
-    found = compare(bench)
+    found = bench.compare()
 
     assert (found.old, found.new, found.confidence_level) == ("v1", "v2", 0.95)
     assert counted(found) == {"YES": (2, 1, 4), "NO": (1, 0, 3)}
@@ -114,7 +107,7 @@ def test_the_labels_of_each_version_are_compared_as_of_different_queries(
 ) -> None:
     log_by_hand(bench)
 
-    unpaired = compare(bench).unpaired
+    unpaired = bench.compare().unpaired
 
     # A label counts for the version that was given it, and is replayed for the other.
     assert [(one.old.correct, one.old.labelled) for one in unpaired.classes] == [
@@ -137,7 +130,7 @@ def test_an_input_with_two_labels_counts_once_and_the_newer_one_counts(
     log_pair(bench, "same", ("NO", "YES"), ("YES", "YES"))
     log_pair(bench, "torn", ("NO", "YES"), ("YES", "NO"))
 
-    found = compare(bench)
+    found = bench.compare()
 
     assert counted(found) == {"YES": (1, 0, 1), "NO": (0, 1, 1)}
 
@@ -151,7 +144,7 @@ def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
         (None, "YES"),
         samplings=("random", "targeted"),
     )
-    assert compare(bench).paired is None
+    assert bench.compare().paired is None
     log_pair(bench, "one unclear", ("NO", "YES"), ("UNCLEAR", "YES"))
     log_pair(
         bench,
@@ -161,7 +154,7 @@ def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
         samplings=("targeted", "random"),
     )
 
-    found = compare(bench)
+    found = bench.compare()
 
     assert counted(found) == {"YES": (2, 0, 2), "NO": (0, 0, 0)}
 
@@ -169,9 +162,9 @@ def test_unclear_and_targeted_labels_are_no_truth(bench: Bench) -> None:
 def test_a_correction_moves_the_pair(bench: Bench) -> None:
     query = bench.log("YES", "YES", input="a", version="v1")
     bench.log("NO", input="a", version="v2")
-    assert counted(compare(bench))["YES"] == (0, 1, 1)
+    assert counted(bench.compare())["YES"] == (0, 1, 1)
     bench.label(query, "NO")
-    assert counted(compare(bench)) == {"YES": (0, 0, 0), "NO": (1, 0, 1)}
+    assert counted(bench.compare()) == {"YES": (0, 0, 0), "NO": (1, 0, 1)}
 
 
 def test_of_an_input_that_came_twice_the_first_query_counts(bench: Bench) -> None:
@@ -179,9 +172,9 @@ def test_of_an_input_that_came_twice_the_first_query_counts(bench: Bench) -> Non
     bench.log("YES", "YES", input="a", version="v2")
     bench.log("NO", "YES", input="a", version="v2")
     bench.log("NO", input="a", version="v2", key="again")
-    assert counted(compare(bench))["YES"] == (1, 0, 1)
+    assert counted(bench.compare())["YES"] == (1, 0, 1)
     bench.log("YES", input="a", version="v1")
-    assert counted(compare(bench, old="v1", new="v2"))["YES"] == (1, 0, 1)
+    assert counted(bench.compare(old="v1", new="v2"))["YES"] == (1, 0, 1)
 
 
 def test_other_versions_inputs_and_detectors_are_not_mixed_in(bench: Bench) -> None:
@@ -193,19 +186,19 @@ def test_other_versions_inputs_and_detectors_are_not_mixed_in(bench: Bench) -> N
     other = Bench(bench.database, bench.clock, ["YES", "NO"], name="other")
     log_by_hand(other, [("NO", "YES", "NO")] * 3)
 
-    assert counted(compare(bench, old="v1", new="v2")) == {
+    assert counted(bench.compare(old="v1", new="v2")) == {
         "YES": (2, 1, 4),
         "NO": (1, 0, 3),
     }
-    assert counted(compare(other)) == {"YES": (0, 0, 0), "NO": (3, 0, 3)}
-    assert counted(compare(bench))["YES"] == (0, 1, 1)
+    assert counted(other.compare()) == {"YES": (0, 0, 0), "NO": (3, 0, 3)}
+    assert counted(bench.compare())["YES"] == (0, 1, 1)
 
 
 def test_the_job_changes_nothing_in_the_comparison(bench: Bench, recompute) -> None:
     log_by_hand(bench)
-    before = compare(bench)
+    before = bench.compare()
     recompute()
-    after = compare(bench)
+    after = bench.compare()
 
     assert (before.paired, before.verdict) == (after.paired, after.verdict)
     assert before.unpaired.balanced == after.unpaired.balanced
@@ -214,7 +207,7 @@ def test_the_job_changes_nothing_in_the_comparison(bench: Bench, recompute) -> N
 
 def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
     log_by_hand(bench)
-    there, back = compare(bench), compare(bench, old="v2", new="v1")
+    there, back = bench.compare(), bench.compare(old="v2", new="v1")
     assert there.paired is not None
     assert back.paired is not None
     for one, other in (
@@ -229,7 +222,7 @@ def test_swapping_the_versions_mirrors_everything(bench: Bench) -> None:
 def test_the_verdict_goes_by_pairs_once_every_class_has_one(bench: Bench) -> None:
     rows = [("YES", "NO", "YES")] * 12 + [("NO", "NO", "NO")] * 12
     log_by_hand(bench, rows[:12])
-    found = compare(bench)
+    found = bench.compare()
     assert (found.verdict_from, found.verdict) == ("paired", "undecided")
     assert found.decision is not None
     assert (found.decision.difference, found.decision.measure) == (None, "balanced")
@@ -239,10 +232,10 @@ def test_the_verdict_goes_by_pairs_once_every_class_has_one(bench: Bench) -> Non
     assert found.paired.decision.verdict is None
     for number, (truth, was, now) in enumerate(rows[12:]):
         log_pair(bench, f"more-{number}", (was, now), (truth, truth))
-    found = compare(bench)
+    found = bench.compare()
     assert (found.verdict_from, found.verdict) == ("paired", "better")
-    assert compare(bench, old="v2", new="v1").verdict == "worse"
-    assert compare(bench, confidence_level=0.999).verdict == "undecided"
+    assert bench.compare(old="v2", new="v1").verdict == "worse"
+    assert bench.compare(confidence_level=0.999).verdict == "undecided"
 
 
 @pytest.mark.thorough
@@ -250,7 +243,7 @@ def test_disagreements_decide_where_every_input_counts_the_same(bench: Bench) ->
     log_by_hand(bench, [("YES", "NO", "YES")] * 12)
     with bench.database.write() as session:
         bench.attached(session).measure = "overall"
-    found = compare(bench)
+    found = bench.compare()
     assert found.paired is not None
     assert found.paired.decision.verdict == "better"
     assert (found.verdict_from, found.verdict) == ("paired", "better")
@@ -261,7 +254,7 @@ def test_disagreements_decide_where_every_input_counts_the_same(bench: Bench) ->
 def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
     log_by_hand(bench, [("YES", "NO", "YES")])
 
-    paired = compare(bench).paired
+    paired = bench.compare().paired
 
     assert paired is not None
     no = paired.classes[1]
@@ -272,10 +265,10 @@ def test_a_class_without_pairs_leaves_its_difference_open(bench: Bench) -> None:
 
 def test_many_pairs_are_bounded_by_their_number_alone(bench: Bench) -> None:
     label_many(bench, 180)
-    exact = compare(bench).paired
+    exact = bench.compare().paired
     bench.log("NO", "NO", version="v1", input="one-more")
     bench.log("NO", version="v2", input="one-more")
-    joint = compare(bench).paired
+    joint = bench.compare().paired
 
     assert exact is not None
     assert joint is not None
@@ -298,7 +291,7 @@ def test_of_many_classes_each_has_a_box(bench: Bench) -> None:
 
 def test_overall_counts_every_input_alike(bench: Bench) -> None:
     log_by_hand(bench)
-    paired = compare(bench).paired
+    paired = bench.compare().paired
     assert paired is not None
     overall, decision = paired.overall, paired.decision
     assert (overall.pairs, overall.gained, overall.lost, overall.both) == (7, 3, 1, 2)
@@ -316,7 +309,7 @@ def test_every_level_has_an_answer(bench: Bench) -> None:
     log_by_hand(bench)
     widths = []
     for level in (5e-324, 0.5, 0.8, 0.95, 0.999_999, 0.999_999_999):
-        paired = compare(bench, confidence_level=level).paired
+        paired = bench.compare(confidence_level=level).paired
         assert paired is not None
         assert paired.method == ("exact" if 0.8 <= level < 0.999_999_5 else "joint")
         widths.append(paired.balanced.high - paired.balanced.low)
@@ -330,7 +323,7 @@ def test_without_a_choice_the_newest_is_compared_with_the_one_before(
         bench.log("YES", "YES", version=version)
 
     def names(**choices: object) -> tuple[str, str]:
-        found = compare(bench, **choices)
+        found = bench.compare(**choices)
         return found.old, found.new
 
     assert names() == ("v2", "v3")
@@ -339,7 +332,7 @@ def test_without_a_choice_the_newest_is_compared_with_the_one_before(
     bench.log("YES", version="v1")
     # Queries went back to the first one.
     assert names() == ("v2", "v1")
-    assert compare(bench).paired is None
+    assert bench.compare().paired is None
 
 
 @pytest.mark.parametrize(
@@ -360,14 +353,14 @@ def test_a_wrong_choice_is_named(
     for version in ("v1", "v2"):
         bench.log("YES", "YES", version=version)
     with pytest.raises(InvalidInputError) as refused:
-        compare(bench, **choices)
+        bench.compare(**choices)
     assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_one_version_cannot_be_compared(bench: Bench) -> None:
     with pytest.raises(ConflictError, match="no version yet"):
-        compare(bench)
+        bench.compare()
     bench.log("YES", "YES", version="v1")
     for choices in ({}, {"old": "v1"}, {"new": "v1"}):
         with pytest.raises(ConflictError, match="only one version"):
-            compare(bench, **choices)
+            bench.compare(**choices)

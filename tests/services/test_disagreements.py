@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import by
 from tests.services.conftest import Bench
-from tests.services.test_comparison import compare, log_pair
+from tests.services.test_comparison import log_pair
 from tracker.errors import InvalidInputError
 from tracker.services.evidence.ranks import rank_query
 from tracker.services.labelling.queues import QueueChoice, build_queue
@@ -76,21 +76,21 @@ def test_what_is_labelled_there_decides_and_stays_out_of_the_accuracy(
         bench.label(query, "YES", sampling="targeted")
 
     for old, new in (("v1", "v2"), ("v2", "v1")):
-        found = compare(bench, old=old, new=new)
+        found = bench.compare(old=old, new=new)
         assert found.paired is not None
         decision, is_turned = found.paired.decision, old == "v2"
         # Five are won, two lost, one more was drawn for the accuracy; what somebody
         # picked does not count.
         assert (decision.won, decision.lost) == ((2, 6) if is_turned else (6, 2))
         assert found.paired.pairs == 1
-    own = compare(bench).unpaired.classes
+    own = bench.compare().unpaired.classes
     # The random one was given to v1, and with the input to v2.
     assert [one.new.labelled for one in own] == [1, 0]
     # A third version disagrees on other inputs, of which these are no random part.
     for number in range(7):
         bench.log("NO", version="v3", input=f"input-{number}")
-    assert compare(bench, old="v1", new="v3").paired is None
-    assert compare(bench, old="v2", new="v3").paired is None
+    assert bench.compare(old="v1", new="v3").paired is None
+    assert bench.compare(old="v2", new="v3").paired is None
 
 
 @pytest.mark.thorough
@@ -100,7 +100,7 @@ def test_a_random_label_of_a_drawn_query_counts_once(bench: Bench) -> None:
     assert query is not None
     bench.label(query, "YES", sampling="targeted")
     bench.label(query, "YES", sampling="random")
-    paired = compare(bench).paired
+    paired = bench.compare().paired
     assert paired is not None
     assert (paired.decision.won, paired.overall.gained) == (1, 1)
 
@@ -110,7 +110,7 @@ def test_unclear_ones_are_not_decided(bench: Bench) -> None:
     query = take(bench)
     assert query is not None
     bench.label(query, "UNCLEAR", sampling="targeted")
-    assert compare(bench).paired is None
+    assert bench.compare().paired is None
 
 
 def test_the_order_depends_on_no_prediction(bench: Bench) -> None:

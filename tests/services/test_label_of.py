@@ -4,7 +4,6 @@ import pytest
 
 from tests.conftest import START, by
 from tests.services.conftest import Bench
-from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.truths import join_input
@@ -35,17 +34,6 @@ def now(bench: Bench, query: Query) -> Query:
         return get_query_by_number(session, bench.detector.id, query.id)
 
 
-def compare(bench: Bench) -> Comparison:
-    with bench.database.read() as session:
-        return get_comparison(
-            session,
-            bench.attached(session),
-            computed_at=bench.clock(),
-            old="v1",
-            new="v2",
-        )
-
-
 def test_the_label_of_one_answer_says_nothing_of_another(judged: Bench) -> None:
     old = judged.log("pass", "pass", version="v1", input="2 + 2")
     new = judged.log("pass", version="v2", input="2 + 2")
@@ -74,7 +62,7 @@ def test_a_file_may_say_different_things_of_one_input(judged: Bench) -> None:
     judged.log_all(rows)
     assert sum(judged.estimate(version="v1").correct) == 10
     assert sum(judged.estimate(version="v2").correct) == 30
-    found = compare(judged)
+    found = judged.compare(old="v1", new="v2")
     assert found.paired is not None
     overall = found.paired.overall
     assert (overall.pairs, overall.gained, overall.lost) == (30, 20, 0)
@@ -96,7 +84,7 @@ def test_an_input_that_is_given_later_brings_no_label_along(judged: Bench) -> No
 def test_a_pair_counts_once_both_answers_are_judged(judged: Bench) -> None:
     judged.log("pass", "pass", version="v1", input="a")
     judged.log("pass", version="v2", input="a")
-    assert compare(judged).paired is None
+    assert judged.compare(old="v1", new="v2").paired is None
 
 
 def test_versions_are_compared_by_their_overall_accuracy_only(judged: Bench) -> None:
@@ -104,7 +92,7 @@ def test_versions_are_compared_by_their_overall_accuracy_only(judged: Bench) -> 
         judged.log("pass", "pass", version=version, input="a")
     with judged.database.write() as session:
         judged.attached(session).measure = "balanced"
-    found = compare(judged)
+    found = judged.compare(old="v1", new="v2")
     assert (found.decision, found.verdict) == (None, "undecided")
     assert "make it the measure" in (found.no_decision_because or "")
 

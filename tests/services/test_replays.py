@@ -7,7 +7,6 @@ import pytest
 from tests.services.conftest import Bench
 from tests.services.test_gates import ask
 from tracker.errors import ConflictError, ForbiddenError
-from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.replays import NOT_RANDOM, SEEN, list_replay
 
@@ -167,22 +166,10 @@ def test_references_are_replayed_too(bench: Bench) -> None:
     assert decide(bench) == SEEN
 
 
-def compare(bench: Bench, **choices: object) -> Comparison:
-    with bench.database.read() as session:
-        return get_comparison(
-            session,
-            bench.attached(session),
-            computed_at=bench.clock(),
-            old="v1",
-            new="v2",
-            **choices,
-        )
-
-
 def test_a_version_put_to_the_mistakes_of_another_is_not_better(old: Bench) -> None:
     put(old, INPUTS[:12])
     old.say("v2")
-    found = compare(old)
+    found = old.compare()
     assert found.paired is not None
     assert (found.paired.overall.gained, found.paired.overall.lost) == (12, 0)
     assert (found.decision, found.verdict) == (None, "undecided")
@@ -193,13 +180,13 @@ def test_a_version_put_to_the_mistakes_of_another_is_not_better(old: Bench) -> N
 
 def test_a_whole_replay_is_compared_once_the_labels_were_unseen(old: Bench) -> None:
     put(old, INPUTS)
-    assert SEEN in (compare(old).no_decision_because or "")
+    assert SEEN in (old.compare().no_decision_because or "")
     old.say("v2")
-    found = compare(old)
+    found = old.compare()
     assert found.decision is not None
     assert (found.verdict, found.no_decision_because) == ("better", None)
     # What labels are named changes what is counted.
     for population, pairs in (("live", 120), ("replayed", 120), ("unstated", 0)):
-        named = compare(old, population=population)
+        named = old.compare(population=population)
         counted = 0 if named.paired is None else named.paired.pairs
         assert (population, counted) == (population, pairs)

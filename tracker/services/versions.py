@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import NotFoundError
+from tracker.errors import ConflictError, NotFoundError
 from tracker.services.fields import is_storable
-from tracker.services.wording import show
+from tracker.services.wording import invalid, show
 from tracker.storage import detectors as storage
 from tracker.storage.estimates.pending import list_pending_batches
 from tracker.storage.estimates.traffic import (
@@ -24,6 +24,7 @@ from tracker.storage.estimates.traffic import (
     count_hours,
     load_traffic,
 )
+from tracker.storage.queries.queries import find_newest_version_id
 
 _WINDOW = timedelta(hours=24)
 _HOUR = "%Y-%m-%d %H"
@@ -126,14 +127,51 @@ def choose_versions(
     if is_storable(name):
         version = storage.find_version(session, detector.id, name)
     if version is None:
-        names = [
-            version.name for version in storage.list_versions(session, detector.id)
-        ]
-        known = ", ".join(show(known) for known in names[-10:]) or "none yet"
+        known = _show_newest(storage.list_versions(session, detector.id))
         raise UnknownVersionError(
             f"there is no version {show(name)}; there are: {known}"
         )
     return [version]
+
+
+def _show_newest(versions: Sequence[storage.Version]) -> str:
+    return ", ".join(show(one.name) for one in versions[-10:]) or "none yet"
+
+
+def choose_two_versions(
+    session: Session, detector: storage.Detector, *, old: str | None, new: str | None
+) -> tuple[storage.Version, storage.Version]:
+    """Return the versions called *old* and *new*.
+
+    Without *new* it is that of the newest query, without *old* the one before it.
+    Raises InvalidInputError for an unknown name or twice the same, and ConflictError
+    where there are not two versions.
+    """
+    versions = storage.list_versions(session, detector.id)
+    names = {version.name: version for version in versions}
+    for place, name in (("old", old), ("new", new)):
+        if name is not None and name not in names:
+            known = _show_newest(versions)
+            raise invalid(place, name, f"there is no such version; there are: {known}")
+    if len(versions) < 2:
+        raise ConflictError(
+            f"the detector {show(detector.name)} has "
+            f"{'only one version' if versions else 'no version yet'}; "
+            "a comparison takes two"
+        )
+    newest = find_newest_version_id(session, detector.id)
+    last = next((one for one in versions if one.id == newest), versions[-1])
+    after = names[new] if new else last
+    # Before the first one is the next: queries went back to what they came from.
+    neighbour = versions[versions.index(after) - 1 if versions[0] is not after else 1]
+    before = names[old] if old else neighbour
+    if before is after:
+        raise invalid(
+            "old" if new is None else "new",
+            after.name,
+            "it cannot be compared with itself",
+        )
+    return before, after
 
 
 def list_shown(

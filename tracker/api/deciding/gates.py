@@ -22,8 +22,6 @@ def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
     It goes by intervals that hold at every look, so that it may be asked after each
     commit.  409 where the labels decide nothing.
     """
-    if not body.unseen:
-        with database().read() as session:
-            return ask_gate(session, get_detector(session, path.id), body, by()).dump()
-    with database().write() as session:
+    opened = database().write if body.unseen else database().read
+    with opened() as session:
         return ask_gate(session, get_detector(session, path.id), body, by()).dump()

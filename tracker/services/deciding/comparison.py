@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
 from tracker.services.deciding.pairs import (
     Change,
     ComparisonDecision,
@@ -26,14 +25,13 @@ from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.populations import LIVE, compared_standings
 from tracker.services.fields import Instant
-from tracker.services.wording import invalid, show
+from tracker.services.versions import choose_two_versions
 from tracker.shapes import OfClass, Score, Shape
 from tracker.stats import balanced_anytime, shared_level, unpaired_difference
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
-from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.labelling.draws import Drawn, count_drawn
-from tracker.storage.queries.queries import find_newest_version_id
 from tracker.words import ANSWER, BALANCED, OVERALL, UNSTATED
 
 Source = Literal["paired", "unpaired"]
@@ -106,9 +104,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     Each version by itself has its intervals by *method*; those of a change are not
     touched by it.
 
-    *new* is the version that queries last arrived with unless given, *old* the one
-    that arrived before it.  Raises InvalidInputError, which names the field, for an
-    unknown version or the same one twice, and ConflictError if there is only one.
+    *old* and *new*, and what is raised, are those of ``choose_two_versions``.
     """
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
@@ -186,40 +182,6 @@ def _refuse_unstated(estimates: Sequence[Estimate]) -> str | None:
 
 def _are_live(estimates: Sequence[Estimate]) -> bool:
     return all(one.population.kind == LIVE for one in estimates)
-
-
-def choose_two_versions(
-    session: Session, detector: Detector, *, old: str | None, new: str | None
-) -> tuple[Version, Version]:
-    """Return the versions called *old* and *new*; see ``get_comparison``."""
-    versions = list_versions(session, detector.id)
-    names = {version.name: version for version in versions}
-    for field, name in (("old", old), ("new", new)):
-        if name is not None and name not in names:
-            known = ", ".join(show(name) for name in list(names)[-10:]) or "none yet"
-            raise invalid(field, name, f"there is no such version; there are: {known}")
-    if len(versions) < 2:
-        raise ConflictError(
-            f"the detector {show(detector.name)} has "
-            f"{'only one version' if versions else 'no version yet'}; "
-            "a comparison takes two"
-        )
-    newest = find_newest_version_id(session, detector.id)
-    last = next((one for one in versions if one.id == newest), versions[-1])
-    after = names[new] if new else last
-    before = names[old] if old else _before(versions, after)
-    if before is after:
-        raise invalid(
-            "old" if new is None else "new",
-            after.name,
-            "it cannot be compared with itself",
-        )
-    return before, after
-
-
-def _before(versions: Sequence[Version], after: Version) -> Version:
-    # Of the first version the next one: queries went back to what they came from.
-    return versions[versions.index(after) - 1 if versions[0] is not after else 1]
 
 
 def _alone(column: list[int]) -> list[list[int]]:

@@ -36,6 +36,11 @@ class Consensus(NamedTuple):
     is_scored: bool = True
 
 
+def are_compared(detector: AnyDetector, agreement: str | None) -> bool:
+    """Return whether the labels of several people of a query are compared."""
+    return detector.labels_wanted > 1 or agreement is not None
+
+
 def find_consensus(  # noqa: PLR0911, PLR0913 - one end for each case.
     detector: AnyDetector,
     agreement: str | None,

@@ -17,8 +17,6 @@ from tracker.words import (
 RANDOM_ENOUGH = (RANDOM, "all")
 
 Standings = frozenset[str]
-# Those of labels that a version has itself, and did not take over.
-OWN: Standings = frozenset({RANDOM, UNSTATED})
 
 LIVE, POOLED = "live", "pooled"
 # In the order in which an estimate looks for labels.

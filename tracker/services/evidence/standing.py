@@ -107,6 +107,14 @@ def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
     return RANDOM if said == RANDOM else str(query["sampling"])
 
 
+def choose_word_sampling(
+    query: Mapping[str, Any], said: str | None, *, are_compared: bool
+) -> str:
+    """Choose the sampling of a label; beside others' a targeted one is no word."""
+    is_none = are_compared and said == TARGETED
+    return TARGETED if is_none else choose_sampling(query, said)
+
+
 def take_over(
     query: Mapping[str, Any], given: Decision, units: Units | None = None
 ) -> Decision:

@@ -27,10 +27,20 @@ from tracker.storage.labelling.references import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import DISPUTED, GROUPED, INPUT, OPEN, REPLAYED, REPLAYED_UNSTATED
+from tracker.words import (
+    DISPUTED,
+    GROUPED,
+    INPUT,
+    OPEN,
+    RANDOM,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    UNSTATED,
+)
 
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
+_SCORED = {RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +57,12 @@ class Truth:
     source_label_id: int | None = None
 
     @classmethod
-    def of(
-        cls,
-        label: Mapping[str, Any],
-        decision: Decision | None = None,
-        *,
-        agreement: str | None = None,
-    ) -> "Truth":
+    def of(cls, label: Mapping[str, Any], decision: Decision) -> "Truth":
         """Return the truth that a label's row states."""
         return cls(
             label["id"],
             label["query_id"],
-            decision or _read_decision(label, agreement),
+            decision,
             label["labeler"],
             label["labelled_at"],
             label["created_at"],
@@ -95,12 +99,18 @@ class Truth:
         """What truths are told apart by: the newest label counts."""
         return self.created_at, self.label_id
 
+    def adds_to(self, label: str | None, standing: str | None) -> bool:
+        """Return whether it says something else, or settles what people are asked."""
+        is_new = self.decision.standing in _SCORED and standing in {OPEN, DISPUTED}
+        return is_new or label != self.label
 
-def _read_decision(label: Mapping[str, Any], agreement: str | None) -> Decision:
-    standing = label["standing"]
+
+def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decision:
+    """Return what was decided when *query* was given its current *label*."""
+    standing, agreement = label["standing"], query.get("agreement")
     return Decision(
         label.get("truth") or label["label"],
-        label["sampling"],
+        query["sampling"],
         standing,
         is_replayed=standing in {REPLAYED, REPLAYED_UNSTATED},
         agreement=agreement,
@@ -135,8 +145,9 @@ class Truths:
         self.batches: list[int] = []
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
-        # The inputs of which a labelled query was erased.
-        self._erased: set[str] = set()
+        # The inputs that are new no more, without a truth here: of a labelled query
+        # that was erased, or of any query where inputs share no label.
+        self._spent: set[str] = set()
         self._truths: dict[str, Truth] = {}
         # By input, as rows.
         self._references: Mapping[str, Any] = {}
@@ -175,20 +186,21 @@ class Truths:
         Of other inputs nothing is known any more.
         """
         given = {name for name in inputs if name is not None}
-        self._firsts, self._erased, self._truths = set(), set(), {}
+        self._firsts, self._spent, self._truths = set(), set(), {}
         self.lock(given, groups)
         if not given:
             return
         session, detector_id = self._session, self._detector_id
-        self._firsts, self._erased = find_firsts(session, self._detector, given)
+        self._firsts, self._spent = find_firsts(session, self._detector, given)
         if not self._shares:
+            self._spent = {name for _, name in self._firsts}
             return
         found = storage.find_truths(session, detector_id, given)
-        left = self._erased - found.keys()
+        left = self._spent - found.keys()
         if left:
             found |= storage.find_truths(session, detector_id, left, of_repeats=True)
         self._truths = {
-            name: Truth.of(row._mapping, agreement=row.agreement)
+            name: Truth.of(row._mapping, _read_decision(row._mapping, row._mapping))
             for name, row in found.items()
         }
         left = given - self._truths.keys()
@@ -225,9 +237,7 @@ class Truths:
         Where versions are pooled, an input counts by a query that was there when it
         got its first label.
         """
-        if not self._shares:
-            return name not in {known for _, known in self._firsts}
-        return name not in self._truths and name not in self._erased
+        return name not in self._truths and name not in self._spent
 
     def repeats(self, version_id: int, name: str | None) -> bool:
         """Return whether a version was put to an input before; from now on it was."""
@@ -236,6 +246,8 @@ class Truths:
         place = version_id, name
         is_repeat = place in self._firsts
         self._firsts.add(place)
+        if not self._shares:
+            self._spent.add(name)
         return is_repeat
 
     def place(self, version_id: int, name: str | None) -> dict[str, bool]:
@@ -249,29 +261,27 @@ class Truths:
     ) -> None:
         """Settle the truths after new *queries* and *labels* were written.
 
-        A label that says something else than the truth of its input is the new truth,
-        and a query without a label takes over what is true of its input.
+        A label that adds to the truth of its input is the new truth, and a query
+        without a label takes over what is true of its input.
         """
         if not self._shares:
             return
-        inputs = {query["id"]: query["input"] for query in queries}
+        by_id = {query["id"]: query for query in queries}
         given: dict[str, Truth] = {}
-        known_before = self._truths.keys() & set(inputs.values())
+        known_before = set(self._truths)
         for label in labels:
-            name = inputs.get(label["query_id"])
-            if name is None:
+            query = by_id[label["query_id"]]
+            name = query["input"]
+            if name is None or query["label_id"] != label["id"]:
                 continue
-            known = self._truths.get(name)
-            if known is None or known.label != label["label"]:
-                given[name] = Truth.of(label)
-                self._truths[name] = given[name]
+            truth, known = Truth.of(label, _read_decision(label, query)), self.get(name)
+            if known is None or truth.adds_to(known.label, known.decision.standing):
+                given[name] = self._truths[name] = truth
         self.pass_on(given, first_of=given.keys() - known_before)
-        labelled = {label["query_id"] for label in labels}
         self._write(
             (self._truths[query["input"]], query)
             for query in queries
             if query["label_id"] is None
-            and query["id"] not in labelled
             and query["input"] in self._truths
             and query["input"] not in given
         )
@@ -283,7 +293,7 @@ class Truths:
         first_of: Collection[str] = (),
         says_more: bool = False,
     ) -> None:
-        """Give each truth to the queries with its input that have another label.
+        """Give each truth to the queries with its input that it adds to.
 
         And to the others too, where it *says_more* than a class: who else was asked.
         It is the *first* label of some inputs, by which it is known from then on which
@@ -298,7 +308,7 @@ class Truths:
             (given[row.input], row._mapping)
             for row in found
             if row.id != given[row.input].query_id
-            and (says_more or row.label != given[row.input].label)
+            and (says_more or given[row.input].adds_to(row.label, row.standing))
         )
 
     def _pool_once(self, rows: Iterable[Any]) -> None:
@@ -338,7 +348,7 @@ class Truths:
         for query in queries:
             name, truth = query["input"], self._truths.get(query["input"])
             row = labels.get(query["label_id"])
-            own = None if row is None else Truth.of(row, agreement=query["agreement"])
+            own = None if row is None else Truth.of(row, _read_decision(row, query))
             if not self._shares:
                 truth = own
             elif own is not None and (truth is None or own.age > truth.age):

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.services.evidence.consensus import are_compared
 from tracker.services.imports.reading.rows import Row
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
@@ -46,16 +47,13 @@ class Opinions:
         """Note a new *label*."""
         self._words.setdefault(label["query_id"], {})[label["labeler"]] = label
 
-    def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
-        """Return what people say of *query*, where several of them are compared.
+    def are_compared(self, query: Mapping[str, Any], *, is_named: bool) -> bool:
+        """Return whether what people say is: rows name them, or it was so before."""
+        return is_named or are_compared(self._detector, query["agreement"])
 
-        That is where rows name the labeler, or where it was so before.
-        """
-        if (
-            not is_named
-            and self._detector.labels_wanted == 1
-            and query["agreement"] is None
-        ):
+    def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
+        """Return what people say of *query*, where several of them are compared."""
+        if not self.are_compared(query, is_named=is_named):
             return {"words": {}}
         words = {
             labeler: word["label"]

@@ -10,7 +10,7 @@ from tracker.services.by import By
 from tracker.services.evidence.ranks import rank_new_query
 from tracker.services.evidence.standing import (
     Decision,
-    choose_sampling,
+    choose_word_sampling,
     decide,
     dump_decision,
 )
@@ -324,7 +324,9 @@ class RowWriter:
         if given is None or not self._is_new(query, given, labeler):
             return None
         said, by = item.get("sampling"), self._by.credit(labeler)
-        sampling = choose_sampling(query, said)
+        is_named = labeler is not None
+        compares = self._opinions.are_compared(query, is_named=is_named)
+        sampling = choose_word_sampling(query, said, are_compared=compares)
         label = label_row(
             self._id(number),
             query["id"],
@@ -344,7 +346,7 @@ class RowWriter:
             given,
             said=said,
             units=self._truths.units,
-            **self._opinions.of(query, is_named=labeler is not None),
+            **self._opinions.of(query, is_named=is_named),
         )
         self._decided[query["id"]] = decision
         label["standing"] = decision.standing

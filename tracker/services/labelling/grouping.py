@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from tracker.services.evidence.consensus import find_consensus
+from tracker.services.evidence.consensus import are_compared, find_consensus
 from tracker.services.evidence.ranks import rank_waiting
 from tracker.services.evidence.standing import Decision, dump_decision, stand
 from tracker.services.evidence.units import Units, erased_name, name_group
@@ -157,6 +157,9 @@ def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
     was_replayed = given[0].source_label_id is not None
     place = (given[0].sampling, was_replayed or query["is_replayed"])
     for label in given[1:]:
+        if label.sampling == TARGETED:
+            # It moves no query, and may be no word of a majority.
+            continue
         is_drawn = label.sampling == RANDOM and label.source_label_id is None
         is_own = is_drawn and label.standing not in {REPLAYED, REPLAYED_UNSTATED}
         is_replayed = query["is_replayed"] or (place[1] and not is_own)
@@ -183,7 +186,7 @@ def _stand(
     words = {
         label.labeler: label.label for label in labels if label.sampling != TARGETED
     }
-    if detector.labels_wanted == 1 and query["agreement"] is None:
+    if not are_compared(detector, query["agreement"]):
         words = {}
     found = find_consensus(detector, query["agreement"], query["label"], words)
     return stand(query["sampling"], found, is_replayed=query["is_replayed"])
@@ -207,7 +210,7 @@ def _write(
         row = dict(before._mapping)
         row |= {"id": label_id, "replaces_id": before.id, "created_at": at}
         row |= {"source_label_id": before.id, "note": None}
-        row |= {"standing": query["now"], "sampling": query["sampling"]}
+        row["standing"] = query["now"]
         labels.append(row)
         decision = Decision(
             query["label"],

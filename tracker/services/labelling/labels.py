@@ -12,8 +12,12 @@ from sqlalchemy.orm import Session
 from tracker.errors import ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
-from tracker.services.evidence.consensus import SettledError, is_closed
-from tracker.services.evidence.standing import choose_sampling, decide, dump_decision
+from tracker.services.evidence.consensus import SettledError, are_compared, is_closed
+from tracker.services.evidence.standing import (
+    choose_word_sampling,
+    decide,
+    dump_decision,
+)
 from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling.golds import (
@@ -27,7 +31,7 @@ from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, LabelledDetector
+from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
@@ -122,6 +126,9 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         row = _build_row(session, current, new, by, said)
         add_answer(session, current, row, by)
         return _describe_row(row)
+    compares = are_compared(detector, current.agreement)
+    sampling = choose_word_sampling(current._asdict(), said, are_compared=compares)
+    row = _build_row(session, current, new, by, sampling)
     decision = decide(
         current._asdict(),
         detector,
@@ -129,14 +136,10 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         said=said,
         settles=new.settles,
         units=truths.units,
-        **_find_words(session, detector, current, new, by, said),
+        **(_find_words(session, current, row) if compares else {"words": {}}),
     )
-    row = _build_row(session, current, new, by, decision.sampling)
     is_said = decision.label == new.label
     row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
-    if said == TARGETED and detector.labels_wanted > 1:
-        # Beside the words of others it is none, now and later.
-        row["sampling"] = TARGETED
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_label(session, row)
@@ -157,19 +160,11 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     return _describe_row(row)
 
 
-def _find_words(  # noqa: PLR0913, PLR0917 - what is said, by whom and of what.
-    session: Session,
-    detector: LabelledDetector,
-    query: LabelledQuery,
-    new: NewLabel,
-    by: By,
-    said: str | None,
+def _find_words(
+    session: Session, query: LabelledQuery, new: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what people say of *query*, where several of them are compared."""
-    if detector.labels_wanted == 1 and query.agreement is None:
-        return {"words": {}}
-    is_targeted = TARGETED in {said, choose_sampling(query._asdict(), said)}
-    words = {} if is_targeted else {by.name: new.label}
+    """Return what people say of *query*, with a *new* label."""
+    words = {} if new["sampling"] == TARGETED else {new["labeler"]: new["label"]}
     for label in storage.list_labels(session, query):
         if label.sampling != TARGETED:
             words.setdefault(label.labeler, label.label)

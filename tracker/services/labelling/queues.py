@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
-from tracker.services.deciding.comparison import choose_two_versions
 from tracker.services.detectors import check_class
 from tracker.services.evidence.populations import RANDOM_ENOUGH
 from tracker.services.fields import (
@@ -20,7 +19,7 @@ from tracker.services.fields import (
 )
 from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.queries.where import parse_where
-from tracker.services.versions import choose_versions
+from tracker.services.versions import choose_two_versions, choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import (
