@@ -68,6 +68,7 @@ from tracker.storage.images import ImageFolder
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.draws import add_draw
 from tracker.storage.labelling.queues import DisagreementQueue
+from tracker.storage.labelling.references import Reference
 from tracker.storage.operations import backup as storage
 from tracker.storage.people.accounts import Account
 from tracker.storage.people.second_factors import Passkey
@@ -172,6 +173,16 @@ def filled(database_url: str, folder: Path, fill_once: FillOnce) -> Shell:
 
 def fill_beside(session: Session, detector: Detector, who: By) -> None:
     """Add an audit with a draw, a webhook with a delivery, and what devices leave."""
+    truth = Reference(
+        detector_id=detector.id,
+        input="never asked é",
+        label="YES",
+        sampling="random",
+        labeler="zoë",
+        labelled_at=who.at,
+        created_at=who.at,
+    )
+    session.add(truth)
     audit = create_audit(session, detector, NewAudit(name="é", half_width=0.05), who)
     draw_next(session, audit, who)
     extend_audit(session, audit, AuditChange(half_width=0.1 / 3), who)
