@@ -1,5 +1,7 @@
 """The harness notices where a guarantee is missing; else it would prove nothing."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from tests.chaos.conftest import new_durable_url
 from tests.chaos.load import Ledger, Profile, run
 from tests.chaos.postgres import Postgres
-from tests.chaos.service import Service
+from tests.chaos.service import MUTATION, Service
 from tests.chaos.verdict import Watcher, find_problems
 from tests.conftest import IS_LONG
+from tests.processes import ROOT, clean_environ
 
 # What each mutant does to the labels, and a load and the workers under which it shows.
 MUTANTS = {
@@ -29,6 +32,23 @@ SHORT = {
 LONG = {(mutant, kind) for mutant in MUTANTS for kind in ("sqlite", "postgresql")} - {
     ("fold_by_a_watermark", "sqlite")
 }
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, "commit_late"])
+def test_every_mutant_finds_what_it_takes_out(tmp_path: Path, mutant: str) -> None:
+    environ = clean_environ(
+        TRACKER_TEST_MUTANT=mutant,
+        TRACKER_DATA_DIR=str(tmp_path),
+        PYTHONPATH=f"{MUTATION}:{ROOT}",
+    )
+    begun = subprocess.run(
+        [sys.executable, "-c", ""],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (begun.returncode, begun.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("mutant", "kind"), sorted(LONG if IS_LONG else SHORT))

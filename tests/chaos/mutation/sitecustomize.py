@@ -86,13 +86,13 @@ def let_workers_write_at_will():
     tasks._is_due = is_due
 
     fold.advance_revisions = lambda session, seen: True
-    delete = fold.delete_batches
+    end = fold.end_batches
 
-    def delete_batches(session, batches):
-        delete(session, batches)
-        return len(batches)
+    def end_batches(session, parts):
+        end(session, parts)
+        return True
 
-    fold.delete_batches = delete_batches
+    fold.end_batches = end_batches
     read = job.read_folds
 
     def read_folds(session, detectors, **more):
