@@ -21,6 +21,7 @@ from scipy.special import expit, logit
 from tracker import stats
 from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
 from tracker.stats import (
+    Goal,
     Ledger,
     build_strata,
     choose_stratum,
@@ -35,16 +36,27 @@ LEVEL = 0.95
 GOALS = (0.05, 0.03)
 Ints = npt.NDArray[np.int64]
 KEY = b"benchmark"
+BALANCED = Goal(None, 0.05, None)
+# Of a pass rate: what the judge is right of, "copies" for one that passes everything.
+JUDGES = (None, 0.7, 0.85, 0.95, "copies", "useless")
 
 
 class Audit:
     """An audit in memory, drawn item by item as in a database."""
 
-    def __init__(self, said: Ints, sure: npt.ArrayLike, truth: Ints, seed: int) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - a set, and what is asked of it.
+        self,
+        said: Ints,
+        sure: npt.ArrayLike,
+        truth: Ints,
+        seed: int,
+        verdicts: Ints | None = None,
+        goal: Goal = BALANCED,
+    ) -> None:
         """Put a set in order, by numbers that *seed* draws."""
-        classes = int(truth.max()) + 1
+        self.goal, classes = goal, int(truth.max()) + 1
         self.truth, self.key = truth, KEY + str(seed).encode()
-        self.strata, index = build_strata(classes, said, sure)
+        self.strata, index = build_strata(classes, said, sure, verdicts)
         ranks = np.random.default_rng(seed).permutation(len(said))
         order = np.lexsort((ranks, index))
         ends = np.cumsum(self.strata.sizes)
@@ -57,7 +69,7 @@ class Audit:
     def begin_round(self, *, is_even: bool) -> None:
         """Write down the next round; even chances for all if *is_even*."""
         start = time.process_time()
-        following = next_round(self.ledger, self.known, None, is_even=is_even)
+        following = next_round(self.ledger, self.known, self.goal, is_even=is_even)
         self.ledger = replace(
             self.ledger,
             rounds=(*self.ledger.rounds, following),
@@ -104,6 +116,66 @@ def pool(n: int, share: float, seed: int, kind: str) -> tuple[Ints, npt.NDArray,
     if kind == "none":
         sure = np.full(n, np.nan)
     return (odds > 0).astype(np.int64), sure, truth
+
+
+def pass_rate(
+    n: int, rate: float, judge: float | str | None, seed: int
+) -> tuple[Ints, Ints | None]:
+    """Return labels, 0 for a pass, and verdicts right of passes more than of fails."""
+    rng = np.random.default_rng(1000 + seed)
+    truth = rng.permutation((np.arange(n) >= round(rate * n)).astype(np.int64))
+    if judge is None:
+        return truth, None
+    if judge == "copies":
+        return truth, np.zeros((n, 1), np.int64)
+    if isinstance(judge, str):
+        return truth, rng.permutation(truth)[:, None]
+    of_fails = judge - 0.1 * rate
+    of_passes = (judge - (1.0 - rate) * of_fails) / rate
+    is_right = np.empty(n, bool)
+    for label, share in enumerate((of_passes, of_fails)):
+        places = rng.permutation(np.flatnonzero(truth == label))
+        is_right[places] = np.arange(len(places)) < share * len(places)
+    return truth, np.where(is_right, truth, 1 - truth)[:, None]
+
+
+def labels_of_pass_rate(audit: Audit, most: int) -> float:
+    """Return how many labels the goal takes, between the two looks around it."""
+    standings: tuple = ()
+    before, labels, half_width = (0, 1.0), 24, audit.goal.half_width
+    assert half_width is not None
+    while labels < most:
+        audit.draw(labels)
+        found = look(
+            audit.ledger, LEVEL, standings=standings, wanted=(2,), is_balanced=False
+        )
+        standings = found.standings
+        half = float(found.measures.high[2] - found.measures.low[2]) / 2
+        if half <= half_width:
+            was, now, wanted = (one**-2 for one in (before[1], half, half_width))
+            share = (wanted - was) / max(now - was, 1e-12)
+            return before[0] + share * (labels - before[0])
+        before, labels = (labels, half), labels + round_length(labels)
+    return np.inf
+
+
+def judged(n: int, rates: Sequence[float], replays: int, most: int) -> Iterator[str]:
+    goals = (0.05, 0.03, 0.02)
+    yield f"| pass rate, judge | {' | '.join(f'± {goal:g}' for goal in goals)} |"
+    yield f"|---|{'--:|' * len(goals)}"
+    for rate in rates:
+        for judge in JUDGES:
+            cells = []
+            for half_width in goals:
+                runs = []
+                for seed in range(replays):
+                    truth, verdicts = pass_rate(n, rate, judge, seed)
+                    said, none = np.zeros_like(truth), np.full(n, np.nan)
+                    goal = Goal(2, half_width, None)
+                    audit = Audit(said, none, truth, seed, verdicts, goal)
+                    runs.append(labels_of_pass_rate(audit, most))
+                cells.append(f"{np.median(runs):,.0f}")
+            yield f"| {rate:.0%}, {judge or 'none'} | {' | '.join(cells)} |"
 
 
 def steps(most: int) -> list[int]:
@@ -289,12 +361,18 @@ def main() -> None:
     parser.add_argument("--replays", type=int, default=3)
     parser.add_argument("--most-labels", type=int, default=12_000)
     parser.add_argument("--queries", type=int, default=1_000_000)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--pass-rates", nargs="*", type=float, default=[0.7, 0.9, 0.97])
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     arguments = parser.parse_args()
     for line in timings(arguments.queries, 2_000):
         print(line, flush=True)
     print()
     replays, most = arguments.replays, arguments.most_labels
+    for line in judged(50_000, arguments.pass_rates, replays, most):
+        print(line, flush=True)
+    if not arguments.methods:
+        return
+    print()
     for line in labels_needed(replays, most, arguments.methods):
         print(line, flush=True)
 

@@ -31,7 +31,7 @@ from tests.fillings import Fillings
 from tests.links import use_link
 from tracker.jobs.recompute import recompute_all
 from tracker.services.by import Actor, By
-from tracker.services.people import passwords
+from tracker.services.people import accounts
 from tracker.services.people.accounts import create_account
 from tracker.services.people.keys import create_key
 from tracker.services.people.sign_ins import create_link
@@ -40,7 +40,7 @@ from tracker.stats import level_since
 from tracker.storage.database import Database
 from tracker.storage.estimates.job_runs import beat
 from tracker.storage.operations import schema
-from tracker.storage.people.accounts import find_account
+from tracker.storage.people import find_account
 from tracker.words import ROLES
 
 DATABASES = ("sqlite", "postgresql")
@@ -118,8 +118,8 @@ def record_figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
 @pytest.fixture(scope="session", autouse=True)
 def quick_hashing() -> PasswordHasher:
     """Hash passwords by as little work as can be; return what the product takes."""
-    slow = passwords._HASHER
-    passwords._HASHER = PasswordHasher(1, 8, 1)
+    slow = accounts._HASHER
+    accounts._HASHER = PasswordHasher(1, 8, 1)
     return slow
 
 
@@ -128,7 +128,7 @@ def slow_hashing(
     monkeypatch: pytest.MonkeyPatch, quick_hashing: PasswordHasher
 ) -> None:
     """Hash passwords as the product does."""
-    monkeypatch.setattr(passwords, "_HASHER", quick_hashing)
+    monkeypatch.setattr(accounts, "_HASHER", quick_hashing)
 
 
 @pytest.fixture(scope="session")

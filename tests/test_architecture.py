@@ -12,6 +12,7 @@ from tests.processes import ROOT
 
 _LONGEST_FILE = 600
 _LONGEST_FUNCTION = 50
+_LONGEST_WITHOUT_DOCSTRING = 6
 _VAGUE_NAMES = {"utils", "util", "helpers", "common", "core", "misc", "manager"}
 _ENDS = {"commit", "rollback", "begin_nested"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -93,6 +94,26 @@ def long_functions(source: Source) -> Iterator[str]:
                 yield f"{source.path}:{node.lineno} {node.name} has {length} lines"
 
 
+def undescribed_functions(source: Source) -> Iterator[str]:
+    """Public functions and methods that are long and have no docstring."""
+    tree = source.tree
+    classes = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    for node in [*tree.body, *(inner for outer in classes for inner in outer.body)]:
+        if (
+            isinstance(node, _Function)
+            and not node.name.startswith("_")
+            and ast.get_docstring(node) is None
+            and not node.decorator_list
+            and (node.end_lineno or 0) - node.body[0].lineno
+            >= _LONGEST_WITHOUT_DOCSTRING
+        ):
+            yield f"{source.path}:{node.lineno} {node.name} has no docstring"
+
+
 def silent_inline_imports(source: Source) -> Iterator[str]:
     """Imports inside of functions without a comment that says why.
 
@@ -149,6 +170,7 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (vague_names, ("tracker", "migrations", "tests", "benchmarks", "scripts")),
     (long_files, ("tracker",)),
     (long_functions, ("tracker",)),
+    (undescribed_functions, ("tracker", "client/tracker_client")),
     (silent_inline_imports, ("tracker",)),
     (commits, ("tracker",)),
     (
@@ -180,6 +202,12 @@ BAD = [
         "tracker/app.py",
         'def f():\n    """Long."""\n' + "    x = 1\n" * _LONGEST_FUNCTION,
     ),
+    (
+        undescribed_functions,
+        "tracker/app.py",
+        "class A:\n    def f(self):\n"
+        + "        x = 1\n" * (_LONGEST_WITHOUT_DOCSTRING + 1),
+    ),
     (silent_inline_imports, "tracker/app.py", "def f():\n    x = 1\n    import json\n"),
     (
         silent_inline_imports,
@@ -203,6 +231,12 @@ GOOD = [
         "tracker/app.py",
         'def f():\n    """Long.\n\n    Very.\n    """\n'
         + "    x = 1\n" * (_LONGEST_FUNCTION - 1),
+    ),
+    (undescribed_functions, "tracker/app.py", "def f():\n    return 1\n"),
+    (
+        undescribed_functions,
+        "tracker/app.py",
+        'def f():\n    """Long."""\n' + "    x = 1\n" * _LONGEST_WITHOUT_DOCSTRING,
     ),
     (
         silent_inline_imports,

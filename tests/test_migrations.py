@@ -92,11 +92,11 @@ ROWS = (
     f" VALUES (1, 1, 1, 'verdict.changed', '{{}}', '{NOW}', 'waiting', 0, '{NOW}')",
     "INSERT INTO badges (id, detector_id, digest, created_by, created_at)"
     f" VALUES (1, 1, 'mno', 'carol', '{NOW}')",
-    'INSERT INTO audits (id, detector_id, version_id, name, "where",'
+    'INSERT INTO audits (id, detector_id, version_id, name, "where", uses,'
     " confidence_level, classes, secret, strata, queries, labels_expected,"
     " labels_at_random, created_by, created_at)"
-    " VALUES (1, 1, 1, 'spring', '[]', 0.95, '[\"YES\", \"NO\"]', 's', '[]', 1, 1,"
-    f" 1, 'carol', '{NOW}')",
+    " VALUES (1, 1, 1, 'spring', '[]', '[]', 0.95, '[\"YES\", \"NO\"]', 's', '[]', 1,"
+    f" 1, 1, 'carol', '{NOW}')",
     "INSERT INTO audit_items (audit_id, stratum, rank, query_id, detector_id)"
     " VALUES (1, 0, 0, 1, 1)",
     "INSERT INTO audit_draws (audit_id, number, query_id, detector_id, stratum, rank,"

@@ -42,6 +42,12 @@ def test_what_only_begins_like_a_variable_of_the_client_is_unknown() -> None:
     [
         ("TRACKER_DATA_DIR", "/var/lib/tracker", "data_dir", Path("/var/lib/tracker")),
         ("TRACKER_DATABASE_URL", "sqlite:////a.db", "database", "sqlite:////a.db"),
+        (
+            "TRACKER_DATABASE_READ_URL",
+            "sqlite:////b",
+            "database_read_url",
+            "sqlite:////b",
+        ),
         ("TRACKER_SECRET_KEY", KEY, "secret_key", KEY),
         ("TRACKER_IMAGE_STORE", "s3://a.b/c/d", "image_store", "s3://a.b/c/d"),
         ("TRACKER_S3_ENDPOINT", "http://[::1]:9/", "s3_endpoint", "http://[::1]:9"),

@@ -99,8 +99,9 @@ def create_app(
     *,
     clock: Clock = utc_now,
     worker: str = "web",
+    replica: Database | None = None,
 ) -> Flask:
-    """Return the web application over *database*, whose schema must be up to date."""
+    """Return the application over *database*, and a *replica* that may lag behind."""
     app = OpenAPI(
         "tracker",
         **api.OPTIONS,
@@ -124,11 +125,12 @@ def create_app(
     )
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.extensions["tracker"] = Context(
-        settings=settings,
-        database=database,
-        images=open_image_store(settings),
-        recompute=partial(recompute_detector, database, worker=worker, clock=clock),
-        clock=clock,
+        settings,
+        database,
+        replica and database.reading_from(replica),
+        open_image_store(settings),
+        partial(recompute_detector, database, worker=worker, clock=clock),
+        clock,
     )
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     # Inside of what reads the addresses that proxies tell.
@@ -137,12 +139,16 @@ def create_app(
     app.wsgi_app = application  # type: ignore[method-assign,assignment]
     authenticate_requests(app)
     add_response_headers(app, settings)
+    _register_rooms(app, settings)
+    return app
+
+
+def _register_rooms(app: OpenAPI, settings: Settings) -> None:
     csrf = CSRFProtect(app)
     api.register(app, csrf)
     groundlight.register(app, csrf)
     web.register(app, csrf, settings)
     _register_error_handlers(app)
-    return app
 
 
 def _behind_proxies(

@@ -7,5 +7,4 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """Return the present instant."""
     return datetime.now(UTC)

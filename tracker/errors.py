@@ -1,7 +1,7 @@
 """The errors that Tracker raises on purpose; none of them knows about HTTP."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class TrackerError(Exception):
@@ -39,7 +39,6 @@ class DatabaseAwayError(UnavailableError):
     """
 
     def __init__(self, said: str) -> None:
-        """Keep what the database *said* out of the message."""
         super().__init__("the database does not answer")
         self.said = said
 
@@ -60,11 +59,21 @@ class FieldError:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class RowError(FieldError):
+    """One thing wrong with a row, the first of so many, counted from 1."""
+
+    row: int
+    rows: int = 1
+    also: list[int] = field(default_factory=list)
+    # The first values that are wrong in this way, as they are shown.
+    values: dict[str, None] = field(default_factory=dict)
+
+
 class InvalidInputError(TrackerError):
     """The input is invalid; *errors* name the fields and what would be right."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
-        """Keep *errors* and make a one-line message of them."""
         self.errors = tuple(errors)
         super().__init__("; ".join(f"{e.field}: {e.message}" for e in self.errors))
 

@@ -32,20 +32,16 @@ class PlacedFile(io.RawIOBase):
     """A file that keeps its own place in what others read from too."""
 
     def __init__(self, size: int) -> None:
-        """Begin at the start of *size* bytes."""
         super().__init__()
         self._size, self._place = size, 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Say that it can be read from any place on."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go on at another place."""
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}
         self._place = max(0, starts[whence] + offset)
         return self._place
@@ -55,13 +51,11 @@ class _Part(PlacedFile):
     """A file of its own that lies at the end of another, until the next part begins."""
 
     def __init__(self, whole: IO[bytes]) -> None:
-        """Begin behind what *whole* holds so far."""
         super().__init__(0)
         self._whole = whole
         self._start = whole.seek(0, io.SEEK_END)
 
     def writable(self) -> bool:
-        """Say that it can be written."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
@@ -89,7 +83,6 @@ class Parts:
     """
 
     def __init__(self) -> None:
-        """Open none yet."""
         self._whole = tempfile.TemporaryFile()  # noqa: SIM115 - see close.
         self._opened: list[IO[bytes]] = []
 

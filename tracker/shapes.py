@@ -18,7 +18,6 @@ class Shape(BaseModel):
         return cls(**{name: getattr(row, name) for name in names}, **more)
 
     def dump(self) -> dict[str, Any]:
-        """Return it as it stands in JSON."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -49,7 +48,6 @@ class Accuracy(Shape):
 
     @property
     def width(self) -> float:
-        """How far the bounds are apart."""
         return self.high - self.low
 
 

@@ -32,7 +32,12 @@ AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
     "disputed",
     "settled",
 )
-STANDINGS = (*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, GROUPED, OPEN, DISPUTED)
+# That of a label that takes back those of an import, and counts for nothing at all.
+WITHDRAWN = "withdrawn"
+STANDINGS = (
+    *(*SAMPLINGS, REPLAYED, REPLAYED_UNSTATED, REPEAT, GROUPED, OPEN, DISPUTED),
+    WITHDRAWN,
+)
 # Whether the groups of a detector's queries are counted, or are to be counted again.
 COUNTED, STALE = ("counted", "stale")
 # What a label judges: an input, whose queries share it, or the answer of one query.

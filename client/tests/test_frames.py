@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from tracker_client.server import path_of
+from tracker_client.server import ServerError, path_of
 
 from client.tests.test_logging import door, refused
 
@@ -167,3 +167,15 @@ def test_a_verdict_may_take_too_long(tracker, service) -> None:
     assert tracker.flush(timeout=10)
     with pytest.raises(TimeoutError):
         one.wait_for_verdict(timeout=0.3, poll_seconds=0.1)
+
+
+def test_a_file_is_sent_as_it_is(one, service, tmp_path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("id,guess,ground truth\n1,YES,YES\n2,NO,YES\n")
+    assert one.log_file(path)["labels_added"] == 2
+    assert one.log_file(str(path))["unchanged"] == 2
+    assert one.log_file(path, version="v2", map=["key=id"], on_error="skip")["errors"]
+    path.write_text("id,guess\n3,MAYBE\n")
+    with pytest.raises(ServerError, match="1 of 1 rows are wrong"):
+        one.log_file(path)
+    assert len(service.queries(one.name)) == 2

@@ -169,6 +169,8 @@ def test_wrong_usage_has_the_status_of_what_cannot_be_measured(words) -> None:
 
 
 HOSTILE = gate.Result(
+    basis="3 labels | <b>\x00",
+    confidence_level=0.95,
     detector="a<b>&\"'\x00\n::error::100 %, x",
     version="v|1",
     verdict="missed",

@@ -123,6 +123,12 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--not-worse-than", metavar="VERSION")
     one.add_argument("--population", choices=["live", "replayed", "unstated"])
     one.add_argument(
+        "--family",
+        action="store_true",
+        default=None,
+        help="hold over all versions that are ever asked about this way",
+    )
+    one.add_argument(
         "--unseen",
         action="store_true",
         default=None,
@@ -282,13 +288,15 @@ def run_compare(options: argparse.Namespace, server: Server) -> int:
     if options.format == "json":
         print(json.dumps(found, ensure_ascii=False, indent=1))
         return 0
-    for way in ("paired", "unpaired"):
-        if found[way] is not None:
-            change = found[way]["balanced"]
-            low, high = outward(change["low"], change["high"])
-            said = change["difference"]
-            points = "not known" if said is None else f"{100 * said:+.1f} points"
-            print(f"balanced accuracy, {way}: {points} [{low}, {high}]")
+    decision = found["decision"]
+    if decision is not None:
+        low, high = outward(decision["low"], decision["high"])
+        more = decision["labels_to_decide"]
+        print(
+            f"on the inputs of both, at every look: {decision['measure']} accuracy "
+            f"changed by [{low}, {high}] points"
+            + (f"; about {more:,} more inputs would decide it" if more else "")
+        )
     print(f"{found['new']} against {found['old']}: {found['verdict']}")
     return 0
 
@@ -303,6 +311,7 @@ def run_gate(options: argparse.Namespace, server: Server) -> int:
         max_width=options.max_width,
         not_worse_than=options.not_worse_than,
         population=options.population,
+        family=options.family,
         unseen=options.unseen,
     )
     print(reports.FORMATS[options.format](result))

@@ -102,7 +102,7 @@ class Estimate(Mapping[str, Any]):
             f"{scope:{widths[0]}}  {counts:>{widths[1]}}  {said}"
             for scope, counts, said in table
         ]
-        return "\n".join([self._title(), *lines])
+        return "\n".join([self._title(), self["basis"], *lines])
 
     def chart_svg(self) -> str:
         """Ask for the chart of the history, as SVG."""
@@ -129,7 +129,7 @@ class Estimate(Mapping[str, Any]):
         return (
             f"<table><caption>{escape(self._title())}</caption>"
             "<thead><tr><th>class</th><th>correct</th><th>accuracy</th></tr></thead>"
-            f"<tbody>{cells}</tbody></table>"
+            f"<tbody>{cells}</tbody></table><p>{escape(self['basis'])}</p>"
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

@@ -29,6 +29,8 @@ class Check:
 class Result:
     """What the gate says, and by what."""
 
+    basis: str
+    confidence_level: float
     detector: str
     version: str | None
     verdict: str

@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def text(result: Result) -> str:
     """Return one line for the whole and one for each condition."""
-    lines = [_title(result)]
+    lines = [_title(result), f"  {result.basis}"]
     lines += [f"  {one.name}: {one.verdict}: {one.message}" for one in result.checks]
     return "\n".join(lines)
 
@@ -69,7 +69,7 @@ def _markdown(result: Result) -> str:
     return (
         f"### {_cell(_title(result))}\n\n"
         f"```text\n{picture(result.low, result.high, result.target)}\n```\n\n"
-        f"| check | verdict | |\n|---|---|---|\n{rows}\n"
+        f"{_cell(result.basis)}\n\n| check | verdict | |\n|---|---|---|\n{rows}\n"
     )
 
 

@@ -14,12 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlencode
 
 from tracker_client import frames, rows
 from tracker_client.audits import Audit, begin_audit, list_audits
 from tracker_client.estimates import Estimate
 from tracker_client.sending import Sender, refused_path
-from tracker_client.server import Server, path_of
+from tracker_client.server import Server, checked, path_of
 from tracker_client.spool import Spool
 
 MAX_SPOOL_BYTES = 2**30
@@ -320,6 +321,29 @@ class Detector:
         *columns* says which column holds which field, as ``predicted="guess"``.
         """
         return self._append_all(frames.frame_rows(frame, columns))
+
+    def log_file(self, path: str | os.PathLike[str], **choices: Any) -> dict[str, Any]:
+        """Send a file of queries and labels, and return the report of its import.
+
+        It is read as ``tracker import`` reads it, and at once: it does not go into the
+        spool.  *choices* are parameters of the API, such as ``map=["label=truth"]``.
+        Raises ServerError where it is refused, and UnreachableError.
+        """
+        chosen = {"extra": "metadata", "version": self.version, **choices}
+        given = {name: one for name, one in chosen.items() if one is not None}
+        # What was logged before, the detector itself among it, goes first.
+        self._tracker.flush()
+        with Path(path).open("rb") as file:
+            size = str(file.seek(0, os.SEEK_END))
+            file.seek(0)
+            answer = self._server.ask(
+                "POST",
+                f"{path_of(self.name)}/import?{urlencode(given, doseq=True)}",
+                file,
+                {"Content-Type": "application/octet-stream", "Content-Length": size},
+            )
+        report: dict[str, Any] = checked(answer).json
+        return report
 
     def log_classifier(  # noqa: PLR0913 - each has its own default.
         self,

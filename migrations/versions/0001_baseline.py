@@ -457,7 +457,7 @@ def _create_tables() -> None:
             "on_error IN ('reject', 'skip')", name="ck_imports_on_error"
         ),
         sa.CheckConstraint(
-            "state IN ('waiting', 'running', 'done', 'rejected', 'failed')",
+            "state IN ('waiting', 'running', 'done', 'rejected', 'failed', 'undone')",
             name="ck_imports_state",
         ),
         sa.ForeignKeyConstraint(
@@ -639,6 +639,7 @@ def _create_tables() -> None:
         sa.Column("run_due_at", INSTANT, nullable=True),
         sa.Column("sequence", BIG, nullable=False),
         sa.Column("unseen", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("family", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),
@@ -734,6 +735,7 @@ def _create_tables() -> None:
         sa.Column("since", INSTANT, nullable=True),
         sa.Column("until", INSTANT, nullable=True),
         sa.Column("where", sa.JSON(), nullable=False),
+        sa.Column("uses", sa.JSON(), nullable=False),
         sa.Column("aim", NAME, nullable=True),
         sa.Column("half_width", sa.Double(), nullable=True),
         sa.Column("target", sa.Double(), nullable=True),
@@ -791,6 +793,7 @@ def _create_tables() -> None:
         sa.Column("labeler", sa.Text(), nullable=False),
         sa.Column("labelled_at", INSTANT, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("batch", BIG, nullable=True),
         sa.CheckConstraint(
             "sampling IN ('random', 'targeted', 'unstated')",
             name="ck_input_references_sampling",

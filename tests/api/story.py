@@ -231,6 +231,8 @@ def _label(api: Recorder, door: str) -> None:
     judged = api.post("/otlp/v1/logs", evaluations(evaluation("YES", "v3-frame-1")))
     assert judged.status_code == 200, judged.text
     found = api.get(f"{door}/queries?key=v3-frame-1").json["items"][0]
+    body = {"judge": "llm-3", "verdict": "YES", "explanation": "A gap is seen."}
+    assert api.post(f"/queries/{found['id']}/judgements", body).status_code == 201
     api.get(f"/queries/{found['id']}/judgements")
     api.get(f"{door}/judges")
     api.get(f"{door}/labelers")
@@ -255,7 +257,7 @@ def _audit(api: Recorder, door: str) -> None:
     path = f"/audits/{audit.json['id']}"
     for draw in api.get(f"{path}/next?count=2").json["items"]:
         api.post(f"/queries/{draw['id']}/labels", {"label": "YES"})
-    for part in ("/estimate", "/history"):
+    for part in ("/estimate", "/history", "/savings"):
         api.get(f"{path}{part}")
     assert api.patch(path, {"half_width": 0.025}).status_code == 200
     api.get(f"{door}/audits")

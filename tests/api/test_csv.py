@@ -1,5 +1,7 @@
 """The oddities of CSV files, as spreadsheets and people write them."""
 
+from hashlib import sha256
+
 import pytest
 
 from tests.api.problems import assert_problem
@@ -79,7 +81,6 @@ BAD = {
     "unknown label": ("predicted,label\nYES,vague\n", 1, "label"),
     "unknown sampling": ("predicted,sampling\nYES,Random\n", 1, "sampling"),
     "name too long": (f"key,predicted\n{'k' * 201},YES\n", 1, "key"),
-    "input too long": (f"predicted,input\nYES,{'k' * 201}\n", 1, "input"),
     "version *": ("predicted,version\nYES,*\n", 1, "version"),
     "field over the limit of the reader": (f"predicted,note\nYES,{LONG}\n", 1, "note"),
     "image address": ("predicted,image_url\nYES,javascript:alert(1)\n", 1, "image_url"),
@@ -104,6 +105,13 @@ def test_of_thousands_of_wrong_columns_a_hundred_are_named(api, door):
         assert errors[-1]["field"] == "columns"
         assert errors[-1]["message"].endswith("00 more are wrong")
         assert len(sent.data) < 50_000
+
+
+def test_of_a_long_input_a_hash_is_kept_and_that_is_said(api, door):
+    sent = api.send_file(PATH, f"predicted,input\nYES,{'k' * 201}\n")
+    (query,) = api.get("/detectors/door/queries").json["items"]
+    assert query["input"] == f"sha256:{sha256(b'k' * 201).hexdigest()}"
+    assert "texts of more than 200 characters" in sent.text
 
 
 def test_a_header_alone_adds_nothing(api, door, tables):

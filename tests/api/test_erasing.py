@@ -10,9 +10,9 @@ from sqlalchemy import select
 from tests.api.problems import assert_problem
 from tests.conftest import by
 from tracker.services.estimates.recount import recount
-from tracker.services.queries.waiting import NewWaiting, add_waiting
+from tracker.services.labelling.predictions import NewWaiting, add_waiting
 from tracker.storage.detectors import Detector
-from tracker.storage.people.audit import AuditEvent
+from tracker.storage.people import AuditEvent
 
 QUERIES = "/detectors/door/queries"
 

@@ -22,7 +22,7 @@ STUDY = {
 }
 
 
-ELSEWHERE = re.compile("audits|badges|rechecks?$|resume$|webhooks")
+ELSEWHERE = re.compile("audits|badges|rechecks?$|resume$|undo$|webhooks")
 # OTLP knows no such key; the same records again change nothing (see test_otlp.py).
 WITHOUT = "/api/v1/otlp/v1/logs"
 # It only asks.
@@ -44,6 +44,10 @@ def posts(query):
         ),
         "/detectors/door/queries": ({"predicted": "YES"}, {"predicted": "NO"}),
         f"/queries/{query}/labels": (LABEL, {"label": "YES"}),
+        f"/queries/{query}/judgements": (
+            {"judge": "llm-3", "verdict": "YES"},
+            {"judge": "llm-3", "verdict": "NO"},
+        ),
         "/detectors/door/import": (
             {"items": [{"predicted": "YES", "label": "NO"}]},
             {"items": [{"predicted": "NO", "label": "NO"}]},

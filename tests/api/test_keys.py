@@ -9,7 +9,7 @@ from tests.api.problems import assert_problem
 from tests.conftest import START, by
 from tracker.errors import InvalidInputError
 from tracker.services.people.keys import create_key
-from tracker.storage.people.api_keys import find_key_by_name
+from tracker.storage.people import find_key_by_name
 
 PATH = "/api/v1/detectors"
 

@@ -176,10 +176,12 @@ def test_a_generated_client_knows_every_media_type(document):
 
 def test_words_that_are_chosen_from_a_list_are_enums(document):
     wanted = {"verdict", "state", "sampling", "method", "side", "agreement"}
+    # The verdict of a judge is a class of the detector.
+    free = {("NewVerdict", "verdict"), ("QueryJudgement", "verdict")}
     seen = set()
     for name, schema in document["components"]["schemas"].items():
         for field, said in schema.get("properties", {}).items():
-            if field in wanted:
+            if field in wanted and (name, field) not in free:
                 kinds = said.get("anyOf", [said])
                 assert any(kind.get("enum") for kind in kinds), (name, field)
                 seen.add(field)

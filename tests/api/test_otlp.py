@@ -88,7 +88,7 @@ def test_a_judge_stands_beside_the_labels_with_exact_intervals(api, labelled, se
     assert after == {**before, "computed_at": after["computed_at"]}
     (query,) = api.get("/detectors/door/queries?key=r0").json["items"]
     (judged,) = api.get(f"/queries/{query['id']}/judgements").json["items"]
-    assert (judged["judge"], judged["judged"], judged["score"]) == ("llm", "YES", 0.5)
+    assert (judged["judge"], judged["verdict"], judged["score"]) == ("llm", "YES", 0.5)
 
 
 def test_sent_again_it_changes_nothing_and_a_later_word_replaces(
@@ -336,3 +336,10 @@ def test_the_sdk_of_opentelemetry_sends_to_a_running_server(
     (judge,) = json.loads(answer)["items"]
     assert (judge["name"], judge["labelled"]) == ("door", 1)
     assert judge["classes"][0]["sensitivity"]["correct"] == 0
+
+
+def test_a_verdict_that_is_no_class_logs_no_query(api, door, send):
+    brought = {"tracker__detector": "door", "tracker__predicted": "YES"}
+    refused = send(record("MAYBE", "new", **brought))["partialSuccess"]
+    assert refused["rejectedLogRecords"] == "1"
+    assert api.get("/detectors/door/queries?key=new").json["items"] == []

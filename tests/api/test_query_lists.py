@@ -8,7 +8,11 @@ from tests.api.problems import assert_problem
 from tests.conftest import START
 from tests.databases import noted_statements
 from tracker.services.detectors import get_detector
-from tracker.services.queries.finding import QueryFilter, build_filter, find_and_count
+from tracker.services.estimates.query_lists import (
+    QueryFilter,
+    build_filter,
+    find_and_count,
+)
 from tracker.storage.queries.finding import SORTS, count_queries
 
 PATH = "/detectors/door/queries"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.api.problems import assert_problem
-from tracker.http.rate_limits import MinuteCounter
+from tracker.http.limits import MinuteCounter
 
 PATH = "/detectors"
 

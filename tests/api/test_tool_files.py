@@ -69,7 +69,7 @@ def test_a_file_that_grew_and_one_that_was_corrected(api, door) -> None:
 
 
 def test_what_is_not_read_as_the_truth_is_warned_of(api, door) -> None:
-    content = json.dumps({"predicted": "YES", "goldAnswer": "NO"}) + "\n"
+    content = json.dumps({"predicted": "YES", "goldAnswer": "It was shut."}) + "\n"
     sent = api.send_file(f"{PATH}?extra=metadata", content, "application/x-ndjson")
     (warning,) = sent.json["warnings"]
     assert "goldAnswer" in warning

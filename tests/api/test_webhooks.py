@@ -8,7 +8,7 @@ from tests.conftest import by
 from tests.telling.conftest import webhook_loop
 from tests.telling.receiver import receiving
 from tracker.services.people.keys import create_key
-from tracker.storage.telling.webhooks import Webhook
+from tracker.storage.telling import Webhook
 from tracker.words import EVENTS
 
 URL = "https://example.org/hook"

@@ -36,7 +36,7 @@ from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageFolder
-from tracker.storage.people.accounts import find_account
+from tracker.storage.people import find_account
 
 _DIGITS = 60
 _LABELLED = 30

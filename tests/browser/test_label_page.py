@@ -22,7 +22,7 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
 from tracker.services.people.accounts import create_account, set_password
-from tracker.storage.people.sign_ins import SignIn
+from tracker.storage.people import SignIn
 
 Open = Callable[..., Watch]
 SIZES = [(1280, 900), (390, 844)]

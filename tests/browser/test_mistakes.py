@@ -108,7 +108,7 @@ def test_the_pages_are_wide_enough_for_seven_digits(
     open_page: Open, scheme: str
 ) -> None:
     watch = open_page(
-        "/detectors/digit-is-8/changes",
+        "/detectors/digit-is-8/changes?by=labels",
         viewport={"width": 1440, "height": 900},
         color_scheme=scheme,
     )

@@ -93,17 +93,11 @@ def test_a_table_repeats_its_headings_where_it_is_narrow(
 
 def test_the_verdict_and_its_bar_are_on_the_first_screen(open_page: Open) -> None:
     size = {"width": 390, "height": 844}
-    card = open_page("/detectors/det_1", viewport=size).page.locator(".estimate")
-    for place in ("#estimate-title", ".strip .verdict", ".reading-balanced .plot"):
+    card = open_page("/detectors/det_1", viewport=size).page.locator(".answer-card")
+    for place in ("#answer-title", ".verdict", ".hero"):
         box = card.locator(place).bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= size["height"], place
-    # What explains them follows, but stands before the facts.
-    order = [
-        card.locator(place).bounding_box()["y"]
-        for place in (".readings", ".estimate-facts", ".stats")
-    ]
-    assert order == sorted(order)
 
 
 def test_the_tab_that_is_shown_is_in_sight(open_page: Open) -> None:
@@ -202,19 +196,38 @@ def test_what_an_admin_sees_is_no_choice(open_page: Open) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_paper_is_light_and_has_nothing_to_click(open_page: Open, theme: str) -> None:
     page = open_page("/detectors/det_1", color_scheme=theme).page
-    expect(page.locator(".tracker-chart")).to_be_visible()
-    exact = page.get_by_text("Three conditions:")
-    expect(exact).to_be_hidden()
+    once = page.get_by_text("The interval above holds at every look")
+    expect(once).to_be_hidden()
     page.emulate_media(media="print")
     colours = page.evaluate(
         "[getComputedStyle(document.body).backgroundColor, "
-        "getComputedStyle(document.querySelector('h1')).color]"
+        "getComputedStyle(document.querySelector('h1')).color, "
+        "getComputedStyle(document.querySelector('.hero .dot')).fill]"
     )
-    assert colours == ["rgb(255, 255, 255)", "rgb(28, 28, 26)"]
+    page_and_words = ["rgb(255, 255, 255)", "rgb(28, 28, 26)"]
+    assert colours == [*page_and_words, "rgb(31, 79, 180)"]
     for gone in (".rail", ".bottom", ".skip-link", ".tabs", ".crumb"):
         expect(page.locator(gone)).to_be_hidden()
-    expect(exact).to_be_visible()
+    expect(once).to_be_visible()
     # Which version it is about stays, though it was a choice.
     expect(page.get_by_label("Version", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_chart_that_a_script_drew_is_light_on_paper(
+    open_page: Open, theme: str
+) -> None:
+    path = "/detectors/det_1/changes?by=labels"
+    page = open_page(path, color_scheme=theme).page
+    expect(page.locator(".tracker-chart")).to_be_visible()
+    page.emulate_media(media="print")
     chart = page.locator(".tracker-chart").evaluate("e => getComputedStyle(e).filter")
     assert (chart == "none") == (theme == "light")
+
+
+def test_paper_says_what_the_published_interval_means(open_page: Open) -> None:
+    page = open_page("/detectors/det_1?method=exact").page
+    exact = page.get_by_text("It holds for one look and for queries drawn at random")
+    expect(exact).to_be_hidden()
+    page.emulate_media(media="print")
+    expect(exact).to_be_visible()

@@ -25,8 +25,7 @@ from tests.telling.mailbox import Mailbox, body
 from tests.telling.receiver import Receiver, receiving
 from tracker.clock import utc_now
 from tracker.services.people.accounts import create_account, get_account
-from tracker.services.telling.addresses import confirm_address
-from tracker.services.telling.mail import MailChoice, choose_mail
+from tracker.services.telling.mail import MailChoice, choose_mail, confirm_address
 from tracker.storage.database import Database, open_database
 from tracker.storage.estimates.snapshots import Snapshot
 

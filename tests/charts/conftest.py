@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from tracker.charts.series import Series
+from tracker.charts.axes import Series
 from tracker.shapes import Moment
 
 MakeHistory = Callable[..., list[Series]]

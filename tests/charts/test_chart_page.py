@@ -14,7 +14,7 @@ import pytest
 import vl_convert
 from playwright.sync_api import Browser, Page, expect
 
-from tracker.charts.series import Axis
+from tracker.charts.axes import Axis
 from tracker.charts.tightening import Series, tightening_chart
 
 STATIC = Path(__file__).parents[2] / "static"

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tracker.charts.series import Axis, in_order, thin, widest
+from tracker.charts.axes import Axis, in_order, thin, widest
 from tracker.shapes import Moment
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tracker.charts.series import Series
+from tracker.charts.axes import Series
 from tracker.charts.tightening import CLASS_LIMIT, tightening_chart
 from tracker.shapes import Moment
 
@@ -222,21 +222,6 @@ def test_the_names_beside_the_large_panel_never_meet(
     assert len(places) == 2
     assert abs(places[0] - places[1]) >= 15.5
     assert large["encoding"]["x"]["scale"]["range"][1] < large["width"] - 80
-
-
-def test_the_ends_of_the_deciding_interval_are_drawn_and_explained(
-    two_classes: list[Series], validate: Validate
-) -> None:
-    wide = [
-        one.model_copy(update={"low": max(0, one.low - 0.1)})
-        for one in two_classes[0].points
-    ]
-    spec = chart(two_classes, target=0.9, deciding=wide)
-    validate(spec)
-    lines = [one for one in panels(spec)[0]["layer"] if one["mark"]["type"] == "line"]
-    assert len(lines) == 6
-    assert "decides the verdict" in spec["title"]["subtitle"]
-    assert "decides the verdict" not in chart(two_classes)["title"]["subtitle"]
 
 
 def test_the_axis_of_labels_begins_where_the_band_begins_to_tighten(

@@ -26,7 +26,6 @@ from tracker.services.estimates.recount import recount
 from tracker.services.idempotency import add_answer
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.labelling.assignments import NewAssignment, assign
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
@@ -36,7 +35,10 @@ from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.golds import NewGold, mark_gold
 from tracker.services.labelling.judgements import NewJudgement, add_judgements
+from tracker.services.labelling.labelers import NewAssignment, assign
 from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.labelling.predictions import NewWaiting, add_waiting
+from tracker.services.labelling.queues import skip
 from tracker.services.labelling.rechecks import (
     NewRecheck,
     add_recheck,
@@ -44,7 +46,6 @@ from tracker.services.labelling.rechecks import (
     choose_version,
     draw_rechecks,
 )
-from tracker.services.labelling.reservations import skip
 from tracker.services.people.keys import create_key
 from tracker.services.people.second_factors import (
     begin_totp,
@@ -55,28 +56,23 @@ from tracker.services.people.second_factors import (
 )
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.queries.tags import NewTags, set_tags
-from tracker.services.queries.waiting import NewWaiting, add_waiting
-from tracker.services.telling.addresses import ask_address
 from tracker.services.telling.badges import create_badge
 from tracker.services.telling.events import tell
-from tracker.services.telling.mail import mute
+from tracker.services.telling.mail import ask_address, mute
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.images import ImageFolder
 from tracker.storage.imports.files import FileImport
-from tracker.storage.labelling.draws import add_draw
+from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labelling.queues import DisagreementQueue
-from tracker.storage.labelling.references import Reference
+from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.operations import backup as storage
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.second_factors import Passkey
+from tracker.storage.people import Account, Passkey
 from tracker.storage.queries.queries import Query, list_queries
 from tracker.storage.tasks import enqueue, rest, take
-from tracker.storage.telling.events import Event
-from tracker.storage.telling.mail import Notice
-from tracker.storage.telling.sent_estimates import note_sent
+from tracker.storage.telling import Event, Notice, note_sent
 
 NewShell = Callable[[str], Shell]
 
@@ -201,7 +197,7 @@ def fill_beside(session: Session, detector: Detector, who: By) -> None:
 def fill_about(session: Session, detector: Detector, who: By) -> None:
     """Add a judge, an app, a passkey and recovery codes, and mail about a detector."""
     judgement = NewJudgement(
-        detector=detector.name, key="k1", judge="é", judged="ÑO", score=0.1 + 0.2
+        detector=detector.name, key="k1", judge="é", verdict="ÑO", score=0.1 + 0.2
     )
     assert add_judgements(session, [judgement], who) == []
     version = choose_version(session, detector)

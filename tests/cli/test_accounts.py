@@ -16,11 +16,9 @@ from click.testing import Result
 from tests.cli.test_commands import Shell
 from tests.links import fields_of
 from tests.processes import Process, clean_environ, free_port
-from tracker.services.people.accounts import get_account
-from tracker.services.people.passwords import is_right
+from tracker.services.people.accounts import get_account, is_right
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.audit import list_events
+from tracker.storage.people import Account, list_events
 
 TRACKER = [sys.executable, "-m", "tracker"]
 PASSWORD = "violin anchor tuesday"

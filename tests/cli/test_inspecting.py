@@ -1,6 +1,7 @@
 """What a file is, said before there is a detector or a database."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,31 @@ def test_the_commands_that_it_prints_work(inspect, tmp_path) -> None:
         done = CliRunner().invoke(main, words)
         assert done.exit_code == 0, done.output
     assert "30 queries and 30 labels added" in done.output
+
+
+def test_an_import_says_how_it_is_undone(inspect, tmp_path) -> None:
+    lines = inspect("rows.csv", ROWS).output.splitlines()[-2:]
+    create = shlex.split(lines[0])[1:]
+    for words in (["db", "upgrade"], create, shlex.split(lines[1])[1:]):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+    assert "tracker undo imp_1" in done.stderr
+    undone = CliRunner().invoke(main, ["undo", "imp_1"])
+    assert undone.exit_code == 0, undone.output
+    assert "30 queries, 30 labels and 0 references taken back" in undone.output
+    again = CliRunner().invoke(main, ["undo", "imp_1"])
+    assert again.exit_code == 1
+    assert "undone already" in again.output
+
+
+def test_what_several_people_say_is_one_label(inspect) -> None:
+    rows = "".join(
+        f"k{n},YES,{label},{who}\n"
+        for n in range(30)
+        for who, label in (("a", "YES"), ("b", "YES"), ("c", "NO"))
+    )
+    done = inspect("x.csv", "key,predicted,label,labeler\n" + rows)
+    assert "60 further rows of the same, counted once" in done.output
 
 
 def test_what_would_be_refused_is_said_once_for_all_rows(inspect) -> None:

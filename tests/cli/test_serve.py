@@ -337,15 +337,16 @@ def test_what_dies_is_started_anew_and_nothing_outlives_the_server(
 
 
 @pytest.mark.chaos_on("postgresql")
+@pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_port_that_is_taken_ends_the_command_with_the_reason(
-    database_url: str, tmp_path: Path
+    database_url: str, tmp_path: Path, command: str
 ) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [*TRACKER, "serve", "--port", str(port)],
+            [*TRACKER, command, "--port", str(port)],
             env=clean_environ(
                 TRACKER_DATABASE_URL=database_url, TRACKER_DATA_DIR=str(tmp_path)
             ),
@@ -357,6 +358,8 @@ def test_a_port_that_is_taken_ends_the_command_with_the_reason(
 
     assert done.returncode == 1
     assert f"--port {port} cannot be had" in done.stderr
+    # The demo is silent for half a minute, and says so first.
+    assert done.stderr.startswith("Making the demo ready") == (command == "demo")
     # It is said before anything is made.
     assert not list(tmp_path.iterdir())
 

@@ -132,7 +132,7 @@ def test_what_is_no_prediction_is_noted_and_asked_for_again_later(
     query = device.log(door)["id"]
     assert asker.run() == 0
     with database.read() as session:
-        from tracker.services.queries.waiting import find_any
+        from tracker.services.labelling.predictions import find_any
 
         assert said in find_any(session, query).problem
     assert asker.run() == 0

@@ -8,7 +8,7 @@ from werkzeug.test import TestResponse
 
 from tracker.app import create_app
 from tracker.errors import TooManyError
-from tracker.http.concurrency_limits import ConcurrencyLimit
+from tracker.http.limits import ConcurrencyLimit
 from tracker.settings import Settings
 from tracker.storage.database import Database
 

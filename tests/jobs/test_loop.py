@@ -9,8 +9,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
+from structlog.testing import capture_logs
 
 from tests.conftest import START, Clock
 from tests.processes import wait_until
@@ -19,6 +20,7 @@ from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, Loop, Watch
 from tracker.services.tasks import ADDRESS, POLICIES, Policy, rest_seconds, retry
 from tracker.storage.database import Database
+from tracker.storage.estimates.job_runs import beat
 from tracker.storage.tasks import (
     HOLD_SECONDS,
     LostTaskError,
@@ -373,6 +375,31 @@ def test_a_task_is_held_while_it_is_done_and_given_back_at_a_stop(
     assert not thread.is_alive()
     [task] = rows(database)
     assert (task.attempts, task.worker) == (0, None)
+
+
+def test_a_wait_under_load_is_no_clock_that_was_set_back(
+    database: Database, clock: Clock
+) -> None:
+    later = START + timedelta(seconds=30)
+    with database.write() as session:
+        beat(session, "other", seen_at=later)
+    add(database, "resting", at=later + timedelta(hours=1))
+
+    # The other one beat while this one waited for its first statement to be run.
+    def wait(*_statement: object) -> None:
+        clock.at = later
+
+    loop = Loop(database, "w", [Doing(database)], clock)
+    event.listen(database.engine, "after_cursor_execute", wait)
+    try:
+        with capture_logs() as said:
+            loop.run()
+    finally:
+        event.remove(database.engine, "after_cursor_execute", wait)
+
+    assert said == []
+    clock.at = later + timedelta(minutes=1)
+    assert loop.run() == 0
 
 
 @pytest.mark.parametrize("back", [timedelta(hours=1), timedelta(days=1)])

@@ -1,5 +1,6 @@
 """Queries that were never labelled are deleted by age, and nothing else is."""
 
+import itertools
 import random
 import threading
 from collections.abc import Callable
@@ -27,16 +28,16 @@ from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import Retention
+from tracker.services.estimates.query_lists import count_shown
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.populations import compared_standings
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.labelling.reservations import RESERVED_FOR, skip
+from tracker.services.labelling.queues import RESERVED_FOR, skip
 from tracker.services.operations.retention import (
     ANSWERED_WITHIN,
     delete_records,
     delete_unlabelled,
 )
-from tracker.services.queries.finding import count_shown
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions
@@ -187,8 +188,13 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
         database=bench.database, days=DAYS, clock=bench.clock, piece=1
     )
 
-    # A run looks at twenty pieces, and all of the first twenty are needed.
-    assert [retention.run() for _ in range(4)] == [0, 5, 0, 0]
+    # The first run is stopped after twenty pieces, and all of these are needed.
+    pauses = itertools.count(1)
+    assert retention.run(lambda _: next(pauses) == 20) == 0
+    assert retention.run(lambda _: next(pauses) == 40) == 5
+    assert [retention.run() for _ in range(2)] == [0, 0]
+    # Unless it is stopped, a run goes on until nothing is left.
+    assert next(pauses) < 40
     assert {query.id for query in kept} < there(bench)
 
 

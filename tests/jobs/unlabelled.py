@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.jobs.retention import Retention
-from tracker.services.labelling.queues import QueueChoice, build_queue
-from tracker.services.labelling.reservations import reserve
+from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.snapshots import iter_intervals
 from tracker.storage.labelling.reservations import Reservation, Skip

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.fold import Fold, read_folds, read_piece, score_folds
-from tracker.services.telling.fold_events import FoldEvents
+from tracker.services.telling.events import FoldEvents
 from tracker.storage.detectors import Detector
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.deciding.gates import GateChoice, ask_gate
-from tracker.services.deciding.planning import Goal, build_plan
+from tracker.services.deciding.planning import Goal, build_plan, find_advice
 from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.decision import decide
 from tracker.services.evidence.measure import Measure, parse_measure
@@ -86,3 +86,34 @@ def test_estimate_plan_and_gate_give_one_advice(bench: Bench) -> None:
             session, bench.attached(session), GateChoice(), by("alice", bench.clock())
         )
     assert advice.text.removesuffix(".") in asked.checks[0].message
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> None:
+    # Where the detector doubts what it has wrong, an audit asks about that.
+    def row(number: int, label: str | None) -> dict[str, Any]:
+        wrong = number % 12 == 0
+        rare = number % 20 < 2
+        truth, other = ("YES", "NO") if rare else ("NO", "YES")
+        confidence = 0.9 if is_sure else 0.55 if wrong else 0.999
+        said = {"predicted": other if wrong else truth, "confidence": confidence}
+        return said | ({"label": truth} if label else {})
+
+    bench.log_all(row(number, "known") for number in range(120))
+    bench.log_all(row(number, None) for number in range(3_000))
+    with bench.database.write() as session:
+        bench.attached(session).target = 0.85
+    estimate = bench.estimate()
+    with bench.database.read() as session:
+        advice = find_advice(session, bench.attached(session), estimate)
+    assert advice is not None
+    assert advice.random_queries is not None
+    assert advice.audit_labels is not None
+    plan = build_plan(estimate, Goal(), advice=advice)
+    assert plan.advice == advice
+    fewer = f"An audit would take about {advice.audit_labels:,} labels."
+    if not is_sure:
+        assert advice.audit_labels < advice.random_queries / 2
+        assert advice.text.endswith(fewer)
+    nothing = advice.model_copy(update={"text": "So."}).with_audit(10**7)
+    assert nothing.text == "So. An audit would save nothing."

@@ -19,7 +19,7 @@ from tracker.services.estimates.recount import recount
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.estimates.projections import DAYS, list_projections
-from tracker.storage.telling.events import Event
+from tracker.storage.telling import Event
 from tracker.words import UNSTATED
 
 START = date(2025, 9, 1)

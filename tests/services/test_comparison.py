@@ -364,3 +364,34 @@ def test_one_version_cannot_be_compared(bench: Bench) -> None:
     for choices in ({}, {"old": "v1"}, {"new": "v1"}):
         with pytest.raises(ConflictError, match="only one version"):
             bench.compare(**choices)
+
+
+def pair_up(bench: Bench, rows: list[tuple[str, str, str]]) -> None:
+    """Log inputs with what v1 and v2 say of them, and their label."""
+    for version, place in (("v1", 0), ("v2", 1)):
+        bench.log_all(
+            {
+                "version": version,
+                "input": f"{number}",
+                "predicted": row[place],
+                "label": row[2],
+                "sampling": "random",
+            }
+            for number, row in enumerate(rows)
+        )
+
+
+@pytest.mark.parametrize("measure", ["balanced", "overall", "recall:YES"])
+def test_an_undecided_comparison_says_how_many_more_pairs_decide_it(
+    bench: Bench, measure: str
+) -> None:
+    rows = [("NO", "YES", "YES")] * 6 + [("YES", "NO", "YES")] + 40 * [("YES",) * 3]
+    rows += [("NO", "NO", "NO")] * 30
+    with bench.database.write() as session:
+        bench.attached(session).measure = measure
+    pair_up(bench, rows)
+    found = bench.compare(old="v1", new="v2").decision
+    assert found is not None
+    assert found.verdict == "undecided"
+    assert found.labels_to_decide is not None
+    assert 5 < found.labels_to_decide < 500

@@ -7,8 +7,13 @@ from tests.services.conftest import Bench
 from tests.services.test_comparison import log_pair
 from tracker.errors import InvalidInputError
 from tracker.services.evidence.ranks import rank_query
-from tracker.services.labelling.queues import QueueChoice, build_queue
-from tracker.services.labelling.reservations import count_waiting, reserve, skip
+from tracker.services.labelling.queues import (
+    QueueChoice,
+    build_queue,
+    count_waiting,
+    reserve,
+    skip,
+)
 from tracker.storage.queries.queries import Query
 
 

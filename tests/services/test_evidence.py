@@ -289,3 +289,43 @@ def test_a_targeted_label_is_no_word_of_a_majority(bench: Bench) -> None:
     assert give(picked, "ann", "YES", "targeted") == ("YES", "targeted", None)
     assert give(picked, "bob", "NO", "random") == ("NO", "open", None)
     assert give(picked, "cem", "NO", "random") == ("NO", "random", "agreed")
+
+
+def stand_of(bench: Bench, *queries: Query) -> list[tuple[str | None, str | None]]:
+    with bench.database.read() as session:
+        found = [session.get_one(Query, one.id) for one in queries]
+        return [(one.label, one.standing) for one in found]
+
+
+def test_a_label_that_comes_with_a_query_is_one_word_of_several(bench: Bench) -> None:
+    with bench.database.write() as session:
+        bench.attached(session).labels_wanted = 2
+    one = bench.log("YES", "YES", input="a")
+    picked = bench.log("YES", "YES", sampling="targeted")
+    other = bench.log("NO", version="v2", input="a")
+    assert stand_of(bench, one, other) == [("YES", "open"), ("YES", "open")]
+    assert stand_of(bench, picked) == [("YES", "targeted")]
+    assert bench.estimate(version="default").labels == 0
+    # The queue asks others about it.
+    with bench.database.read() as session:
+        assert session.get_one(Query, one.id).queue_rank is not None
+        assert session.get_one(Query, picked.id).queue_rank is None
+    bench.label(one, "YES")
+    assert stand_of(bench, one, other) == [
+        ("YES", "unstated"),
+        ("YES", "replayed_unstated"),
+    ]
+
+
+def test_a_file_that_opens_a_query_again_opens_those_with_its_input(
+    bench: Bench,
+) -> None:
+    one = bench.log("YES", "YES", input="a", key="one", sampling="random")
+    other = bench.log("YES", version="v2", input="a")
+    assert stand_of(bench, one, other) == [("YES", "random"), ("YES", "replayed")]
+    with bench.database.write() as session:
+        bench.attached(session).labels_wanted = 3
+    bench.log_all([{"key": "one", "label": "YES", "labeler": "bob"}])
+    assert stand_of(bench, one, other) == [("YES", "open"), ("YES", "open")]
+    bench.log_all([{"key": "one", "label": "YES", "labeler": "cem"}])
+    assert stand_of(bench, one, other) == [("YES", "random"), ("YES", "replayed")]

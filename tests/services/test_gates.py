@@ -10,10 +10,13 @@ from tracker_client import reports as client_reports
 
 from tests.conftest import by
 from tests.services.conftest import Bench
-from tracker.cli.deciding import gate_reports
-from tracker.errors import TrackerError
+from tracker.cli.deciding import gates
+from tracker.errors import ConflictError, TrackerError
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
+from tracker.services.estimates.replays import list_replay
 from tracker.services.fields import parse_input
+from tracker.stats import family_level
+from tracker.storage.detectors import list_versions
 
 
 class Asked:
@@ -68,6 +71,7 @@ def ask(bench: Bench, role: str = "editor", **choices: Any) -> Gate:
         ({"version": "v1", "not_worse_than": "v2"}, "missed"),
         ({"target": 0.9, "version": "v1", "max_width": 0.01}, "missed"),
         ({"target": 0.5, "max_width": 0.01}, "undecided"),
+        ({"target": 0.5, "family": True}, "met"),
     ],
 )
 def test_the_client_says_the_same_in_the_same_words(
@@ -86,7 +90,10 @@ def test_the_client_says_the_same_in_the_same_words(
         "checks": tuple(one.dump() for one in mine.checks),
     }
     version = choices.get("version")
-    balanced = two_versions.estimate(version=version, method="anytime").balanced
+    level = mine.confidence_level
+    balanced = two_versions.estimate(
+        version=version, method="anytime", confidence_level=level
+    ).balanced
     assert (mine.low, mine.high) == (balanced.low, balanced.high)
 
 
@@ -141,6 +148,8 @@ def test_both_report_it_in_the_same_text(
         for verdict in ("met", "missed", "undecided")
     ]
     one = {
+        "basis": text,
+        "confidence_level": 0.95,
         "detector": text,
         "version": None,
         "verdict": "missed",
@@ -157,13 +166,99 @@ def test_both_report_it_in_the_same_text(
         **one, checks=tuple(client_gate.Check(**check) for check in checks)
     )
 
-    assert gate_reports.FORMATS.keys() == client_reports.FORMATS.keys()
-    for name, report in gate_reports.FORMATS.items():
+    assert gates.FORMATS.keys() == client_reports.FORMATS.keys()
+    for name, report in gates.FORMATS.items():
         assert report(mine) == client_reports.FORMATS[name](theirs)
-    assert gate_reports.markdown(mine) == summary.read_text()
+    assert gates.markdown(mine) == summary.read_text()
 
 
 def test_an_interval_is_drawn_where_it_lies() -> None:
-    line = gate_reports.picture(0.5, 0.6, 0.9)
+    line = gates.picture(0.5, 0.6, 0.9)
 
     assert line == f"0 % {'─' * 25}{'█' * 5}{'─' * 15}┃{'─' * 4} 100 %"
+
+
+def add_version(bench: Bench, name: str, right: int, rows: int = 60) -> None:
+    """Log queries of their own for a version, of each class so many right."""
+    bench.log_all(
+        {
+            "version": name,
+            "predicted": label if number < right else other,
+            "label": label,
+        }
+        for number in range(rows)
+        for label, other in (("YES", "NO"), ("NO", "YES"))
+    )
+
+
+def family_of(bench: Bench) -> list[list[Any]]:
+    with bench.database.read() as session:
+        return [one.family for one in list_versions(session, bench.detector.id)]
+
+
+def test_a_family_gives_each_version_a_part_of_the_error(bench: Bench) -> None:
+    names = ["good", "poor", "best", "late"]
+    for name, right in zip(names, (58, 30, 60, 58), strict=True):
+        add_version(bench, name, right)
+    found = [ask(bench, version=one, target=0.8, family=True) for one in names]
+
+    assert [one.verdict for one in found] == ["met", "missed", "met", "met"]
+    # Of those that had passed, each leaves more for the next.
+    levels = [family_level(0.95, *of) for of in ((1, 0), (2, 1), (3, 1), (4, 2))]
+    assert [one.confidence_level for one in found] == levels
+    assert "As version 3 of the family, 1 passed." in found[2].basis
+    asked = ["live", None, "balanced"]
+    assert family_of(bench) == [
+        [1, 0, asked, True],
+        [2, 1, asked, False],
+        [3, 1, asked, True],
+        [4, 2, asked, True],
+    ]
+    alone = ask(bench, version="good", target=0.8)
+    assert alone.confidence_level == 0.95
+    assert found[0].low < alone.low
+    # The first place is kept, and so is a pass.
+    add_version(bench, "good", 0)
+    again = ask(bench, version="good", target=0.8, family=True)
+    assert (again.verdict, again.confidence_level) == ("missed", levels[0])
+    assert family_of(bench)[0] == [1, 0, asked, True]
+
+
+def test_a_family_asks_one_question_of_a_version(two_versions: Bench) -> None:
+    ask(two_versions, target=0.5, family=True)
+    # Another target is the same question: the interval is that of all of them.
+    ask(two_versions, target=0.6, family=True)
+    with pytest.raises(ConflictError, match="asked about v2 by live labels, measure"):
+        ask(two_versions, target=0.5, not_worse_than="v1", family=True)
+    for choices in ({"max_width": 0.5}, {"target": 0.5, "version": "*"}):
+        with pytest.raises(TrackerError):
+            ask(two_versions, family=True, **choices)
+    assert family_of(two_versions)[0] == []
+
+
+def test_a_family_takes_a_whole_replay(bench: Bench) -> None:
+    bench.log_all(
+        {"version": "v1", "input": f"{number}", "predicted": label, "label": label}
+        | {"sampling": "random"}
+        for number, label in enumerate(["YES", "NO"] * 60)
+    )
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        order = [
+            one.input
+            for one in list_replay(session, detector, version="v1", n=120).items
+        ]
+
+    def replay(version: str, inputs: list[str]) -> None:
+        for one in inputs:
+            said = "NO" if int(one) % 2 else "YES"
+            bench.log(said, version=version, input=one)
+        bench.say(version)
+
+    replay("v2", order[:110])
+    assert ask(bench, version="v2", target=0.6).verdict == "met"
+    with pytest.raises(ConflictError, match="in a family"):
+        ask(bench, version="v2", target=0.6, family=True)
+    replay("v3", order)
+    found = ask(bench, version="v3", target=0.6, family=True)
+    assert (found.verdict, found.population) == ("met", "replayed")

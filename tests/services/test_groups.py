@@ -22,8 +22,7 @@ from tracker.services.evidence.ranks import rank_member
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import importing
-from tracker.services.labelling.queues import QueueChoice, build_queue
-from tracker.services.labelling.reservations import reserve
+from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
 from tracker.services.queries.erasing import erase_query
 from tracker.services.queries.where import parse_where
 from tracker.stats import clopper_pearson

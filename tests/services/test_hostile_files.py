@@ -55,7 +55,7 @@ def take_all(reader: readers.Reader) -> int:
     """The number of rows of CSV that a process still has to send."""
     rows = 0
     while (piece := reader.answer()[0][0]) is not None:
-        rows += len(piece[3])
+        rows += len(piece[3][0])
     return rows
 
 

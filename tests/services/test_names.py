@@ -8,10 +8,14 @@ from sqlalchemy import insert
 
 from tests.conftest import START, by
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.people.accounts import create_account, get_account
-from tracker.services.people.names import check_name, find_alike
+from tracker.services.people.accounts import (
+    check_name,
+    create_account,
+    find_alike,
+    get_account,
+)
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import Account, list_accounts
+from tracker.storage.people import Account, list_accounts
 
 
 @pytest.mark.parametrize(

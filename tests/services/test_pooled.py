@@ -15,7 +15,7 @@ from tracker.services.estimates.thresholds import (
     get_thresholds,
 )
 from tracker.services.evidence.ranks import rank_version
-from tracker.services.queries.waiting import QueryCompletion, complete_query
+from tracker.services.labelling.predictions import QueryCompletion, complete_query
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_versions
 from tracker.storage.queries.queries import Query

@@ -14,7 +14,7 @@ from tracker.services.imports.reports import Outcome
 from tracker.services.imports.writing import importing
 from tracker.services.queries.erasing import erase_query
 from tracker.storage.base import dump_id
-from tracker.storage.labelling.references import count_references
+from tracker.storage.labelling.inputs import count_references
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 

@@ -13,8 +13,13 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
-from tracker.services.labelling.queues import QueueChoice, build_queue
-from tracker.services.labelling.reservations import RESERVED_FOR, reserve, skip
+from tracker.services.labelling.queues import (
+    RESERVED_FOR,
+    QueueChoice,
+    build_queue,
+    reserve,
+    skip,
+)
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries.queries import Query
 

@@ -21,16 +21,21 @@ from tracker.services.estimates.fold import (
     store_folds,
 )
 from tracker.services.estimates.recount import recount
-from tracker.services.estimates.slices.slice_counts import (
+from tracker.services.estimates.slices.slice_values import (
     MOST_VALUES,
     OTHER,
+    count_slice,
     read_value,
 )
 from tracker.services.estimates.slices.slices import Slices, get_slices, list_cuts
+from tracker.services.queries.where import parse_where
+from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import Projection
 from tracker.storage.queries.queries import Query
-from tracker.storage.telling.events import list_detector_events
-from tracker.words import NO_VALUE
+from tracker.storage.telling import list_detector_events
+from tracker.words import NO_VALUE, STANDINGS
 
 CAMERAS = ("north", "south", "east")
 
@@ -205,6 +210,48 @@ def test_a_key_that_is_no_longer_declared_leaves_nothing(
     }
     with pytest.raises(InvalidInputError, match=r"metadata\.site"):
         cut(bench)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_an_estimate_of_a_slice_comes_from_its_counts(
+    bench: Bench, recompute: Callable[[], None], seed: int
+) -> None:
+    draw = random.Random(seed)
+    declare(bench, "camera")
+    values = [*CAMERAS, "(none)", "3", "3.0", "3.5", "true", "null", OTHER, "unknown"]
+    kept = 0
+    for _ in range(6):
+        for _ in range(draw.randrange(12)):
+            query = bench.log(**random_step(draw))
+            if draw.random() < 0.3:
+                bench.label(query, draw.choice(["YES", "NO"]), sampling="targeted")
+        if draw.random() < 0.7:
+            recompute()
+        with bench.database.read() as session:
+            detector = bench.attached(session)
+            versions = list_versions(session, detector.id)
+            for value in values:
+                asked = [f"metadata.camera:{value}"]
+                where = parse_where(session, detector, asked, at=bench.clock())
+                found = count_slice(session, detector, versions, where)
+                counts = count_window(
+                    session, detector.id, since=None, until=None, where=where
+                )
+                # What is written in several ways is counted by its queries.
+                assert (found is None) == (
+                    value in {"3.0", "null", OTHER} or detector.counted_slices == []
+                )
+                if found is not None:
+                    kept += found.count(frozenset(STANDINGS)) > 0
+                    assert found.cells == pool(counts.values()).cells
+    assert kept
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        asked = ["metadata.camera:north", "predicted:YES"]
+        where = parse_where(session, detector, asked, at=bench.clock())
+        versions = list_versions(session, detector.id)
+        assert count_slice(session, detector, versions, where) is None
 
 
 @pytest.mark.thorough

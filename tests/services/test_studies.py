@@ -16,17 +16,15 @@ from tests.conftest import START, by
 from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services.imports.rounds import read_rounds
 from tracker.services.labelling.studies import (
     MOST_ROUNDS,
     ROUND_FIELDS,
     add_study,
-    get_study,
-    parse_study,
-    read_rounds,
-)
-from tracker.services.labelling.study_intervals import (
     build_study_report,
+    get_study,
     list_study_rows,
+    parse_study,
 )
 from tracker.storage.labelling.studies import Study, StudyRound
 

@@ -5,8 +5,11 @@ import pytest
 from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import InvalidInputError
-from tracker.services.labelling.studies import get_study
-from tracker.services.labelling.study_intervals import StudyAnalysis, build_study_report
+from tracker.services.labelling.studies import (
+    StudyAnalysis,
+    build_study_report,
+    get_study,
+)
 from tracker.storage.labelling.studies import Study
 
 

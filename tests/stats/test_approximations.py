@@ -9,7 +9,7 @@ import pytest
 from scipy.special import betainc
 from scipy.stats import binom
 
-from tracker.stats.approximations.one_class import (
+from tracker.stats.approximations import (
     agresti_coull,
     bootstrap,
     jeffreys,

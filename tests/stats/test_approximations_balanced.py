@@ -9,7 +9,7 @@ import pytest
 from scipy.special import betainc
 from scipy.stats import beta, binom
 
-from tracker.stats.approximations.balanced import (
+from tracker.stats.approximations import (
     balanced_bootstrap,
     balanced_normal,
     balanced_posterior,

@@ -6,13 +6,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats.approximations.balanced import (
+from tracker.stats.approximations import (
+    agresti_coull,
     balanced_normal,
     balanced_posterior,
     balanced_wilson,
-)
-from tracker.stats.approximations.one_class import (
-    agresti_coull,
     bootstrap,
     jeffreys,
     mid_p,

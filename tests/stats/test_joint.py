@@ -12,7 +12,6 @@ from tracker.stats.joint import balanced
 from tracker.stats.joint.balanced import (
     balanced_joint,
     joint_is_costly,
-    joint_lower_bound,
     joint_upper_bound,
 )
 
@@ -106,10 +105,9 @@ def test_right_and_wrong_mirror_each_other(k, n):
 
 
 @pytest.mark.parametrize(("k", "n"), COUNTS)
-def test_the_interval_is_both_one_sided_bounds_at_half_the_error(k, n):
-    low, high = balanced_joint(k, n, 0.75)
+def test_the_upper_end_is_the_one_sided_bound_at_half_the_error(k, n):
+    high = balanced_joint(k, n, 0.75).high
     share = tail_share(0.75, 2)
-    assert joint_lower_bound(k, n, share) == low
     assert joint_upper_bound(k, n, share) == high
     assert share == pytest.approx(0.125)
 
@@ -260,7 +258,7 @@ def test_five_unequal_classes_are_missed_no_more_often_than_promised():
     rng = np.random.default_rng(8)
     truth = np.array([0.535, 0.668, 0.99, 0.979, 0.945])
     k = rng.binomial(n, truth, (150, 5))
-    missed = int((joint_lower_bound(k, n, 0.2) > truth.mean()).sum())
+    missed = int((balanced_joint(k, n, 0.6).low > truth.mean()).sum())
     # Even a fifth of all would be more than 46 only once in a thousand times; here
     # about a seventh is missed.
     assert 7 < missed <= 46
@@ -275,7 +273,7 @@ def test_five_unequal_classes_are_missed_no_more_often_than_promised():
     ],
 )
 def test_impossible_counts_are_refused(k, n, message):
-    for interval in (balanced_joint, joint_lower_bound, joint_upper_bound):
+    for interval in (balanced_joint, joint_upper_bound):
         with pytest.raises(ValueError, match=message):
             interval(k, n, 0.95)
 
@@ -283,8 +281,7 @@ def test_impossible_counts_are_refused(k, n, message):
 def test_an_impossible_level_is_refused():
     with pytest.raises(ValueError, match=r"confidence_level must be .* not 95"):
         balanced_joint([1, 2], [5, 8], 95)
-    for bound in (joint_lower_bound, joint_upper_bound):
-        with pytest.raises(ValueError, match=r"error must be .* not 0"):
-            bound([1, 2], [5, 8], 0)
+    with pytest.raises(ValueError, match=r"error must be .* not 0"):
+        joint_upper_bound([1, 2], [5, 8], 0)
     with pytest.raises(ValueError, match="must not be negative"):
         joint_is_costly([5, -1])

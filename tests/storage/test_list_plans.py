@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import START
 from tests.storage.test_query_plans import fill, noting
-from tracker.services.queries.finding import QueryFilter, find_queries
+from tracker.services.estimates.query_lists import QueryFilter, find_queries
 from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database

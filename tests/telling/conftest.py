@@ -17,13 +17,11 @@ from tracker.jobs.telling import AddressMail, Deliveries, DigestMail, MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.services.telling.events import tell
-from tracker.services.telling.letters import Letterhead
+from tracker.services.telling.mail import Letterhead
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.telling.deliveries import Delivery
-from tracker.storage.telling.events import Event
-from tracker.storage.telling.webhooks import Webhook
+from tracker.storage.telling import Delivery, Event, Webhook
 
 
 def events_of(database: Database) -> Sequence[Event]:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker.services.telling.events import Look, VerdictChange, follow_verdict
-from tracker.storage.telling.events import Event
+from tracker.storage.telling import Event
 
 # No evidence exceeds the ratio of likelihoods, and a verdict takes one of 2 / error,
 # which is 40 at a level of 95 %.

@@ -11,12 +11,16 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import SECRET_KEY, by
 from tracker.services.people.accounts import get_account
-from tracker.services.telling.addresses import confirm_address, sign_address
-from tracker.services.telling.letters import Letterhead
-from tracker.services.telling.mail import MailChoice, choose_mail
+from tracker.services.telling.mail import (
+    Letterhead,
+    MailChoice,
+    choose_mail,
+    confirm_address,
+    sign_address,
+)
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import Account
-from tracker.storage.telling.addresses import find_address_check
+from tracker.storage.people import Account
+from tracker.storage.telling import find_address_check
 
 HEAD = Letterhead("tracker@example.org", "https://tracker.example.org", SECRET_KEY)
 

@@ -14,8 +14,7 @@ from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
 from tracker.jobs.telling import MailServer
 from tracker.services.people.accounts import create_account, get_account
-from tracker.services.telling.addresses import find_asked_address
-from tracker.services.telling.mail import MailChoice, choose_mail
+from tracker.services.telling.mail import MailChoice, choose_mail, find_asked_address
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.tasks import take

@@ -35,7 +35,7 @@ from tracker.services.telling.webhooks import (
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.tasks import take
-from tracker.storage.telling.webhooks import Webhook
+from tracker.storage.telling import Webhook
 
 Subscribe = Callable[..., Webhook]
 

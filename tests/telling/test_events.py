@@ -30,7 +30,7 @@ from tracker.services.telling.events import Look, follow_verdict
 from tracker.stats import balanced_interval
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.telling.events import Event
+from tracker.storage.telling import Event
 
 Log = Callable[..., None]
 

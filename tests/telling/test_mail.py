@@ -27,7 +27,7 @@ from tracker.services.telling.mail import begin_digest, end_digest, mute
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.tasks import LostTaskError, Task, take
-from tracker.storage.telling.mail import Notice
+from tracker.storage.telling import Notice
 
 
 @pytest.fixture

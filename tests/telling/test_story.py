@@ -20,7 +20,7 @@ from tracker.jobs.telling import MailServer
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.people.accounts import create_account
 from tracker.services.telling.badges import create_badge
-from tracker.services.telling.letters import Letterhead
+from tracker.services.telling.mail import Letterhead
 from tracker.services.telling.webhooks import Webhook
 from tracker.storage.database import Database
 
@@ -101,7 +101,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
         assert get_detector(session, "door").target == 0.9
     events = visitor.get("/detectors/door/events").text
     assert "missed after" in events
-    history = visitor.get("/detectors/door/changes").text
+    history = visitor.get("/detectors/door/changes?by=labels").text
     # The job looks once at all labels of a file, the page at each checkpoint.
     (since,) = re.findall(r"Target missed Since label ([\d,]+),", history)
     assert int(since.replace(",", "")) <= told[-1]["data"]["labels"]

@@ -90,6 +90,34 @@ def test_estimates_go_out_with_counts_and_intervals(
             assert said == ("met" if method == "anytime" else None)
 
 
+@pytest.mark.parametrize("measure", ["balanced", "overall"])
+def test_a_verdict_is_sent_of_any_measure_with_others_beside_it(
+    database: Database,
+    door: Detector,
+    log: Log,
+    recompute: Callable[[], None],
+    receiver: Receiver,
+    clock: Clock,
+    measure: str,
+) -> None:
+    with database.write() as session:
+        detector = get_detector(session, "door")
+        detector.measure, detector.also = measure, [["recall:YES", 0.5]]
+    log("YES", "YES", 60)
+    log("NO", "NO", 60)
+    recompute()
+    clock.at += QUIET
+    recompute()
+    exporter(database, receiver, clock).run()
+    (said,) = (
+        one
+        for one in read(receiver.messages[0])
+        if "gen_ai.evaluation.score.label" in one
+    )
+    assert said["gen_ai.evaluation.score.label"] == "met"
+    assert (said["tracker.measure"], said["tracker.class"]) == (measure, "balanced")
+
+
 def test_the_verdict_is_of_the_days_since_the_last_change(
     database: Database,
     door: Detector,

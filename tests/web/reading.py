@@ -102,8 +102,20 @@ def read(response: TestResponse) -> Page:
     )
 
 
+_FACTS = {
+    "Labels": r"[Ff]rom ([\d,]+) (?:random |replayed )?labels?",
+    "Newest label": r"the newest (.*?) ?\. ",
+    "Queries logged": r"([\d,]+) quer(?:y|ies) logged",
+    "Unclear, not scored": r"([\d,]+) more w(?:as|ere) “unclear”",
+    "Targeted, left out": r"([\d,]+) picked",
+    "Repeated inputs, left out": r"([\d,]+) of repeated inputs",
+    "In groups that count by another query, left out": r"([\d,]+) of groups",
+    "Corrected": r"([\d,]+) labels? w(?:as|ere) corrected",
+    "Disputed": r"([\d,]+) quer(?:y|ies) ?without a majority",
+}
+
+
 def facts(page: Page) -> dict[str, str]:
-    """Return the row of facts below the bars, each under its name."""
-    row = page.html.partition('<dl class="stats">')[2].partition("</dl>")[0]
-    named = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", row, re.S)
-    return {name: re.sub("<[^>]+>", "", said).strip() for name, said in named}
+    """Return what a page says that its answer rests on; what it does not say is 0."""
+    found = {name: re.search(one, page.text) for name, one in _FACTS.items()}
+    return {name: one[1] if one else "0" for name, one in found.items()}

@@ -12,7 +12,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.services.people.accounts import get_account, set_password
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import list_detector_ids
+from tracker.storage.people import list_detector_ids
 
 PASSWORD = "violin anchor tuesday"
 OTHER = "lantern gravel seventeen"

@@ -47,7 +47,8 @@ def test_the_steps_are_ticked_off(
     shelf.add_queries(detector_id, [{"predicted": "YES"}] * 30)
     recompute()
     page = visitor.get(path)
-    assert "30 queries are logged." in page.text
-    assert "0 of 20 so far" in page.text
+    assert "Send the first predictions" not in page.text
+    assert "Not measured yet: 30 queries wait." in page.text
+    assert "Label the first 20" in page.text
     shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 20)
-    assert "What comes next" not in visitor.get(path).text
+    assert "Label the first 20" not in visitor.get(path).text

@@ -1,5 +1,7 @@
+# ruff: noqa: RUF001 - the dash between two bounds is an en dash.
 """A proved change on the pages, in metrics and on the badge."""
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
@@ -27,14 +29,25 @@ def words(day: date) -> str:
 
 def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     said = f"balanced accuracy dropped, about {words(FALL)}."
+    short = f"{FALL.day} {FALL:%b}"
     page = visitor.get(f"/detectors/{dropped}")
-    assert f"since {words(FALL)}." in page.by_id("estimate-title").text
-    assert f"The {said}" in page.text
-    assert "falsely with a chance of at most 2.5 %" in page.text.replace("\u202f", " ")
-    assert "Target missed" in page.text
-    history = visitor.get(f"/detectors/{dropped}/changes").text
-    assert f"The {said}" in history
-    assert f"By queries asked since {words(FALL)}." in history
+    sentence = page.by_id("answer-title").text
+    assert sentence.startswith(f"Since {short}")
+    assert sentence.endswith("Target 90 %: missed.")
+    now, before = re.findall(r"\d+\.\d–\d+\.\d %", sentence)
+    assert f"Dropped on {FALL.day} {FALL:%B}" in page.text
+    assert f"The change most likely began on {words(FALL)}" in page.text
+    # The page of changes says the same two intervals, and draws the same days.
+    history = visitor.get(f"/detectors/{dropped}/changes")
+    said_there = history.by_id("answer-title").text
+    assert said_there.startswith("It dropped on ")
+    assert said_there.endswith(f"{now} right since; before, {before}.")
+    assert "falsely with a chance of at most 2.5 %" in history.text
+    for one in (page, history):
+        assert any(text.text.endswith(": dropped") for text in one.find("text"))
+        assert one.html.count('class="was"') > 2
+    along = visitor.get(f"/detectors/{dropped}/changes?by=labels").text
+    assert f"By queries asked since {words(FALL)}." in along
     listed = visitor.get("/?state=dropped")
     (badge,) = listed.find("span", class_="verdict verdict-dropped")
     assert badge.text == "↓ Dropped"

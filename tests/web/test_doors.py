@@ -10,7 +10,7 @@ from flask import Flask
 from tests.conftest import START, by
 from tests.web.conftest import PASSWORD, try_password
 from tracker.services.by import network_of
-from tracker.services.people import passwords
+from tracker.services.people import accounts
 from tracker.services.people.accounts import (
     create_account,
     disable_account,
@@ -84,7 +84,7 @@ def test_what_changes_while_a_password_is_looked_at_counts(
         answers.append(try_password(app.test_client(), PASSWORD).status)
 
     visitor = threading.Thread(target=enter)
-    with passwords._ONE_AT_A_TIME:
+    with accounts._ONE_AT_A_TIME:
         visitor.start()
         # Until the password was read, and waits for its turn to be looked at.
         wait_for_try(database)
@@ -98,7 +98,7 @@ def wait_for_try(database: Database) -> None:
 
     from sqlalchemy import func, select
 
-    from tracker.storage.people.sign_ins import SignInTry
+    from tracker.storage.people import SignInTry
 
     for _ in range(500):
         with database.read() as session:

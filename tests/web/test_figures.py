@@ -128,8 +128,14 @@ def figures(page: Page) -> list[str]:
     return found
 
 
+def of_class(found: Count) -> tuple[float, float]:
+    """The interval that decides, of one class."""
+    ends = stats.class_intervals("anytime", found.correct, found.labelled, WHOLE)
+    return float(ends.low), float(ends.high)
+
+
 def class_figures(found: Count) -> str:
-    ends = span(*clopper_pearson(found))
+    ends = span(*of_class(found))
     return f"{percent(found.accuracy)} % {ends} % {found.words}"
 
 
@@ -144,9 +150,9 @@ def cells(page: Page, region: str) -> list[list[str]]:
     return found
 
 
-def places(page: Page) -> list[tuple[float, float]]:
+def places(page: Page, of: str = "plot-bar") -> list[tuple[float, float]]:
     """From where to where each bar is drawn, in percent of the axis."""
-    bars = [b for b in page.find("rect") if b.attributes.get("class") == "plot-bar"]
+    bars = [b for b in page.find("rect") if b.attributes.get("class") == of]
     drawn = [b.attributes for b in bars if b.attributes["x"].endswith("%")]
     ends = [(float(b["x"][:-1]), float(b["width"][:-1])) for b in drawn]
     return [(x, x + width) for x, width in ends]
@@ -184,42 +190,43 @@ def test_the_page_of_a_detector(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
     page = visitor.get(path)
-    joint, whisker = (
-        balanced("joint", counts),
-        balanced("anytime", counts, shares=SHARES),
+    deciding = balanced("anytime", counts, shares=SHARES)
+    assert page.by_id("answer-title").text == (
+        f"It is right {span(*deciding)} % of the time, YES and NO counting the same. "
+        f"Target {percent(TARGET)[:-2]} %: not decided yet."
     )
-    all_ = count(rows)
-    said = span(*joint).replace("\N{EN DASH}", " % and ")
-    assert f"lies between {said} % ." in page.by_id("estimate-title").text
-    assert f"Best estimate {percent(mean(counts))} %: the mean of YES and" in page.text
-    assert figures(page)[:3] == [
-        f"{percent(mean(counts))} % {span(*joint)} % {all_.words} predictions correct "
-        f"published method {span(*published(counts))} %",
-        *(class_figures(one) for one in counts.values()),
-    ]
-    assert places(page)[:3] == [
-        on_axis(joint),
-        *(on_axis(clopper_pearson(one)) for one in counts.values()),
-    ]
-    ends = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
-    drawn = [float(x) for x in re.findall(r'x[12]="([\d.]+)%"', ends)]
-    assert (drawn[0], drawn[3]) == on_axis(whisker)
-    (strip,) = page.find("div", class_="strip")
-    assert strip.text.startswith("Undecided")
-    assert whisker[0] <= TARGET <= whisker[1]
-    ends = span(*whisker).replace("\N{EN DASH}", " and ")
-    assert f"the balanced accuracy lies between {ends} % : the target" in strip.text
+    assert f"Best estimate {percent(mean(counts))} % from {count(rows).labelled}" in (
+        page.text
+    )
+    for tone, (name, one) in enumerate(counts.items(), start=1):
+        (row,) = page.find("tr", class_=f"tone-{tone}")
+        said = f"{name} {percent(one.accuracy)} % {one.words}"
+        assert " ".join(row.text.split()).startswith(said)
+    begins = [_begin(min(deciding[0], TARGET))]
+    begins += [_begin(min(of_class(one)[0] for one in counts.values()))] * 2
+    ends = [deciding, *(of_class(one) for one in counts.values())]
+    drawn = places(page, "band")[:3]
+    assert drawn == [on_axis(*each) for each in zip(ends, begins, strict=True)]
+    for bounds in (balanced("joint", counts), published(counts)):
+        assert f"{span(*bounds)} %" in page.by_id("once").text
+    assert "↔ Not decided yet" in page.text
+    assert deciding[0] <= TARGET <= deciding[1]
     more = more_to_decide(counts)
     asked, price = needed_of(counts, more)
-    assert f"{asked} would decide this" in strip.text
-    assert price in strip.text
+    assert f"{asked} decide it, if nothing changes." in page.text
+    assert price in page.text
     waiting = sum(row.label is None for row in rows)
     is_enough = two_figures(more) <= waiting
-    assert (f"{waiting} queries wait for a label now" in strip.text) == (not is_enough)
+    assert (f"{waiting} queries wait for a label now" in page.text) == (not is_enough)
+
+
+def _begin(low: float) -> float:
+    """Return the multiple of 10 % below what is drawn."""
+    return (math.ceil(10 * low) - 1) / 10
 
 
 @pytest.mark.parametrize(("side", "word"), [(0, "met"), (1, "missed")])
-def test_a_whisker_beside_its_target_is_not_written_as_if_it_reached_it(
+def test_an_interval_beside_its_target_is_not_written_as_if_it_reached_it(
     visitor: Visitor, shelf: Shelf, side: int, word: str
 ) -> None:
     counts = {"YES": Count(44, 50), "NO": Count(63, 71)}
@@ -235,9 +242,10 @@ def test_a_whisker_beside_its_target_is_not_written_as_if_it_reached_it(
         rows += [{"predicted": name, "label": name}] * right
         rows += [{"predicted": other, "label": name}] * wrong
     shelf.add_queries(detector_id, rows)
-    (strip,) = visitor.get(f"/detectors/{detector_id}").find("div", class_="strip")
-    found = re.search(r"between ([\d.]+) and ([\d.]+) % , ", strip.text)
-    assert strip.text.startswith(f"Target {word}")
+    page = visitor.get(f"/detectors/{detector_id}")
+    title = page.by_id("answer-title").text
+    found = re.search(r"right ([\d.]+)\N{EN DASH}([\d.]+) % of", title)
+    assert title.endswith(f": {word}.")
     assert found is not None
     shown = float(found[side + 1]) / 100
     assert (shown > target, shown < target) == (side == 0, side == 1)
@@ -265,85 +273,111 @@ def test_the_facts_below_the_bars(
         assert int(said[name]) == len(left_out) > 0
     assert sum(map(len, kinds.values())) == len(unscored)
     assert said["Corrected"] == "1"
-    unstated = sum(row.is_scored and row.sampling == "unstated" for row in rows)
-    assert f"{unstated} of {all_.labelled} labels do not say how they" in page.text
+    assert f"All {all_.labelled} labels were drawn at random" in page.text
 
 
-def test_the_bounds_in_full_and_the_matrix(
+def test_the_bounds_in_full(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
-    page = visitor.get(path)
-    all_ = count(rows)
-    bounds = {"Balanced": (all_, balanced("joint", counts))}
-    bounds |= {name: (one, clopper_pearson(one)) for name, one in counts.items()}
+    page = visitor.get(f"{path}?method=exact")
+    bounds = {"Balanced": (count(rows), published(counts))}
+    ends = {
+        name: stats.class_intervals("exact", [one.correct], [one.labelled], 0.95)
+        for name, one in counts.items()
+    }
+    bounds |= {
+        name: (counts[name], (float(one.low[0]), float(one.high[0])))
+        for name, one in ends.items()
+    }
     assert cells(page, "The bounds in full") == [
-        [name, str(one.correct), str(one.labelled), *full(*ends)]
-        for name, (one, ends) in bounds.items()
+        [name, str(one.correct), str(one.labelled), *full(*each)]
+        for name, (one, each) in bounds.items()
     ]
-    seen = confusion(rows)
+
+
+def test_the_mistakes_are_counted_by_pair(
+    visitor: Visitor, path: str, rows: list[Stored]
+) -> None:
+    page = visitor.get(f"{path}/mistakes")
+    all_, seen = count(rows), confusion(rows)
     assert sum(seen.values()) == all_.labelled
-    table = cells(page, "Counts of labels and predictions")
-    for label, (name, *shown, labelled) in zip(CLASSES, table, strict=True):
-        assert (name, int(labelled)) == (label, counts[label].labelled)
-        for said, cell in zip(CLASSES, shown, strict=True):
-            share = f"{percent(seen[label, said] / int(labelled))} %"
-            right = share if label == said else "see them"
-            assert cell == f"{seen[label, said]} {right}"
-    mistakes = all_.labelled - all_.correct
-    assert f"All {mistakes} mistakes" in page.text
+    assert f"{all_.labelled - all_.correct} mistakes" in page.text
+    for label, said in ((a, b) for a in CLASSES for b in CLASSES if a != b):
+        assert f"{label} taken for {said}{seen[label, said]}" in page.text
+
+
+def test_the_precision_beside_the_accuracy(
+    visitor: Visitor, path: str, rows: list[Stored]
+) -> None:
+    page, seen = visitor.get(f"{path}?by=precision"), confusion(rows)
+    found = [
+        Count(seen[name, name], sum(seen[label, name] for label in CLASSES))
+        for name in CLASSES
+    ]
+    for tone, (name, one) in enumerate(zip(CLASSES, found, strict=True), start=1):
+        (row,) = page.find("tr", class_=f"tone-{tone}")
+        wrong = one.labelled - one.correct
+        said = f"{name} {percent(one.accuracy)} % {one.words} {wrong} mistakes"
+        assert row.text == said
+        spoken = span(*of_class(one)).replace("\N{EN DASH}", " to ")
+        assert f'aria-label="{spoken} percent"' in page.html
+    begin = _begin(min(of_class(one)[0] for one in found))
+    # The first is the large one of the balanced accuracy.
+    drawn = places(page, "band")[1:3]
+    assert drawn == [on_axis(of_class(one), begin) for one in found]
 
 
 def test_precision_overall_accuracy_and_f1(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
-    page = visitor.get(path)
+    def newest(measure: str) -> list[str]:
+        page = visitor.get(f"{path}/changes?measure={measure}&method=exact")
+        return cells(page, "Table of snapshots")[0][1:]
+
+    def said(value: float, ends: tuple[float, float], words: str) -> str:
+        return f"{percent(value)} % {span(*ends)} {words}"
+
     all_, seen = count(rows), confusion(rows)
-    overall = f"{percent(all_.accuracy)} % [{span(*clopper_pearson(all_))}]"
-    assert f"Overall {overall} {all_.words}, over all labels" in page.text
+    overall = said(all_.accuracy, clopper_pearson(all_), all_.words)
+    assert newest("overall") == [str(all_.labelled), overall]
     k = [counts[name].correct for name in CLASSES]
     n = [counts[name].labelled for name in CLASSES]
     m = [sum(seen[label, name] for label in CLASSES) for name in CLASSES]
-    f1 = f1_intervals(k, n, m, 0.95)
-    f1_scores = [2 * k / (n + m) for k, n, m in zip(k, n, m, strict=True)]
-    expected = []
-    for place, name in enumerate(CLASSES):
-        precision = Count(k[place], m[place])
-        ends = span(float(f1.low[place]), float(f1.high[place]))
-        either = Count(k[place], n[place] + m[place] - k[place])
-        expected.append(
-            [
-                name,
-                f"{percent(precision.accuracy)} % "
-                f"[{span(*clopper_pearson(precision))}] {precision.words}",
-                f"{percent(f1_scores[place])} % [{ends}] {either.words} labelled or "
-                "predicted so",
-            ]
-        )
-    assert cells(page, "Precision and F1 of each class") == expected
-    macro = macro_f1_interval(k, n, m, 0.95)
-    ends = span(float(macro.low), float(macro.high))
-    assert f"macro F1 {percent(sum(f1_scores) / 2)} % [{ends} %], on 121" in page.text
-    precisions = [right / said for right, said in zip(k, m, strict=True)]
+    precisions = [Count(*each) for each in zip(k, m, strict=True)]
     macro = macro_precision_interval(k, m, 0.95)
-    ends = span(float(macro.low), float(macro.high))
-    value = percent(sum(precisions) / 2)
-    assert f"macro precision {value} % [{ends} %], macro F1" in page.text
+    value = math.fsum(one.accuracy for one in precisions) / len(CLASSES)
+    assert newest("precision") == [
+        str(all_.labelled),
+        said(value, (float(macro.low), float(macro.high)), all_.words),
+        *(said(one.accuracy, clopper_pearson(one), one.words) for one in precisions),
+    ]
+    f1 = f1_intervals(k, n, m, 0.95)
+    scores = [2 * k / (n + m) for k, n, m in zip(k, n, m, strict=True)]
+    either = [Count(k, n + m - k) for k, n, m in zip(k, n, m, strict=True)]
+    ends = [(float(f1.low[place]), float(f1.high[place])) for place in range(len(k))]
+    macro = macro_f1_interval(k, n, m, 0.95)
+    together = Count(sum(k), sum(one.labelled for one in either))
+    assert newest("f1") == [
+        str(all_.labelled),
+        said(sum(scores) / 2, (float(macro.low), float(macro.high)), together.words),
+        *(
+            said(score, each, one.words)
+            for score, each, one in zip(scores, ends, either, strict=True)
+        ),
+    ]
 
 
 def test_the_list_and_the_panel_beside_a_query(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
-    joint, whisker = (
-        balanced("joint", counts),
-        balanced("anytime", counts, shares=SHARES),
-    )
+    deciding = balanced("anytime", counts, shares=SHARES)
     asked, price = needed_of(counts, more_to_decide(counts))
     basis = (
-        f"{percent(mean(counts))} % {span(*joint)} % {count(rows).words} predictions"
+        f"{percent(mean(counts))} % {span(*deciding)} % {count(rows).words} predictions"
     )
-    low, high = (float(end) for end in span(*joint).split("\N{EN DASH}"))
+    low, high = (float(end) for end in span(*deciding).split("\N{EN DASH}"))
     (row,) = visitor.get("/").find("tr", id="det_1")
-    assert f"{span(*whisker)} %" in row.text
+    assert f"{span(*deciding)} %" in row.text
     of_class = asked.removeprefix("About ").replace("more labels ", "")
     assert row.text.endswith(f"{of_class} decide it on door")
     page = visitor.get(f"{path}/label")
@@ -354,9 +388,6 @@ def test_the_list_and_the_panel_beside_a_query(
         f"{basis} correct",
         *(class_figures(one) for one in counts.values()),
     ]
-    ends = page.html.partition('class="plot-whisker"')[2].partition("</g>")[0]
-    drawn = [float(x) for x in re.findall(r'x[12]="([\d.]+)%"', ends)]
-    assert (drawn[0], drawn[3]) == on_axis(whisker)
     assert f"{high - low:.1f} points wide now" in panel
     # Of what was labelled a repeat alone counts for nothing.
     labelled = sum(row.label is not None and not row.is_repeat for row in rows)
@@ -369,15 +400,16 @@ def test_the_list_and_the_panel_beside_a_query(
 def test_the_history(
     visitor: Visitor, path: str, rows: list[Stored], counts: dict[str, Count]
 ) -> None:
-    page = visitor.get(f"{path}/changes")
+    page = visitor.get(f"{path}/changes?by=labels")
     all_ = count(rows)
+    deciding = span(*balanced("anytime", counts, shares=SHARES))
     said = f"{percent(mean(counts))} %"
     newest, *_ = cells(page, "Table of snapshots")
     assert newest[1:] == [
         str(all_.labelled),
-        f"{said} {span(*balanced('joint', counts))} {all_.words}",
+        f"{said} {deciding} {all_.words}",
         *(
-            f"{percent(one.accuracy)} % {span(*clopper_pearson(one))} {one.words}"
+            f"{percent(one.accuracy)} % {span(*of_class(one))} {one.words}"
             for one in counts.values()
         ),
     ]
@@ -385,12 +417,12 @@ def test_the_history(
     assert now[1:5] == [
         str(all_.labelled),
         "1",
-        f"{said} [{span(*balanced('joint', counts))}] {all_.words}",
+        f"{said} [{deciding}] {all_.words}",
         # All of them lie within the last 500.
         f"{said} [{span(*published(counts))}] {all_.words}",
     ]
-    whisker = span(*balanced("anytime", counts, shares=SHARES))
-    assert f"The whisker by all labels is {whisker} %, the target 80 %" in page.text
+    said = f"The balanced accuracy by all labels is {deciding} %, the target 80 %"
+    assert said in page.text
     (day,) = cells(page, "Queries of each day and their labels")
     labelled = sum(row.label is not None for row in rows)
     share = f"{percent(labelled / len(rows))} %"

@@ -112,6 +112,14 @@ def count_of(labels: Sequence[Told]) -> dict[str, Count]:
     }
 
 
+def deciding(labels: Sequence[Told], counts: dict[str, Count]) -> tuple[float, float]:
+    """The interval that decides, by the classes of the labels that came first."""
+    first = count_of(labels[: PHASES[0][0]])
+    assert PHASES[0][0] >= 100
+    # Each has one more.
+    return balanced("anytime", counts, shares=[n.labelled + 1 for n in first.values()])
+
+
 def all_of(counts: dict[str, Count]) -> Count:
     found = counts.values()
     return Count(sum(c.correct for c in found), sum(c.labelled for c in found))
@@ -141,7 +149,7 @@ def test_the_last_labels_beside_all(
     whole, last = count_of(labels), count_of(labels[-window:])
     page = visitor.get(f"{path}/changes?window={window}")
     (row,) = cells(page, "All labels and the last ones")
-    ends, all_ends = of_window(last), balanced("joint", whole)
+    ends, all_ends = of_window(last), deciding(labels, whole)
     assert row[1:5] == [
         str(len(labels)),
         "0",
@@ -150,11 +158,11 @@ def test_the_last_labels_beside_all(
     ]
     is_lower = ends[1] < all_ends[0]
     assert is_lower == (window == 200)
-    said = f"the {window} labels of this window"
-    assert page.by_id("lately-title").text == (
-        f"Lower lately: {said} lie below the average of all labels."
+    assert page.by_id("answer-title").text == (
+        f"Lower: the {window} labels lately lie below the average of all labels."
         if is_lower
-        else f"No difference shown between {said} and all labels."
+        else f"No change seen: last {window} labels {percent(mean(last))} %, all "
+        f"{percent(mean(whole))} %."
     )
 
 
@@ -170,25 +178,22 @@ def test_since_when_each_verdict_held(
     visitor: Visitor, path: str, database: Database
 ) -> None:
     labels = read_labels(database)
-    # The classes of the labels that were counted first, each with one more.
-    first = count_of(labels[: PHASES[0][0]])
-    assert PHASES[0][0] >= 100
-    shares = [one.labelled + 1 for one in first.values()]
-    whiskers = {}
+    verdicts = {}
     for number, at in snapshots_of(database):
         counts = count_of(labels[:number])
-        low, high = balanced("anytime", counts, shares=shares)
+        low, high = deciding(labels, counts)
         verdict = "met" if low > TARGET else "missed" if high < TARGET else "undecided"
-        whiskers[number, at] = verdict
-    changes = [next(group) for _, group in groupby(whiskers.items(), lambda x: x[1])]
+        verdicts[number, at] = verdict
+    changes = [next(group) for _, group in groupby(verdicts.items(), lambda x: x[1])]
     assert len(changes) > 2
     *before, ((number, at), verdict) = changes
-    page = visitor.get(f"{path}/changes")
+    page = visitor.get(f"{path}/changes?by=labels")
     (strip,) = page.find("div", class_="strip")
     said = "Undecided" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
-    whisker = span(*balanced("anytime", count_of(labels), shares=shares))
-    assert f"The whisker by all labels is {whisker} %, the target 80 %." in strip.text
+    said = span(*deciding(labels, count_of(labels)))
+    measured = f"The balanced accuracy by all labels is {said} %"
+    assert f"{measured}, the target 80 %." in strip.text
     listed = [f"{word} since label {n}" for (n, _), word in reversed(before)]
     assert f"Before: {', '.join(listed[:5])}" in strip.text
     assert (f"and {len(listed) - 5} earlier." in strip.text) == (len(listed) > 5)
@@ -288,7 +293,7 @@ def test_what_was_known_at_an_earlier_moment(
         assert row[1:5] == [
             str(len(labels)),
             str(changed),
-            f"{percent(mean(whole))} % [{span(*balanced('joint', whole))}] "
+            f"{percent(mean(whole))} % [{span(*deciding(first, whole))}] "
             f"{all_of(whole).words}",
             f"{percent(mean(last))} % [{span(*of_window(last))}] {all_of(last).words}",
         ]

@@ -88,7 +88,7 @@ def test_all_that_is_wrong_with_a_row_is_said(visitor: Visitor, shelf: Shelf) ->
     ]
     assert rows == [
         *["confidence", "predicted", "label"],
-        *["metadata", "confidence"],
+        *["confidence", "metadata"],
         "row",
     ]
 
@@ -392,3 +392,55 @@ def test_a_file_is_read_as_the_form_says(visitor: Visitor, shelf: Shelf) -> None
     assert "predicted `yep` as YES, 1 row" in readings
     assert "label `Yes` as YES, 1 row" in readings
     assert "the column 'was' as label" in readings
+
+
+def test_an_import_is_undone_by_its_page(visitor: Visitor, shelf: Shelf) -> None:
+    page = _send(visitor, shelf.add_detector(), GOOD, "rows.csv")
+    (link,) = [a.attributes["href"] for a in page.find("a") if "undo" in a.text]
+    assert "Yes, undo it" in visitor.get(link).text
+    assert visitor.post(f"{link}/undo", {}).status == 303
+    undone = visitor.get(link)
+    assert "The import was undone" in undone.text
+    assert "2 queries, 1 label and 0 references were taken back" in undone.text
+    assert "Yes, undo it" not in undone.text
+    visitor.post(f"{link}/undo", {})
+    assert "undone already" in visitor.get(link).text
+
+
+def test_a_detector_is_made_of_a_file(visitor: Visitor) -> None:
+    content = b"id,Predicted Label,truth,sample_weight\n" + b"".join(
+        b"%d,cat,%s,2\n" % (n, b"cat" if n % 3 else b"dog") for n in range(30)
+    )
+
+    def send(path: str, **fields: str) -> Page:
+        file = io.BytesIO(content), "run 1.csv"
+        return visitor.post(path, {"file": file, **fields})
+
+    assert "Start from a file" in visitor.get("/detectors/new").text
+    assert visitor.get("/detectors/new/file").status == 200
+    seen = send("/detectors/new/file/preview")
+    for said in (
+        "classes: cat, dog",
+        "30 predictions, 30 with a label",
+        "the column 'Predicted Label' as predicted",
+        "looks like weights",
+        "with 95 % confidence between",
+        "Create the detector and import",
+    ):
+        assert said in seen.text
+    answers = {"question": "What is it?", "names": "cat\ndog"}
+    refused = send("/detectors/new/file", name="", **answers)
+    assert refused.status == 422
+    made = send("/detectors/new/file", name="run 1", **answers)
+    assert "30 queries and 30 labels added" in made.text
+
+
+def test_the_preview_says_what_would_be_refused(visitor: Visitor, shelf: Shelf) -> None:
+    detector_id = shelf.add_detector()
+    content = b"pred,actual_label,a\nYES,NO,1\nmaybe,NO,2\nperhaps,NO,3\n"
+    fields = {"file": (io.BytesIO(content), "rows.csv")}
+    page = visitor.post(f"/detectors/{detector_id}/import/preview", fields)
+    assert "row 2 and 1 more, predicted: 'maybe', 'perhaps' is not right" in page.text
+    assert "1 predictions, 1 with a label" in page.text
+    chosen = {row.text.split()[0]: row for row in page.find("tr")}
+    assert "label" in chosen["actual_label"].text

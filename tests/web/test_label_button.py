@@ -1,4 +1,4 @@
-"""The button beside an undecided verdict, and the queries to which it leads."""
+"""The button of an undecided verdict, and the queries to which it leads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,9 +48,10 @@ def two_figures(number: int) -> int:
     return number if number < 100 else -(-number // 10) * 10
 
 
-def strip_of(page: Page) -> tuple[Element, list[Element]]:
-    (strip,) = page.find("div", class_="strip")
-    return strip, page.find("a", class_="btn btn-outline")
+def act_of(page: Page) -> tuple[Element, list[Element]]:
+    """Return what there is to do on Overview, and the filled buttons of the page."""
+    (act,) = page.find("div", class_="act")
+    return act, page.find("a", class_="btn btn-primary btn-big")
 
 
 @pytest.fixture
@@ -90,10 +91,10 @@ def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     waiting = {"YES": (half - 1, half), "NO": (number - half - 1, number - half)}
     shelf.add_queries(detector_id, rows_of(waiting, labelled=False, version="v1"))
     page = visitor.get(f"/detectors/{detector_id}")
-    strip, (button,) = strip_of(page)
-    assert button.text == f"Label these {number}"
+    act, (button,) = act_of(page)
+    assert button.text == f"Label {number} more"
     said = f"takes about {number} queries drawn at random"
-    assert said in strip.text
+    assert said in act.text
     first = visitor.get(button.attributes["href"])
     # The panel beside the first of them asks for the same.
     panel = first.by_id("progress").text
@@ -110,9 +111,9 @@ def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     }
     right, all_ = zip(*totals.values(), strict=True)
     assert balanced_interval("anytime", right, all_, WHOLE).low > TARGET
-    assert strip_of(visitor.get(f"/detectors/{detector_id}"))[0].text.startswith(
-        "Target met"
-    )
+    decided = visitor.get(f"/detectors/{detector_id}")
+    assert decided.by_id("answer-title").text.endswith("Target 90 %: met.")
+    assert act_of(decided)[1] == []
 
 
 @pytest.mark.thorough
@@ -127,17 +128,18 @@ def test_while_fewer_wait_it_says_how_many_and_leads_to_those(
     path = f"/detectors/{detector_id}"
     few = {"YES": (2, 2), "NO": (1, 1)}
     shelf.add_queries(detector_id, rows_of(few, labelled=False, version="v1"))
-    strip, (button,) = strip_of(visitor.get(path))
+    act, (button,) = act_of(visitor.get(path))
     assert button.text == "Label"
-    assert f"about {number} queries drawn at random" in strip.text
-    assert "3 queries wait for a label now." in strip.text
+    assert f"about {number} queries drawn at random" in act.text
+    assert "3 queries wait for a label now." in act.text
     first = visitor.get(button.attributes["href"])
     assert "3 left in the random sample" in first.by_id("progress").text
     assert len(label_all(detector_id, first)) == 3
     # Nothing waits any more, which both pages say; more can still come.
-    strip, buttons = strip_of(visitor.get(path))
-    assert strip.text.startswith("Undecided")
-    assert "No query waits for a label now, so log more first." in strip.text
+    page = visitor.get(path)
+    act, buttons = act_of(page)
+    assert page.by_id("answer-title").text.endswith("not decided yet.")
+    assert "No query waits for a label now, so log more first." in act.text
     assert buttons == []
     label = visitor.get(f"{path}/label")
     assert "Nothing left to label" in label.text
@@ -156,9 +158,9 @@ def test_one_fewer_than_the_number_on_the_button_is_not_enough(
     shelf.add_queries(detector_id, rows_of(known, labelled=True, version="v1"))
     waiting = {"YES": (number - 1, number - 1)}
     shelf.add_queries(detector_id, rows_of(waiting, labelled=False, version="v1"))
-    strip, (button,) = strip_of(visitor.get(f"/detectors/{detector_id}"))
+    act, (button,) = act_of(visitor.get(f"/detectors/{detector_id}"))
     assert button.text == "Label"
-    assert f"{number - 1} queries wait for a label now." in strip.text
+    assert f"{number - 1} queries wait for a label now." in act.text
 
 
 @pytest.mark.thorough
@@ -175,8 +177,8 @@ def test_a_version_that_was_chosen_is_the_one_that_is_labelled(
             shelf.add_queries(detector_id, rows)
     path = f"/detectors/{detector_id}"
     for version, other in (("v1", "v2"), ("v2", "v1")):
-        strip, (button,) = strip_of(visitor.get(f"{path}?version={version}"))
-        assert "3 queries wait for a label now." in strip.text
+        act, (button,) = act_of(visitor.get(f"{path}?version={version}"))
+        assert "3 queries wait for a label now." in act.text
         first = visitor.get(button.attributes["href"])
         assert f"Balanced accuracy of {version}" in first.by_id("progress").text
         keys = [key for key, _ in label_all(detector_id, first)]
@@ -204,12 +206,12 @@ def test_what_waits_is_what_the_queue_holds(
     few = {"YES": (22, 22), "NO": (21, 21)}
     rows = [row | kind for row in rows_of(few, labelled=False, version="v1")]
     shelf.add_queries(detector_id, rows)
-    strip, buttons = strip_of(visitor.get(f"/detectors/{detector_id}"))
+    act, buttons = act_of(visitor.get(f"/detectors/{detector_id}"))
     first = visitor.get(f"/detectors/{detector_id}/label")
     shown = first.by_id("progress").text.split(" left in the random sample")[0]
     waiting = int(shown.split()[-1])
     said = {0: "No query waits", 1: "1 query waits"}.get(
         waiting, f"{waiting} queries wait"
     )
-    assert f"{said} for a label now" in strip.text
+    assert f"{said} for a label now" in act.text
     assert len(buttons) == bool(waiting)

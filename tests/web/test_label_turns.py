@@ -6,7 +6,7 @@ from flask import Flask
 from tests.conftest import Clock
 from tests.web.answering import answer, shown, undo
 from tests.web.conftest import Shelf, Visitor
-from tracker.services.labelling.reservations import RESERVED_FOR
+from tracker.services.labelling.queues import RESERVED_FOR
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tests.web.conftest import Shelf, Visitor
+from tests.web.conftest import Visitor
 from tests.web.reading import Page
 from tracker.charts.words import bounds
 from tracker.shapes import Accuracy
@@ -52,7 +52,7 @@ def expected(measure: str) -> list[str]:
 def test_the_table_of_the_history_shows_the_chosen_measure(
     visitor: Visitor, published: str, measure: str
 ) -> None:
-    page = visitor.get(f"/detectors/{published}/changes?measure={measure}")
+    page = visitor.get(f"/detectors/{published}/changes?measure={measure}&method=exact")
     values = " ".join(expected(measure))
     assert rows(page)[0] == f"2026-01-31 12:00:00 72 {values}"
     assert "labels drawn at random" in page.text
@@ -71,29 +71,6 @@ def test_the_table_of_the_history_shows_the_chosen_measure(
 def rows(page: Page) -> list[str]:
     """Return the rows of the table of snapshots."""
     return [tr.text for tr in page.find("tr") if tr.text.startswith("2026-01-31 12:")]
-
-
-def test_the_card_of_a_detector_has_the_means_and_leads_to_the_history(
-    visitor: Visitor, published: str
-) -> None:
-    page = visitor.get(f"/detectors/{published}")
-    for measure in ("precision", "f1"):
-        value, interval, *_ = expected(measure)[0].split(" % ")
-        assert f"{value} % [{interval.split()[0]} %]" in page.text
-    links = [a.attributes.get("href", "") for a in page.find("a")]
-    for measure in ("overall", "precision", "f1"):
-        assert any(f"measure={measure}" in link for link in links)
-
-
-def test_a_mean_of_nearly_one_is_not_said_to_be_all(
-    visitor: Visitor, shelf: Shelf
-) -> None:
-    detector = shelf.add_detector()
-    rows = [{"predicted": name, "label": name} for name in ("YES", "NO") * 1500]
-    shelf.add_queries(detector, [*rows, {"predicted": "YES", "label": "NO"}])
-    said = visitor.get(f"/detectors/{detector}").by_id("measures").text
-    assert "99.97" in said
-    assert "100.0 %" not in said.replace("\u202f", " ")
 
 
 def test_a_measure_that_there_is_not_is_refused(

@@ -8,6 +8,7 @@ from tests.web.conftest import Visitor
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("/detectors/door/weeks?version=v1&x=time", "/detectors/door/changes"),
         ("/detectors/door/history?version=v1&x=time", "/detectors/door/changes"),
         ("/detectors/door/plan?version=v1&x=time", "/detectors/door/labelling"),
         ("/detectors/door/settings?version=v1&x=time", "/detectors/door/setup"),
@@ -70,7 +71,10 @@ def test_mistakes_are_the_queries_that_it_got_wrong(
     visitor: Visitor, published: str
 ) -> None:
     page = visitor.get(f"/detectors/{published}/mistakes")
-    assert "8 queries" in page.text
+    assert "8 mistakes" in page.text
     assert "72 queries" in visitor.get(f"/detectors/{published}/queries").text
     fewer = visitor.get(f"/detectors/{published}/mistakes?label=YES")
-    assert "Clear all filters" in fewer.text
+    assert "5 mistakes" in fewer.text
+    # A filter stands as a chip that takes it away.
+    (chip,) = [a for a in fewer.find("a") if a.text.startswith("truth YES")]
+    assert "label" not in chip.attributes["href"]

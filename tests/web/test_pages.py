@@ -16,7 +16,7 @@ from tests.web.reading import Page, read
 from tracker.http import PUBLIC, required_role
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.people.api_keys import list_keys
+from tracker.storage.people import list_keys
 from tracker.words import ROLES
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"

@@ -21,11 +21,10 @@ from tracker.services.people.accounts import (
     disable_account,
     get_account,
 )
-from tracker.services.people.providers import choose_role
+from tracker.services.people.sign_ins import choose_role
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import list_accounts
-from tracker.storage.people.audit import AuditEvent
+from tracker.storage.people import AuditEvent, list_accounts
 
 MARIA = {"sub": "42", "preferred_username": "maria", "roles": ["labeler"]}
 

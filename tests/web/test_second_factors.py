@@ -20,10 +20,7 @@ from tracker.services.people.accounts import get_account, set_password
 from tracker.services.people.second_factors import step_of, totp_code
 from tracker.services.people.sign_ins import create_link
 from tracker.storage.database import Database
-from tracker.storage.people.second_factors import (
-    count_recovery_codes,
-    has_second_factor,
-)
+from tracker.storage.people import count_recovery_codes, has_second_factor
 
 PAGE = "/account/second-step"
 # RFC 6238, appendix B, for SHA-1: the last six of its eight digits.

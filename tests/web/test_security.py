@@ -12,7 +12,7 @@ from tests.web.test_sign_in import actions
 from tracker.services.people.accounts import get_account
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.people.sign_ins import SignIn
+from tracker.storage.people import SignIn
 
 PATH = "/.well-known/security.txt"
 

@@ -27,7 +27,7 @@ def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
     page = visitor.get(path)
     assert "Saved." in page.text
     assert {name: page.form(path)[name] for name in FIELDS} == FIELDS
-    assert "With 99 % confidence" in visitor.get(f"/detectors/{published}").text
+    assert "99 % sure, however often" in visitor.get(f"/detectors/{published}").text
 
 
 def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
@@ -38,13 +38,14 @@ def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
     assert visitor.send(path, FIELDS | {"added": "MAYBE\n"}).status_code == 303
     assert "MAYBE was added on 2026-01-31" in visitor.get(path).text
     page = visitor.get(f"/detectors/{published}")
-    assert "no estimate until MAYBE has a label" in page.text
+    title = page.by_id("answer-title").text
+    assert title == "Not measured yet: no label of MAYBE so far."
     assert "Every class needs labels first." in page.text
     # What was stored before is as it was, and says of which classes it is.
     after = visitor.get(f"/detectors/{published}/history.csv").html
     assert after.replace("gate", "door") == before
     assert "MAYBE was added on 2026-01-31" in (
-        visitor.get(f"/detectors/{published}/changes").text
+        visitor.get(f"/detectors/{published}/changes?by=labels").text
     )
 
 

@@ -26,9 +26,7 @@ from tracker.services.people.accounts import (
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.audit import AuditEvent
-from tracker.storage.people.sign_ins import SignIn
+from tracker.storage.people import Account, AuditEvent, SignIn
 
 
 def actions(database: Database) -> list[tuple[str, str, str]]:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import START, FillOnce
+from tests.conftest import START, Clock, FillOnce
 from tests.web.conftest import Shelf, Visitor
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.projections import QUIET
 from tracker.services.estimates.thresholds import get_calibration
 from tracker.storage.database import Database
 
@@ -185,11 +186,19 @@ def test_a_target_that_is_none_is_left_out(
     assert page.status == 200
 
 
-def test_other_measures_stand_on_the_page_of_the_accuracy(
-    visitor: Visitor, cameras: str
+def test_the_precision_stands_on_overview_and_other_measures_on_changes(
+    visitor: Visitor, cameras: str, recompute: Callable[[], None], clock: Clock
 ) -> None:
-    page = visitor.get(f"/detectors/{cameras}")
+    # The snapshot after the last label is kept once no more come.
+    clock.at += QUIET
+    recompute()
+    path = f"/detectors/{cameras}"
+    (yes,) = visitor.get(f"{path}?by=precision").find("tr", class_="tone-1")
+    (no,) = visitor.get(f"{path}?by=precision").find("tr", class_="tone-2")
+    overall = visitor.get(f"{path}/changes?measure=overall&method=exact").text
+    f1 = visitor.get(f"{path}/changes?measure=f1&method=exact").text
 
-    assert "Overall 87.5" in page.text.replace("\u202f", " ")
-    assert "350 of 400" in page.by_id("measures").text
-    assert "0 of 50 labelled or predicted so" in page.by_id("measures").text
+    assert "87.5 % 350 of 400 50 mistakes" in yes.text
+    assert "not said yet" in no.text
+    assert re.search(r"87\.5 % [\d.\N{EN DASH}]+ 350 of 400", overall)
+    assert re.search(r"0 % 0\N{EN DASH}[\d.]+ 0 of 50", f1)

@@ -69,7 +69,7 @@ def test_the_rounds_are_drawn_upon_the_axis_of_the_bars(
     page = visitor.get(sent.headers["Location"])
     (picture,) = page.find("svg", role="img")
     assert picture.attributes["aria-label"].startswith("Histogram of 200 rounds from")
-    assert "80 % 90 % 100 %" in page.text
+    assert "80 % 85 % 90 % 95 % 100 %" in page.text
     assert '<rect x="98.00%"' in page.html
 
 

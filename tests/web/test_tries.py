@@ -18,8 +18,7 @@ from tests.processes import SECONDS, serving
 from tests.web.conftest import PASSWORD, try_password
 from tests.web.reading import read
 from tracker.storage.database import Database
-from tracker.storage.people.audit import AuditEvent
-from tracker.storage.people.sign_ins import SignInTry
+from tracker.storage.people import AuditEvent, SignInTry
 
 pytestmark = pytest.mark.slow
 

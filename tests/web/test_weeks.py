@@ -32,44 +32,52 @@ def five_weeks(shelf: Shelf, fill_once: FillOnce) -> str:
 
 
 def test_the_week_below_the_target_is_named(visitor: Visitor, five_weeks: str) -> None:
-    page = visitor.get(f"/detectors/{five_weeks}/weeks")
+    page = visitor.get(f"/detectors/{five_weeks}/changes")
 
     assert page.status == 200
-    said = "In the week of 19 Jan the overall accuracy was below the target of 90"
-    assert said in page.text
+    (row,) = [
+        tr.text
+        for tr in page.find("tr")
+        if tr.text[:10] == "2026-01-19" and "ones" in tr.text
+    ]
+    assert row.endswith("Target missed")
+    assert page.text.count("Target missed") == 1
     # The first has a query that arrived today, and the last is not over.
-    assert page.html.count('<rect class="plot-bar" x="1"') == 1
-    assert page.html.count('<rect class="plot-bar"') == 4
-    assert page.html.count("weeks-below") == 1
-    assert "2026-01-19" in page.text
-    assert "labelled ones" in page.text
+    assert page.html.count('<rect class="hollow"') == 2
     assert (
-        f"/detectors/{five_weeks}/weeks"
-        in visitor.get(f"/detectors/{five_weeks}/changes").html
+        len(
+            [
+                one
+                for one in page.find("rect")
+                if "%" in one.attributes["x"] and "rx" in one.attributes
+            ]
+        )
+        == 5
     )
+    assert "labelled ones" in page.text
 
 
 @pytest.mark.parametrize("by", ["day", "month"])
 def test_days_and_months_and_other_measures_have_pages(
     visitor: Visitor, five_weeks: str, by: str
 ) -> None:
-    page = visitor.get(f"/detectors/{five_weeks}/weeks?by={by}&measure=balanced")
+    page = visitor.get(f"/detectors/{five_weeks}/changes?by={by}&measure=balanced")
     assert page.status == 200
-    assert f"The balanced accuracy of the last {'4 days' if by == 'day' else '2'}" in (
-        page.text
-    )
+    assert f"Accuracy by {by}" in page.text
+    chosen = [a.text for a in page.find("a") if a.attributes.get("aria-current")]
+    assert "balanced accuracy" in chosen
 
 
-@pytest.mark.parametrize("asked", ["by=year", "measure=f1", "version=x"])
+@pytest.mark.parametrize("asked", ["by=year", "by=week&measure=f1", "version=x"])
 def test_what_cannot_be_shown_is_refused(
     visitor: Visitor, five_weeks: str, asked: str
 ) -> None:
-    assert visitor.get(f"/detectors/{five_weeks}/weeks?{asked}").status in {400, 404}
+    assert visitor.get(f"/detectors/{five_weeks}/changes?{asked}").status in {400, 404}
 
 
 def test_a_detector_without_queries_has_no_weeks(
     visitor: Visitor, shelf: Shelf
 ) -> None:
     detector = shelf.add_detector()
-    page = visitor.get(f"/detectors/{detector}/weeks")
+    page = visitor.get(f"/detectors/{detector}/changes")
     assert "There are no queries yet." in page.text

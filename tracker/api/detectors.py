@@ -7,8 +7,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.pages import dump_page
-from tracker.api.parameters import IdPath, Page, Text
+from tracker.api.parameters import IdPath, Page, Text, dump_page
 from tracker.api.routes import answers, build_routes
 from tracker.http import (
     account,

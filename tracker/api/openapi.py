@@ -6,13 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flask import (
-    Response,
-    current_app,
-    render_template,
-    request,
-    send_from_directory,
-)
+from flask import Response, current_app, render_template, request, send_from_directory
 from flask_openapi3.models.info import Info
 from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
@@ -66,10 +60,7 @@ routes = build_routes("documentation", "This document.", public=True)
 # The same body again changes nothing there, and no exporter sends such a key.
 _WITHOUT_KEY = "/api/v1/otlp/v1/logs"
 _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
-_ASSETS = {
-    "swagger-ui.css": _SWAGGER / "css",
-    "swagger-ui-bundle.js": _SWAGGER / "js",
-}
+_ASSETS = {"swagger-ui.css": _SWAGGER / "css", "swagger-ui-bundle.js": _SWAGGER / "js"}
 # What the API answered to the walk in tests/api/story.py.
 EXAMPLES_FILE = Path(__file__).with_name("examples.json")
 EXAMPLES: dict[str, Any] = json.loads(EXAMPLES_FILE.read_text(encoding="utf-8"))
@@ -115,7 +106,6 @@ def get_docs_file(file: str) -> Response:
 
 
 def dump_document(app: Any) -> str:
-    """Return the document of *app* as it stands in docs/openapi.json."""
     return json.dumps(build_document(app), indent=2, ensure_ascii=False) + "\n"
 
 

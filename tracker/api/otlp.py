@@ -186,7 +186,7 @@ def _read_record(
         or _span_of(record, is_json=is_json),
         "judge": given.get("tracker.judge") or evaluation,
         "kind": given.get("tracker.judge.kind"),
-        "judged": judged,
+        "verdict": judged,
         "score": float(score) if isinstance(score, int) else score,
         "explanation": _cut(given.get("gen_ai.evaluation.explanation")),
         "judged_at": _FIRST + timedelta(microseconds=nanoseconds // 1000)

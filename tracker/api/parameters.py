@@ -1,11 +1,13 @@
-"""The parameters of a call, in its query string and in its path."""
+"""Parameters of API calls, and pages of their lists."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+from urllib.parse import urlencode
 
+from flask import request, url_for
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -16,10 +18,12 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import FieldError
-from tracker.http import BadParametersError, now
+from tracker.http import BadParametersError, database, now
+from tracker.services.detectors import get_detector
 from tracker.services.fields import (
     ConfidenceLevel,
     Input,
@@ -29,8 +33,9 @@ from tracker.services.fields import (
 )
 from tracker.services.queries.where import FORMS
 from tracker.services.wording import describe_errors, show
+from tracker.shapes import Shape
 from tracker.stats import MOST_LABELS
-from tracker.storage.base import parse_id, parse_whole
+from tracker.storage.base import dump_id, parse_id, parse_whole
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_IN_LIST = 1000
@@ -270,3 +275,62 @@ class IdPath(Input):
     """What the path of an address names."""
 
     id: str = Field(description="The id; a detector may be given by its name.")
+
+
+Item = TypeVar("Item")
+
+
+def dump_page(
+    found: Sequence[Item],
+    limit: int,
+    describe: Callable[[Item], Shape],
+    place: Callable[[Item], str],
+) -> dict[str, Any]:
+    """Return the page of the first *limit* of *found* as JSON.
+
+    The caller looked for one more than *limit*, which tells whether there is
+    another page; *place* says where an item stands in the list.
+    """
+    items = found[:limit]
+    after = place(items[-1]) if len(found) > limit else None
+    return {
+        "items": [describe(item).dump() for item in items],
+        "next": next_address(after),
+    }
+
+
+def dump_newest(  # noqa: PLR0913 - what a list is, and its page.
+    detector: str,
+    list_rows: Callable[..., Sequence[Any]],
+    describe: Callable[[Session, Any], Shape],
+    prefix: str,
+    *,
+    after: int | None,
+    limit: int,
+) -> dict[str, Any]:
+    """Return a page of what *detector* has as JSON, the newest first.
+
+    *list_rows* takes the session, the detector's id, `before` and `limit`; *prefix* is
+    that of the ids of its rows.
+    """
+    with database().read() as session:
+        detector_id = get_detector(session, detector).id
+        rows = list_rows(session, detector_id, before=after, limit=limit + 1)
+        return dump_page(
+            rows,
+            limit,
+            lambda row: describe(session, row),
+            lambda row: dump_id(prefix, row.id),
+        )
+
+
+def next_address(after: str | None) -> str | None:
+    """Return this address with *after* in it, None for None."""
+    if after is None:
+        return None
+    # Flask's own address of a request leaves a % in a name as it is.
+    address = url_for(
+        str(request.endpoint), _external=True, **(request.view_args or {})
+    )
+    asked = {**request.args.to_dict(flat=False), "after": after}
+    return f"{address}?{urlencode(asked, doseq=True)}"

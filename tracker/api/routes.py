@@ -156,5 +156,4 @@ def read_json_object() -> dict[str, Any]:
 
 
 def on_invalid_body(error: ValidationError) -> None:
-    """Say what is wrong with a body."""
     raise InvalidInputError(describe_errors(error))

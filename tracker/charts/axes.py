@@ -1,12 +1,153 @@
-"""Where the axes begin and end, and which places on them get a number."""
+"""What all charts share: the series, the sheet, the axes and the part in view."""
 
+import bisect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from tracker.charts.series import Axis
-from tracker.charts.sheet import AXIS_ROOM
+from tracker.shapes import Moment
+
+Axis = Literal["labels", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The history of one class, or of the balanced accuracy."""
+
+    scope: str
+    points: Sequence[Moment]
+
+
+def thin(
+    points: Sequence[Moment], *, limit: int = 250, x: Axis = "labels"
+) -> list[Moment]:
+    """Return at most *limit* of *points*, spread evenly along the axis *x*.
+
+    Evenly means evenly in the logarithm of the labels, or evenly in time.  The
+    first and the last point always stay, and each one kept is a point of the
+    history: nothing is averaged.  Raises ValueError where *limit* is below 2.
+    """
+    if limit < 2:
+        raise ValueError("a thinned series keeps at least its first and last point")
+    if len(points) <= limit:
+        return list(points)
+    keys = _rising_keys(points, x)
+    step = (keys[-1] - keys[0]) / (limit - 1)
+    kept = {0, len(points) - 1}
+    for number in range(1, limit - 1):
+        if step > 0:
+            # The point in force at a place is the last one at or before it.
+            kept.add(bisect.bisect_right(keys, keys[0] + number * step) - 1)
+        else:
+            kept.add(number * (len(points) - 1) // (limit - 1))
+    return [points[index] for index in sorted(kept)]
+
+
+def _rising_keys(points: Sequence[Moment], x: Axis) -> list[float]:
+    keys: list[float] = []
+    highest = -math.inf
+    for point in points:
+        # Corrected labels and clocks set back make both axes step back, and
+        # bisection wants them sorted.
+        highest = max(highest, _key(point, x))
+        keys.append(highest)
+    return keys
+
+
+def _key(point: Moment, x: Axis) -> float:
+    if x == "time":
+        return point.computed_at.timestamp()
+    return math.log(max(point.labels, 1))
+
+
+def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
+    """Return *points* so that they only go forward along the axis *x*.
+
+    Along the labels the newest reading wins: a label corrected to unclear lowers
+    the count, what was known at that count or above is then out of date, and a
+    line that ran back would hide the rest.  In time a clock that was set back
+    stands still instead, because no reading may be lost to it.  Points without a
+    scored label say nothing and have no place on a logarithmic axis.
+    """
+    path: list[Moment] = []
+    for point in points:
+        if point.labels <= 0:
+            continue
+        if x == "time" and path and point.computed_at < path[-1].computed_at:
+            path.append(point.model_copy(update={"computed_at": path[-1].computed_at}))
+            continue
+        while x == "labels" and path and path[-1].labels >= point.labels:
+            path.pop()
+        path.append(point)
+    return path
+
+
+def widest(paths: Sequence[Sequence[Moment]], *, limit: int) -> list[int]:
+    order = sorted(range(len(paths)), key=lambda index: (-_width(paths[index]), index))
+    return sorted(order[:limit])
+
+
+def _width(points: Sequence[Moment]) -> float:
+    return points[-1].width if points else 0.0
+
+
+Layout = Literal["wide", "narrow"]
+
+# Room for the numbers of the vertical axis, which `axes.percent_axis` fixes.
+AXIS_ROOM = 42
+
+# Inside a panel, so that neither a thick line nor a dot at its edge moves the
+# title above it or the panel beside it.
+TOP, SIDE = 6, 6
+
+GAP = 24
+
+# Beside the large panel, for the names of its lines.
+MARGIN = 88
+
+# Half of the last number on a horizontal axis may stand beyond the panel.
+_EDGE = 8
+_MOST_COLUMNS = 5
+_SMALL_HEIGHT = {1: 160, 2: 160, 3: 140}
+_SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The size of the whole picture, and of its one large panel."""
+
+    layout: Layout
+    width: int
+    large_height: int
+
+    def columns(self, count: int) -> int:
+        """Return how many of *count* panels stand side by side, in even rows."""
+        if self.layout == "narrow" or count == 0:
+            return 1
+        return math.ceil(count / math.ceil(count / _MOST_COLUMNS))
+
+    def panel_width(self, columns: int) -> int:
+        """Return the width of each of so many panels beside each other."""
+        axes_in_a_row = columns if self.has_all_axes(columns) else 1
+        rest = self.width - _EDGE - AXIS_ROOM * axes_in_a_row - GAP * (columns - 1)
+        return max(60, rest // columns)
+
+    def small_height(self, columns: int) -> int:
+        return 110 if self.layout == "narrow" else _SMALL_HEIGHT.get(columns, 120)
+
+    @staticmethod
+    def has_all_axes(columns: int) -> bool:
+        """Return whether every panel, not only the first, numbers its axis."""
+        return columns < 3
+
+
+def build_sheet(layout: Layout, width: int | None, height: int | None) -> Sheet:
+    """Return a sheet of the usual size, or of the one asked for."""
+    usual_width, usual_height = _SIZE[layout]
+    return Sheet(layout, width or usual_width, height or usual_height)
+
 
 # An axis shows the last two and a third decades of labels: before that the band
 # fills the panel, and the tightening that matters would be squeezed to the right.
@@ -19,7 +160,6 @@ _MINUTE, _DAY, _YEAR = 60_000, 86_400_000, 31_557_600_000
 
 
 def milliseconds(instant: datetime) -> int:
-    """Return *instant* as Vega counts time."""
     return round(instant.timestamp() * 1000)
 
 
@@ -100,7 +240,6 @@ def percent_axis(domain: tuple[float, float], height: int) -> dict[str, Any]:
 
 
 def x_axis(x: Axis, domain: tuple[float, float], width: int) -> dict[str, Any]:
-    """Return the horizontal axis of a panel *width* pixels wide."""
     return labels_axis(domain, width) if x == "labels" else time_axis(domain, width)
 
 
@@ -122,3 +261,60 @@ def _round_number_below(value: float) -> int:
         return 1
     decade = 10 ** math.floor(math.log10(value))
     return int(max(step for step in (1, 2, 5) if step * decade <= value) * decade)
+
+
+# What a bound stays above the bottom of its panel at least.
+_ROOM = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the panels of one chart have in common along the horizontal axis.
+
+    From *settled* labels on, the vertical axis reaches every lower bound; before
+    that a band may run along the bottom of its panel.
+    """
+
+    x: Axis
+    x_domain: tuple[float, float]
+    start: float
+    settled: float
+    is_whole: bool = False
+
+    def cut(self, points: Sequence[Moment], *, limit: int) -> list[Moment]:
+        """Return the points in view, thinned, with the one in force at its start."""
+        before = sum(point.labels <= self.start for point in points)
+        seen = points[max(before - 1, 0) :] if self.x == "labels" else points
+        return thin(seen, limit=limit, x=self.x)
+
+    def percent_domain(
+        self, points: Iterable[Moment], *, target: float | None = None
+    ) -> tuple[float, float]:
+        """Return the ends of a vertical axis for *points* and *target*."""
+        if self.is_whole:
+            return 0.0, 1.0
+        bounds = [p.low - _ROOM for p in points if p.labels >= self.settled]
+        if target is not None:
+            # A line on the bottom of the panel would look like its frame.
+            bounds.append(target - 0.02)
+        return percent_domain(max(0.0, bound) for bound in bounds or [0.0])
+
+    def is_cut(self, points: Iterable[Moment], bottom: float) -> bool:
+        """Return whether a band of *points* reaches below the *bottom* of its axis."""
+        return any(p.low < bottom for p in points if p.labels >= self.start)
+
+
+def build_view(
+    paths: Sequence[Sequence[Moment]], x: Axis, *, is_whole: bool = False
+) -> View:
+    """Return the view of all *paths*, each of them with points in order."""
+    last = max(path[-1].labels for path in paths)
+    labels = labels_domain(min(path[0].labels for path in paths), last)
+    settled = max(labels[0], last / 4)
+    if x == "labels":
+        return View(x, labels, labels[0], settled, is_whole)
+    times = time_domain(
+        min(path[0].computed_at for path in paths),
+        max(path[-1].computed_at for path in paths),
+    )
+    return View(x, times, labels[0], settled, is_whole)

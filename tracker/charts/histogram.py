@@ -1,10 +1,13 @@
-"""How often values came, as columns along an axis."""
+"""Charts of a distribution: the rounds of a study, and its tails."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from tracker.stats import Tail, TailSide, binomial_tail
 
 _COLUMNS = 50
 
@@ -41,3 +44,94 @@ def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
         for place, height in enumerate(heights.tolist())
         if height
     ]
+
+
+# In the units of the picture's own coordinates.
+WIDTH, HEIGHT = 600.0, 150.0
+_GAP = 0.15
+_HEADROOM = 1.08
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A column of the picture."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TailPicture:
+    """How likely each number of correct ones is, with a tail marked."""
+
+    correct: int
+    labelled: int
+    supposed: float
+    side: TailSide
+    probability: float
+    bars: Sequence[Bar]
+    # Where *correct* stands, and the numbers at both ends.
+    mark: float
+    first: int
+    last: int
+
+
+def draw_tail(
+    correct: int, labelled: int, supposed: float, side: TailSide
+) -> TailPicture:
+    """Return the picture of *correct* of *labelled* under a *supposed* accuracy."""
+    tail = binomial_tail(correct, labelled, supposed, side)
+    first, last = int(tail.first[0]), int(tail.last[-1])
+    scale = WIDTH / (last - first + 1)
+    return TailPicture(
+        correct=correct,
+        labelled=labelled,
+        supposed=supposed,
+        side=side,
+        probability=tail.probability,
+        bars=_bars(tail, first, scale),
+        mark=round((correct - first + 0.5) * scale, 2),
+        first=first,
+        last=last,
+    )
+
+
+def _bars(tail: Tail, first: int, scale: float) -> list[Bar]:
+    spans = tail.last - tail.first + 1
+    # The outermost columns may be cut, so it is the density that is drawn.
+    density = tail.chance / spans
+    top = float(density.max()) * _HEADROOM or 1.0
+    bars = []
+    for start, span, height, is_marked in zip(
+        tail.first, spans, density / top * HEIGHT, tail.is_marked, strict=True
+    ):
+        gap = _GAP * min(span * scale, 6.0)
+        bars.append(
+            Bar(
+                x=round((start - first) * scale + gap / 2, 2),
+                y=round(HEIGHT - height, 2),
+                width=round(span * scale - gap, 2),
+                height=round(height, 2),
+                is_marked=bool(is_marked),
+            )
+        )
+    return bars
+
+
+def draw_curve(chances: Sequence[float], *, ceiling: float) -> str:
+    """Return the points of a line over 1, 2, 3... labels, on a log axis.
+
+    *chances* lie between 0 and *ceiling*; what cannot be told apart is left out.
+    """
+    most = math.log(len(chances)) or 1.0
+    points: list[str] = []
+    seen = -1.0
+    for number, chance in enumerate(chances, start=1):
+        x = round(math.log(number) / most * WIDTH, 1)
+        if x - seen >= 1.0 or number == len(chances):
+            points.append(f"{x:g},{round(HEIGHT * (1 - chance / ceiling), 1):g}")
+            seen = x
+    return " ".join(points)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from tracker.charts import axes
-from tracker.charts.series import Axis
+from tracker.charts.axes import Axis
 from tracker.charts.themes import Colours
 from tracker.rounding import outward
 from tracker.shapes import Moment

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from tracker.charts import axes, words
+from tracker.charts.axes import AXIS_ROOM, SIDE, TOP, Axis, View
 from tracker.charts.overlay import (
     NOTHING,
     SPACE,
@@ -17,10 +18,7 @@ from tracker.charts.overlay import (
     draw_marks,
     draw_states,
 )
-from tracker.charts.series import Axis
-from tracker.charts.sheet import AXIS_ROOM, SIDE, TOP
 from tracker.charts.themes import Colours
-from tracker.charts.view import View
 from tracker.rounding import outward
 from tracker.shapes import Moment
 
@@ -53,8 +51,6 @@ class Panel:
     has_y_labels: bool = True
     x_title: str | list[str] | None = None
     target: float | None = None
-    # The interval that the verdict goes by, in order.
-    deciding: Sequence[Moment] = ()
     # Beside the plot, for the names of what is drawn.
     margin: int = SIDE
     overlay: Overlay = NOTHING
@@ -65,7 +61,6 @@ class Panel:
         return self.height - (STRIP + SPACE if self.overlay.states else 0)
 
     def reach(self, share: float) -> float:
-        """Return how many pixels above the bottom *share* is drawn."""
         low, high = self.y_domain
         inside = min(1.0, max(0.0, (share - low) / (high - low)))
         return inside * (self.floor - TOP)
@@ -85,7 +80,6 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
             _band(panel, colours),
             _edge(panel, "low"),
             _edge(panel, "high"),
-            *_whisker(panel, view, colours),
             *_target(panel, view, colours),
             _line(panel),
             *_now(panel, colours, rows[-1]),
@@ -190,28 +184,6 @@ def _line(panel: Panel) -> Spec:
         "mark": mark | {"strokeWidth": 2.5 if panel.number == 0 else 2},
         "encoding": {"y": _y("accuracy", panel)},
     }
-
-
-def _whisker(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the ends of the interval that decides, as two thin lines."""
-    if not panel.deciding:
-        return []
-    start, end = view.x_domain
-    ends = [
-        {"x": max(start, min(end, _place(one, view.x))), "low": low, "high": high}
-        for one in panel.deciding
-        for low, high in [map(float, outward(one.low, one.high, 6))]
-    ]
-    data = {"values": [*ends, ends[-1] | {"x": end}]}
-    mark: Spec = {"type": "line", "interpolate": "step-after", "color": colours.muted}
-    return [
-        {
-            "data": data,
-            "mark": mark | {"strokeWidth": 1},
-            "encoding": {"y": _y(field, panel)},
-        }
-        for field in ("low", "high")
-    ]
 
 
 def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:

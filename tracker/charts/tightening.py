@@ -5,12 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracker.charts import words
+from tracker.charts.axes import (
+    GAP,
+    MARGIN,
+    Axis,
+    Layout,
+    Series,
+    Sheet,
+    View,
+    build_sheet,
+    build_view,
+    in_order,
+    widest,
+)
 from tracker.charts.overlay import NOTHING, Overlay
 from tracker.charts.panels import Panel, draw
-from tracker.charts.series import Axis, Series, in_order, widest
-from tracker.charts.sheet import GAP, MARGIN, Layout, Sheet, build_sheet
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
-from tracker.charts.view import View, build_view
 from tracker.shapes import Moment
 
 # More panels than this are no longer looked at one by one.
@@ -46,7 +56,6 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     width: int | None = None,
     height: int | None = None,
     class_count: int | None = None,
-    deciding: Sequence[Moment] = (),
     is_whole: bool = False,
     overlay: Overlay | None = None,
 ) -> dict[str, Any]:
@@ -54,8 +63,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
     *width* is that of the whole picture and *height* that of the large panel.
-    *deciding* is the history of the interval that the verdict goes by; its ends are
-    drawn as thin lines.  The vertical axis begins where the data are, or at 0 if
+    The vertical axis begins where the data are, or at 0 if
     *is_whole*.  An *overlay* is drawn over the large panel.  Beyond 12 classes only
     those with the widest intervals now are drawn; a caller who has left some out
     already says in *class_count* how many there are.
@@ -71,12 +79,11 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     classes = _classes(series[1:], x, colours)
     count = max(class_count or 0, len(series) - 1)
     notes = _notes(confidence_level, method, len(classes), count)
-    notes += _legend(target, has_whisker=bool(deciding))
+    notes += [] if target is None else ["the dashed line is the target"]
     paths = [balanced, *(one.points for one in classes)]
     view = build_view(paths, x, is_whole=is_whole)
-    whisker = in_order(deciding, x=x)
     over = overlay or NOTHING
-    large = _large_panel(balanced, whisker, view, sheet, colours, target, over)
+    large = _large_panel(balanced, view, sheet, colours, target, over)
     rows = [
         draw(large, view, colours),
         *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
@@ -105,7 +112,6 @@ def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class
 
 def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
     points: Sequence[Moment],
-    deciding: Sequence[Moment],
     view: View,
     sheet: Sheet,
     colours: Colours,
@@ -119,11 +125,10 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
     else:
         heading = {"text": "Balanced accuracy", "fontSize": 14, "subtitle": reading}
     drawn = view.cut(points, limit=_POINTS)
-    whisker = view.cut(deciding, limit=_POINTS) if deciding else []
     if any(mark.kind == "change" for mark in overlay.marks):
         # Above the plot there is room for what they are called.
         heading["offset"] = 26
-    every = [*drawn, *whisker, *overlay.lately]
+    every = [*drawn, *overlay.lately]
     domain = view.percent_domain(every, target=target)
     x_title = [_X_TITLE[view.x]]
     if view.is_cut(every, domain[0]):
@@ -143,7 +148,6 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
         y_domain=domain,
         x_title=x_title if len(x_title) > 1 else x_title[0],
         target=target,
-        deciding=whisker,
         margin=MARGIN,
         overlay=overlay,
     )
@@ -247,15 +251,6 @@ def _notes(confidence_level: float, method: str, shown: int, count: int) -> list
     if shown < count:
         notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
     return notes
-
-
-def _legend(target: float | None, *, has_whisker: bool) -> list[str]:
-    found = []
-    if has_whisker:
-        found.append("thin lines are the ends of the interval that decides the verdict")
-    if target is not None:
-        found.append("the dashed line is the target")
-    return found
 
 
 def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.

@@ -3,13 +3,13 @@
 import click
 from rich.table import Table
 
-from tracker.cli.printing import ask, print_table
+from tracker.cli.options import ask, print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.telling import badges as services
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
-from tracker.storage.telling.badges import list_badges
+from tracker.storage.telling import list_badges
 
 _MOST = 1_000
 _LOCAL = "http://127.0.0.1:8000"

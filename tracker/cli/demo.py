@@ -81,6 +81,8 @@ def demo(host: str, port: int) -> None:
             # A line for each run of the job would hide the address.
             "TRACKER_LOG_LEVEL": "warning",
         }
+        # Elsewhere than on a terminal nothing moves until it is ready.
+        click.echo("Making the demo ready; it takes about half a minute.", err=True)
         prepared = prepare(host, port, environ, upgrade=True)
         supervisor = supervise(host, port, environ)
         supervisor.start("web")

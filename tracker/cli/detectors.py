@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 from rich.table import Table
 
-from tracker.cli.printing import print_table
+from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import (
@@ -118,52 +118,31 @@ def detectors() -> None:
 )
 @click.option("--slices", default="", help="Metadata keys for slices.")
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
-def create(  # noqa: PLR0913, PLR0917 - one argument for each option.
+def create(  # noqa: PLR0913 - what is typed as another text than it is.
     name: str,
-    question: str,
-    guideline: str,
+    *,
     classes: str,
-    target: float | None,
-    measure: str,
     also: tuple[str, ...],
     label_sampling: str | None,
     shares: tuple[str, ...],
-    group_by: str | None,
-    confidence_level: float,
-    queue_rate: float,
-    labels_wanted: int,
     slices: str,
     text_field: str | None,
-    **chosen: str,
+    **chosen: Any,
 ) -> None:
     """Make the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
         label_sampling = _ask_label_sampling()
-    new = parse_input(
-        NewDetector,
-        {
-            "name": name,
-            "question": question,
-            "guideline": guideline,
-            "classes": classes.split(","),
-            "target": target,
-            "measure": measure,
-            "also": [_parse_also(text) for text in also],
-            "label_sampling": label_sampling,
-            "class_shares": _parse_shares(shares) or None,
-            "group_by": group_by,
-            "confidence_level": confidence_level,
-            "queue_rate": queue_rate,
-            "labels_wanted": labels_wanted,
-            "slices": _split(slices),
-            "text_field": text_field or None,
-            **chosen,
-        },
-    )
-    with (
-        connected(load_settings(), fill=True) as database,
-        database.write() as session,
-    ):
+    given = chosen | {
+        "name": name,
+        "classes": classes.split(","),
+        "also": [_parse_also(text) for text in also],
+        "label_sampling": label_sampling,
+        "class_shares": _parse_shares(shares) or None,
+        "slices": _split(slices),
+        "text_field": text_field or None,
+    }
+    new = parse_input(NewDetector, given)
+    with connected(load_settings(), fill=True) as database, database.write() as session:
         detector = create_detector(session, new, by())
         click.echo(dump_id("det", detector.id))
 
@@ -257,43 +236,25 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
 )
 @click.option("--add-class", "added", multiple=True, help="One more; repeatable.")
-def change(  # noqa: PLR0913, PLR0917 - one argument for each option.
+def change(  # noqa: PLR0913 - what is typed as another text than it is.
     name: str,
+    *,
     target: str | None,
-    measure: str | None,
     also: tuple[str, ...],
-    label_sampling: str | None,
     shares: tuple[str, ...],
-    group_by: str | None,
-    consensus: str | None,
-    production_version: str | None,
-    predictor: str | None,
     slices: str | None,
-    text_field: str | None,
-    guideline: str | None,
-    gold_rate: float | None,
     added: tuple[str, ...],
+    **chosen: Any,
 ) -> None:
     """Change the detector NAME."""
     settings = load_settings()
-    said = {
+    said = chosen | {
         "target": None if target is None else _parse_target(target),
-        "measure": measure,
         "also": [_parse_also(text) for text in also if text] if also else None,
-        "label_sampling": label_sampling,
         "class_shares": _parse_shares(shares) if shares else None,
-        "group_by": group_by,
-        "consensus": consensus,
-        "production_version": production_version,
-        "predictor": predictor,
         "slices": None if slices is None else _split(slices),
-        "text_field": text_field,
-        "guideline": guideline,
-        "gold_rate": gold_rate,
     }
-    given: dict[str, Any] = {
-        field: value for field, value in said.items() if value is not None
-    }
+    given = {field: value for field, value in said.items() if value is not None}
     for field in _CLEARED & given.keys():
         given[field] = given[field] or None
     if target == "":

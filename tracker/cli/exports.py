@@ -82,18 +82,13 @@ def write_file(
     show_default=True,
     help="For the history: the method; * for every stored one.",
 )
-def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
-    detector: str,
-    format_name: str,
-    output: Path | None,
-    what: str,
-    version: str | None,
-    measure: str,
-    method: str,
+def export(
+    detector: str, format_name: str, output: Path | None, what: str, **choices: Any
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
-        columns = history_columns(measure) if what == "history" else LABEL_COLUMNS
+        is_history = what == "history"
+        columns = history_columns(choices["measure"]) if is_history else LABEL_COLUMNS
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.completed:,} rows"),
@@ -102,7 +97,6 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option.
         )
         with progress:
             task = progress.add_task("", total=None)
-            choices = {"version": version, "measure": measure, "method": method}
             rows = _rows(session, detector, what, choices)
             write_file(format_name, columns, _counted(rows, progress, task), output)
 

@@ -30,6 +30,7 @@ from tracker.services.imports.reports import (
 from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.writing import importing
 from tracker.settings import Settings
+from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.queries.queries import list_written_versions
@@ -79,6 +80,16 @@ _READING = (
         multiple=True,
         metavar="VALUE",
         help="A prediction that is none, such as a refusal; repeatable.",
+    ),
+    click.option(
+        "--percent", is_flag=True, help="Confidences are percentages without the sign."
+    ),
+    click.option("--sheet", metavar="NAME", help="The sheet of a workbook."),
+    click.option(
+        "--header-row",
+        type=click.IntRange(1),
+        metavar="NUMBER",
+        help="The row that names the columns, if it is not found.",
     ),
 )
 
@@ -184,6 +195,9 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     _print_readings(report)
     print_errors(report)
     _print_counts(report)
+    if report.import_id is not None:
+        number = dump_id("imp", report.import_id)
+        click.echo(f"To undo it: tracker undo {number}", err=True)
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(
             f"{report.conflicts:,} rows were not written: others wrote the same keys "

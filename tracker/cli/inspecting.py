@@ -8,15 +8,12 @@ from typing import Any
 import click
 
 from tracker.cli.imports import opened, print_errors, reading_options
-from tracker.rounding import outward
-from tracker.services.deciding.calculator import calculate
-from tracker.services.imports.inspecting import Inspection, inspect
+from tracker.services.imports.inspecting import Inspection, inspect, say_counts
 from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import say_readings
 from tracker.services.wording import show
 
-_MOST_CLASSES = 20
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -46,7 +43,8 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
         click.echo(f"  column {show(column)}: {taken}")
     for reading in say_readings(found.report):
         click.echo(f"read: {reading}")
-    _print_counts(found)
+    for said in say_counts(found):
+        click.echo(said)
     for warning in found.report.warnings:
         click.secho(f"warning: {warning}", fg="yellow", bold=True)
     if found.report.bad_rows:
@@ -61,35 +59,6 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
         )
 
 
-def _print_counts(found: Inspection) -> None:
-    more = " …" if len(found.classes) > _MOST_CLASSES else ""
-    click.echo(f"classes: {', '.join(found.classes[:_MOST_CLASSES])}{more}")
-    click.echo(
-        f"{found.predictions:,} predictions, {found.labels:,} with a label; "
-        f"{found.references:,} labels of inputs without a prediction"
-    )
-    if found.groups:
-        click.echo(f"{found.groups:,} groups, each of which counts once")
-    if len(found.versions) > 1:
-        click.echo(f"versions: {', '.join(map(show, found.versions))}")
-    if found.first is not None:
-        click.echo(f"asked from {found.first} to {found.last}")
-    counts = [found.counts.get(one, [0, 0]) for one in found.classes]
-    if len(counts) < 2 or len(found.versions) > 1 or not found.counts:
-        return
-    balanced = calculate(
-        [correct for correct, _ in counts],
-        [labelled for _, labelled in counts],
-        method="exact",
-        confidence_level=0.95,
-        side="both",
-        set_size=None,
-    ).balanced
-    assert balanced is not None
-    low, high = outward(100 * balanced.low, 100 * balanced.high, 1)
-    click.echo(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
-
-
 def _print_commands(file: Path, found: Inspection, choices: dict[str, Any]) -> None:
     name = _NAME.sub("-", file.stem).strip("-").lower() or "detector"
     classes = shlex.quote(",".join(found.classes))
@@ -101,8 +70,11 @@ def _print_commands(file: Path, found: Inspection, choices: dict[str, Any]) -> N
     words = ["tracker", "import", name, str(file)]
     for option in click.get_current_context().command.params:
         given = choices.get(option.name or "") or ()
-        for value in [given] if isinstance(given, str) else given:
-            words += [option.opts[0], value]
+        if given is True:
+            words.append(option.opts[0])
+            continue
+        for value in given if isinstance(given, tuple) else [given]:
+            words += [option.opts[0], str(value)]
     if found.report.bad_rows:
         words.append("--skip-bad-rows")
     click.echo(f"  {shlex.join(words)}")

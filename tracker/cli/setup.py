@@ -19,7 +19,6 @@ from tracker.words import ADMIN
 
 
 def load_settings() -> Settings:
-    """Read the settings from this process's environment."""
     # The one place where the environment is read; everybody else is handed it.
     return Settings.from_env(os.environ)  # noqa: TID251
 
@@ -158,6 +157,5 @@ def is_loopback(address: str) -> bool:
 
 
 def by() -> By:
-    """Return who gives a command, when and on which machine."""
     actor = Actor(getpass.getuser(), ADMIN, "command")
     return By(actor, utc_now(), socket.gethostname())

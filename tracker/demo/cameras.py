@@ -37,17 +37,14 @@ class Frame:
 
     @property
     def is_dark(self) -> bool:
-        """Whether it was taken in the dark."""
         return is_dark(self.camera, self.day)
 
     @property
     def label(self) -> str:
-        """The class that is true of it."""
         return label_of(self.digit)
 
 
 def label_of(digit: int) -> str:
-    """Return the class that is true of a *digit*."""
     return CLASSES[digit % 2]
 
 
@@ -57,7 +54,6 @@ def place(index: int, count: int) -> tuple[str, int]:
 
 
 def is_dark(camera: str, day: int) -> bool:
-    """Return whether *camera* sees in the dark on that *day*."""
     return camera == DARK_CAMERA and day >= DARK_FROM_DAY
 
 

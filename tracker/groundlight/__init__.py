@@ -3,17 +3,16 @@
 from flask import Flask
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.groundlight import detectors, evaluation, people, queries
+from tracker.groundlight import detectors, queries
 from tracker.groundlight.routes import routes
 
 __all__ = ["register"]
 
 # Each of them adds its calls to the routes.
-_NOUNS = (detectors, queries, evaluation, people)
+_NOUNS = (detectors, queries)
 
 
 def register(app: Flask, csrf: CSRFProtect) -> None:
-    """Add the device API to *app*."""
     # A program shows a key with every request and has no cookie to steal.
     csrf.exempt(routes)
     app.register_blueprint(routes)

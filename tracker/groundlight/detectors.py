@@ -1,6 +1,7 @@
-"""Detectors and their groups."""
+"""Detectors as the Groundlight SDK knows them: modes, settings, evaluation."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.groundlight.bodies import DetectorPatch, GroupBody, NewDetectorBody
-from tracker.groundlight.modes import choose_classes
 from tracker.groundlight.routes import (
     dump_page,
     naming,
@@ -19,16 +19,123 @@ from tracker.groundlight.routes import (
     read_place,
     routes,
 )
-from tracker.http import account, by, database, no_content, requires
+from tracker.http import account, by, database, no_content, now, requires
 from tracker.services import archive, device
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector
+from tracker.services.device import (
+    BINARY,
+    COUNT,
+    MULTI_CLASS,
+    count_answers,
+    get_settings,
+)
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.fields import is_storable, parse_input
+from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.device import DetectorGroup
+from tracker.storage.device import DetectorGroup, DeviceSettings
+from tracker.words import UNCLEAR
+
+RESULT_TYPES = {
+    BINARY: "binary_classification",
+    MULTI_CLASS: "multi_classification",
+    COUNT: "counting",
+}
+_USUAL_MOST = 10
+_LARGEST_COUNT = 50
+# What older versions of the SDK send.
+_OLD_WORDS = {"PASS": "YES", "FAIL": "NO", "NEEDS_REVIEW": UNCLEAR, "__UNSURE": UNCLEAR}
+
+
+def choose_classes(
+    mode: str, configuration: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any] | None]:
+    """Return the classes of a new detector, and its configuration as it is kept."""
+    if mode == BINARY:
+        return ["YES", "NO"], None
+    if mode == MULTI_CLASS:
+        names = configuration.get("class_names")
+        if not isinstance(names, list):
+            raise _wrong_configuration("class_names must be a list of classes.")
+        return names, {"class_names": names}
+    if mode == COUNT:
+        return _choose_counts(configuration)
+    raise InvalidInputError.of(
+        "mode",
+        f"{_quote(mode)} is not a valid choice: Tracker measures classifiers, which "
+        f"are {', '.join(RESULT_TYPES)}.",
+    )
+
+
+def _choose_counts(
+    configuration: dict[str, Any],
+) -> tuple[list[Any], dict[str, Any] | None]:
+    most = configuration.get("max_count")
+    most = _USUAL_MOST if most is None else most
+    if not isinstance(most, int) or not 1 <= most <= _LARGEST_COUNT:
+        raise _wrong_configuration(f"max_count must be 1 to {_LARGEST_COUNT}.")
+    name = configuration.get("class_name")
+    if not isinstance(name, str) or not name:
+        raise _wrong_configuration("class_name must say what is counted.")
+    counts = [str(number) for number in range(most + 1)]
+    return [*counts, f">{most}"], {"class_name": name, "max_count": most}
+
+
+def _wrong_configuration(message: str) -> InvalidInputError:
+    return InvalidInputError.of("mode_configuration", message)
+
+
+def read_class(
+    detector: Detector, settings: DeviceSettings, said: object, *, field: str
+) -> str:
+    """Return the class, or UNCLEAR, that a program means by *said*."""
+    # True is an int, and YES.
+    word = _words(settings.mode).get(str(said).upper(), str(said))
+    if settings.mode == COUNT and word.isascii() and word.isdigit():
+        most = _most(settings)
+        word = str(int(word)) if len(word) < 9 and int(word) <= most else f">{most}"
+    is_word = isinstance(said, str | int)
+    if not is_word or (word not in detector.classes and word != UNCLEAR):
+        raise InvalidInputError.of(field, f"{_quote(said)} is not a valid choice.")
+    return word
+
+
+def _words(mode: str) -> dict[str, str]:
+    words = {UNCLEAR: UNCLEAR}
+    if mode == BINARY:
+        words |= {"YES": "YES", "NO": "NO", "TRUE": "YES", "FALSE": "NO", **_OLD_WORDS}
+    return words
+
+
+def _most(settings: DeviceSettings) -> int:
+    assert settings.mode_configuration is not None
+    return int(settings.mode_configuration["max_count"])
+
+
+def _quote(said: object) -> str:
+    return json.dumps(said, ensure_ascii=False)[:100]
+
+
+def dump_result(
+    settings: DeviceSettings, answer: str, confidence: float | None, source: str
+) -> dict[str, Any]:
+    """Return the result of a query whose answer is a class, or UNCLEAR."""
+    result = {
+        "confidence": confidence,
+        "from_edge": False,
+        "result_type": RESULT_TYPES[settings.mode],
+        "source": source,
+    }
+    if settings.mode != COUNT:
+        return {**result, "label": answer}
+    is_greater = answer.startswith(">")
+    number = int(answer.removeprefix(">")) if answer != UNCLEAR else None
+    return {**result, "count": number, "greater_than_max": is_greater}
 
 
 def find_detector(session: Session, detector_id: str) -> Detector:
@@ -184,3 +291,85 @@ def create_group() -> Response:
         return dict(_dump_group(group)), 201
 
     return once(create, body)
+
+
+@routes.get("/detectors/<id>/evaluation")
+@requires("viewer")
+def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
+    """Compute the accuracies of the version shown, null before its first label.
+
+    What the SDK does not know goes through to the program: ``x_confidence_intervals``
+    has the interval of each accuracy, ``x_estimate`` is the estimate of our own API.
+    """
+    with database().read() as session:
+        detector = find_detector(session, id)
+        is_binary = get_settings(session, detector).mode == BINARY
+        estimate = get_estimate(session, detector, computed_at=now())
+        if not estimate.labels:
+            return {"evaluation_results": None}
+        errors = find_label_errors(session, detector, estimate)
+        measured = add_measure(estimate, "recall", errors)
+    return {"evaluation_results": _dump_results(measured, is_binary=is_binary)}
+
+
+def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, Any]:
+    by_class = {one.name: one for one in estimate.classes}
+    accuracies = {name: one.accuracy for name, one in by_class.items()}
+    intervals = {
+        name: {"lower": one.low, "upper": one.high} for name, one in by_class.items()
+    }
+    balanced = estimate.balanced
+    return {
+        "eval_timestamp": dump_instant(estimate.computed_at),
+        "total_ground_truth_examples": estimate.labels,
+        "total_labeled_examples": estimate.labels
+        + estimate.unclear
+        + estimate.targeted_left_out,
+        "kfold_pooled__balanced_accuracy": balanced.accuracy,
+        "kfold_pooled__positive_accuracy": accuracies["YES"] if is_binary else None,
+        "kfold_pooled__negative_accuracy": accuracies["NO"] if is_binary else None,
+        "precision__mean": None,
+        "recall__mean": None,
+        "roc_auc__mean": None,
+        "class_accuracies": accuracies,
+        "confusion_dict": estimate.confusion,
+        "num_examples_per_class": {
+            name: one.labelled for name, one in by_class.items()
+        },
+        "x_confidence_level": estimate.confidence_level,
+        "x_confidence_intervals": {
+            "balanced_accuracy": {"lower": balanced.low, "upper": balanced.high},
+            "class_accuracies": intervals,
+        },
+        "x_estimate": estimate.dump(),
+    }
+
+
+@routes.get("/detectors/<id>/metrics")
+@requires("viewer")
+def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
+    """Count the queries of a detector by the answer they have now."""
+    with database().read() as session:
+        detector = find_detector(session, id)
+        answers = count_answers(session, detector)
+    none = dict.fromkeys(detector.classes, 0)
+
+    def dump(counts: Mapping[str, int]) -> dict[str, int]:
+        return {**none, **counts}
+
+    by_people = answers.by_people
+    return {
+        "summary": {
+            "class_counts": {
+                "cloud": {},
+                "cloud_labeler": {},
+                "source_human": dump(by_people),
+                "source_ml": dump(answers.by_detector),
+                "total": dump(by_people + answers.by_detector),
+            },
+            "unconfident_counts": dump(answers.unsure),
+            "num_current_source_human": by_people.total(),
+            "num_ground_truth": by_people.total() - by_people[UNCLEAR],
+            "total_iqs": answers.queries,
+        }
+    }

@@ -7,8 +7,12 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
 from tracker.groundlight.bodies import LabelBody, Prediction, QueryParameters
-from tracker.groundlight.detectors import find_detector
-from tracker.groundlight.modes import RESULT_TYPES, dump_result, read_class
+from tracker.groundlight.detectors import (
+    RESULT_TYPES,
+    dump_result,
+    find_detector,
+    read_class,
+)
 from tracker.groundlight.routes import (
     dump_page,
     naming,
@@ -21,18 +25,18 @@ from tracker.http import account, by, context, database, requires
 from tracker.services.device import get_settings
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, clean_image
+from tracker.services.labelling.predictions import (
+    NewWaiting,
+    add_waiting,
+    find_any,
+    label_any,
+)
 from tracker.services.operations.access import check_sees
 from tracker.services.queries.queries import (
     DEFAULT_VERSION,
     NewQuery,
     load_metadata,
     log_query,
-)
-from tracker.services.queries.waiting import (
-    NewWaiting,
-    add_waiting,
-    find_any,
-    label_any,
 )
 from tracker.services.wording import dump_instant, missing
 from tracker.storage.base import dump_id

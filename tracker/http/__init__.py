@@ -11,30 +11,34 @@ from tracker.http.authentication import (
     required_role,
     requires,
 )
-from tracker.http.concurrency_limits import limit_exact_sums, limit_open_requests
+from tracker.http.comparisons import find_comparison
 from tracker.http.exports import name_file, send_rows
 from tracker.http.idempotency import IDEMPOTENCY_PARAMETER, answer_idempotently
-from tracker.http.request_context import (
+from tracker.http.limits import limit_exact_sums, limit_open_requests
+from tracker.http.requests import (
+    DEVICE_API,
+    BadParametersError,
+    BadRequestError,
     Context,
+    ServerRequest,
+    StrictJSONProvider,
+    UnsupportedMediaTypeError,
     account,
     by,
     context,
     database,
     find_account,
-    now,
-)
-from tracker.http.requests import (
-    DEVICE_API,
-    BadParametersError,
-    BadRequestError,
-    ServerRequest,
-    StrictJSONProvider,
-    UnsupportedMediaTypeError,
     is_api_request,
+    now,
     read_json_body,
 )
-from tracker.http.response_headers import add_response_headers, compress
-from tracker.http.responses import dump_errors, no_content, problem
+from tracker.http.responses import (
+    add_response_headers,
+    compress,
+    dump_errors,
+    no_content,
+    problem,
+)
 
 __all__ = [
     "DEVICE_API",
@@ -61,6 +65,7 @@ __all__ = [
     "database",
     "dump_errors",
     "find_account",
+    "find_comparison",
     "is_api_request",
     "limit_exact_sums",
     "limit_open_requests",

@@ -9,17 +9,22 @@ from flask import session as cookie
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
-from tracker.http.rate_limits import count_in_minute, limit_rate
-from tracker.http.request_context import by, context, database, find_account, now
-from tracker.http.requests import is_api_request, is_device_request
+from tracker.http.limits import count_in_minute, limit_rate
+from tracker.http.requests import (
+    by,
+    context,
+    database,
+    find_account,
+    is_api_request,
+    is_device_request,
+    now,
+)
 from tracker.services.by import Actor
 from tracker.services.operations.access import check_sees
-from tracker.services.people.actors import actor_of_account, actor_of_key
+from tracker.services.people.accounts import actor_of_account, actor_of_key
 from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
 from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
-from tracker.storage.people.api_keys import touch_key
-from tracker.storage.people.second_factors import has_second_factor
-from tracker.storage.people.sign_ins import touch_sign_in
+from tracker.storage.people import has_second_factor, touch_key, touch_sign_in
 from tracker.words import ROLES
 
 _View = TypeVar("_View", bound=Callable[..., Any])
@@ -67,7 +72,6 @@ def required_role(app: Flask, endpoint: str) -> str | None:
 
 
 def authenticate_requests(app: Flask) -> None:
-    """Authenticate, rate-limit and authorise each request to *app*."""
     # Requests without the right role count towards the rate limit too.
     for step in (_authenticate, limit_rate, _authorize):
         app.before_request(step)
@@ -101,6 +105,7 @@ def _authorize() -> None:
     if asking.detectors is not None and request.view_args:
         with database().read() as session:
             check_sees(session, asking, *_first_of_path())
+    g.is_authorized = True
 
 
 def _shows_a_key() -> bool:
@@ -161,7 +166,6 @@ def _is_for_setup() -> bool:
 
 
 def authenticate_if_signed_in() -> None:
-    """Find the account of a signed-in browser on a public page."""
     with suppress(TrackerError):
         g.account = _find_signed_in()
 

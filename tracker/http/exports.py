@@ -10,8 +10,8 @@ from typing import IO
 from flask import Response, current_app
 from sqlalchemy.orm import Session
 
-from tracker.http.concurrency_limits import ConcurrencyLimit
-from tracker.http.request_context import account, by, database
+from tracker.http.limits import ConcurrencyLimit
+from tracker.http.requests import account, by, context, database
 from tracker.services.exports import MEDIA_TYPES, Rows, check_format, write_rows
 from tracker.storage.detectors import Detector
 
@@ -49,7 +49,7 @@ def send_rows(
         stack.enter_context(limit.hold(account().name))
         file = stack.enter_context(tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY))
         with (
-            database().read() as session,
+            (context().replica or database()).read() as session,
             closing(write_rows(format_name, columns, rows(session))) as pieces,
         ):
             for piece in _giving_way(pieces):

@@ -9,8 +9,7 @@ from flask import Response, current_app, request
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from tracker.http.request_context import by, database
-from tracker.http.requests import BadParametersError
+from tracker.http.requests import BadParametersError, by, database
 from tracker.http.responses import problem
 from tracker.services.idempotency import (
     HEADER,
@@ -117,8 +116,7 @@ def _read_key(header: str) -> str | None:
     if key is None or (len(key) <= _LONGEST_KEY and _VISIBLE.fullmatch(key)):
         return key
     raise BadParametersError.of(
-        header,
-        f"{show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters",
+        header, f"{show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters"
     )
 
 

@@ -1,17 +1,26 @@
-"""The request: its files, its body, and the host that it names."""
+"""What a request is: its body, its parameters, who sends it, and when."""
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import IO, Any
 
-from flask import Request, request
+from flask import Request, current_app, g, request  # noqa: TID251
 from flask.json.provider import JSONProvider
 from werkzeug.sansio.utils import get_host
 
+from tracker.clock import Clock
 from tracker.errors import InvalidInputError, TrackerError
 from tracker.files import Parts
+from tracker.services.by import NOBODY, Actor, By
 from tracker.services.strict_json import load_json
+from tracker.settings import Settings
+from tracker.storage.database import Database
+from tracker.storage.images import ImageStore
 
 DEVICE_API = "/device-api"
+_OF_DETECTOR = "/api/v1/detectors/<"
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -62,7 +71,6 @@ class ServerRequest(Request):
         return self._parts.add()
 
     def close(self) -> None:
-        """Delete the files."""
         super().close()
         if self._parts is not None:
             self._parts.close()
@@ -72,7 +80,6 @@ class StrictJSONProvider(JSONProvider):
     """JSON without NaN and Infinity, which Flask's own provider reads and writes."""
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:
-        """Return *obj* as compact JSON."""
         options = {"separators": (",", ":"), **kwargs}
         return json.dumps(obj, allow_nan=False, ensure_ascii=False, **options)
 
@@ -98,3 +105,66 @@ def read_json_body() -> None:
     # Flask keeps what it parsed for (silent, not silent); the validation asks
     # silently and must not parse a second time in its own lenient way.
     request._cached_json = (value, value)
+
+
+# This module and authentication keep things for the length of a request.
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Settings, database and clock of an application; made once by ``create_app``."""
+
+    settings: Settings
+    database: Database
+    # The same with reads that may be seconds old, if the operator has a replica.
+    replica: Database | None
+    images: ImageStore
+    recompute: Callable[[int], Any]
+    clock: Clock
+
+
+def context() -> Context:
+    found = current_app.extensions["tracker"]
+    assert isinstance(found, Context)
+    return found
+
+
+def database() -> Database:
+    """Return the database of the running application.
+
+    Reads about a detector by API come from a replica, if there is one.  Who may read
+    is found out before, from the database itself; and pages show what was just saved.
+    """
+    found = context()
+    rule = request.url_rule.rule if request.url_rule else ""
+    is_read = request.method in {"GET", "HEAD"} and rule.startswith(_OF_DETECTOR)
+    if found.replica is not None and is_read and g.get("is_authorized"):
+        return found.replica
+    return found.database
+
+
+def now() -> datetime:
+    """Return the instant of this request, the same at every call."""
+    instant = g.get("now")
+    if instant is None:
+        instant = g.now = context().clock()
+    assert isinstance(instant, datetime)
+    return instant
+
+
+def account() -> Actor:
+    found = g.account
+    assert isinstance(found, Actor)
+    return found
+
+
+def find_account() -> Actor | None:
+    """Return the account or key of this request; None on a public page."""
+    found = g.get("account")
+    assert found is None or isinstance(found, Actor)
+    return found
+
+
+def by() -> By:
+    """Return who sends this request, when and from where, for services that write."""
+    return By(find_account() or NOBODY, now(), request.remote_addr or "")

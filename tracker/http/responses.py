@@ -1,11 +1,21 @@
-"""Responses that many views give: problem documents, and no content."""
+"""Problem documents, and the headers and cookies of every response."""
 
+import hashlib
 from collections.abc import Iterable
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
-from flask import Response, current_app
+from flask import Flask, Request, Response, current_app, request
+from flask.sessions import (
+    SecureCookieSession,
+    SecureCookieSessionInterface,
+    SessionMixin,
+)
 
 from tracker.errors import FieldError
+from tracker.files import shipped_folder, zipped
+from tracker.settings import Settings
 
 
 def no_content() -> Response:
@@ -55,3 +65,94 @@ def dump_errors(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
         }
         for error in errors
     ]
+
+
+# Files that are the same for everybody.  Pages hold tokens, and the length of a
+# compressed page reveals its secrets to anyone who can insert text into it (BREACH).
+_COMPRESSED = {"text/css", "text/javascript"}
+
+
+def add_response_headers(app: Flask, settings: Settings) -> None:
+    """Add headers and cookies to every response of *app*."""
+    app.session_interface = CookieSessions()
+    app.after_request(partial(_add_headers, _private_headers(settings)))
+    app.after_request(_compress_file)
+    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
+
+
+class CookieSessions(SecureCookieSessionInterface):
+    """Signed cookies; requests without a cookie are not looked at."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        return super().open_session(app, request)
+
+    def save_session(
+        self, app: Flask, session: SessionMixin, response: Response
+    ) -> None:
+        if session or session.accessed or session.modified:
+            super().save_session(app, session, response)
+
+
+def content_security_policy(settings: Settings) -> str:
+    """Return the policy: files of this server, and images of the hosts in settings."""
+    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        f"img-src 'self' data:{hosts}; font-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def _private_headers(settings: Settings) -> dict[str, str]:
+    headers = {
+        "Content-Security-Policy": content_security_policy(settings),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if settings.is_https:
+        headers["Strict-Transport-Security"] = "max-age=31536000"
+    return headers
+
+
+def _add_headers(headers: dict[str, str], response: Response) -> Response:
+    given = {name.lower() for name in response.headers.keys()}  # noqa: SIM118
+    response.headers.extend(
+        (name, value) for name, value in headers.items() if name.lower() not in given
+    )
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+def _compress_file(response: Response) -> Response:
+    return compress(response) if response.mimetype in _COMPRESSED else response
+
+
+def compress(response: Response) -> Response:
+    """Compress a response that is the same for everybody, if the client takes gzip."""
+    response.vary.add("Accept-Encoding")
+    # A range counts bytes of the uncompressed file.
+    if response.status_code == 200 and request.accept_encodings["gzip"]:
+        response.direct_passthrough = False
+        response.set_data(zipped(response.get_data()))
+        response.headers["Content-Encoding"] = "gzip"
+        etag, _ = response.get_etag()
+        if etag is not None:
+            # The same file with other bytes.
+            response.set_etag(etag, weak=True)
+    return response
+
+
+def _add_static_hash(folder: Path, endpoint: str, values: dict[str, Any]) -> None:
+    # Browsers cache a static file for a year, so new content needs a new address.
+    if endpoint == "static" and "filename" in values:
+        values.setdefault("v", _file_hash(folder / values["filename"]))
+
+
+@lru_cache(maxsize=256)
+def _file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "0"

@@ -71,11 +71,9 @@ class Imports(Handler):
     kind = IMPORT
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
-        """End the import."""
         fail_import(session, task, error, at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        """Say that the import waits."""
         let_wait(session, int(task.key))
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:

@@ -20,7 +20,7 @@ from tracker.services import tasks as services
 from tracker.services.tasks import POLICIES
 from tracker.storage import tasks as storage
 from tracker.storage.database import Database
-from tracker.storage.estimates.job_runs import beat
+from tracker.storage.estimates.job_runs import beat, forget_future
 from tracker.storage.tasks import HOLD_SECONDS, LostTaskError, Task
 
 log = structlog.get_logger("tracker.job")
@@ -65,7 +65,6 @@ class Handler:
     kind: ClassVar[str]
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
-        """Return the lanes in which tasks may be taken now."""
         return ("",)
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
@@ -76,7 +75,6 @@ class Handler:
         """Add tasks for work that has none."""
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Do *tasks*."""
         raise NotImplementedError
 
     def let_go(self, session: Session, task: Task) -> None:
@@ -202,8 +200,10 @@ class Loop:
         flights = list(self._flights.values())
         tasks = [task for flight in flights for task in flight.tasks]
         with self.database.write() as session:
+            is_set_back = forget_future(session, self.clock)
             at = self.clock()
-            if beat(session, self.worker, seen_at=at):
+            beat(session, self.worker, seen_at=at)
+            if is_set_back:
                 log.warning("the clock was set back")
                 storage.set_back(session, at=at)
             held = storage.renew(session, tasks, at=at) if tasks else ()

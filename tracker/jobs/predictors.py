@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.queries.predictors import Reply, ask, find_question, settle
+from tracker.services.labelling.predictions import Reply, ask, find_question, settle
 from tracker.storage.images import ImageStore
 from tracker.storage.queries.waiting import list_asked_detectors
 from tracker.storage.tasks import PREDICTION, Task
@@ -26,7 +26,6 @@ class Predictions(Handler):
     kind = PREDICTION
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:  # noqa: ARG002
-        """Return the detectors that have a predictor."""
         if not self.allowed_hosts:
             return ()
         return [str(one) for one in list_asked_detectors(session)]

@@ -28,8 +28,7 @@ from tracker.services.estimates.fold import (
 from tracker.services.estimates.warnings import look_again
 from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
-from tracker.services.telling.events import FAILING, tell
-from tracker.services.telling.fold_events import FoldEvents
+from tracker.services.telling.events import FAILING, FoldEvents, tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import (
     Detector,
@@ -278,7 +277,6 @@ class Recompute(Handler):
         )
 
     def plan(self, session: Session, at: datetime) -> None:
-        """Add a task for each of them."""
         if time.monotonic() >= self._planned + self.every_seconds:
             self._planned = time.monotonic()
             plan_recomputes(session, at=at, time_zone=self.time_zone)

@@ -1,7 +1,7 @@
 """The job that deletes what is kept for a time."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,7 +16,8 @@ from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 
-_MOST_PIECES = 20
+# A run ends in time for the next one.
+_LONGEST_SECONDS = 50.0
 # Longer than anybody who waits for SQLite sleeps before looking again.
 _PAUSE_SECONDS = 0.15
 
@@ -36,10 +37,10 @@ class Retention(Handler):
     _after: Place | None = field(default=None, init=False)
     kind = RETENTION
 
-    def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Delete some of all that is old enough, and count the queries."""
         [task] = tasks
-        deleted = self.run() if self.days else 0
+        deleted = self.run(watch.stop.wait) if self.days else 0
 
         def end(session: Session) -> None:
             row = hold(session, task)
@@ -49,18 +50,22 @@ class Retention(Handler):
         self.database.run(end)
         return deleted
 
-    def run(self) -> int:
-        """Delete some of them in pieces, each a transaction, and count them."""
+    def run(self, pause: Callable[[float], object] = time.sleep) -> int:
+        """Delete some of them in pieces, each a transaction, and count them.
+
+        Between two of them is a *pause*; one that is true ends the run.
+        """
         begun = time.perf_counter()
         before = self.clock() - timedelta(days=self.days)
         deleted = 0
-        for number in range(_MOST_PIECES):
-            if number:
-                time.sleep(_PAUSE_SECONDS)
+        while True:
             looked_at, gone = self._delete_piece(before)
             deleted += gone
             if looked_at < self.piece:
                 self._after = None
+                break
+            is_late = time.perf_counter() - begun > _LONGEST_SECONDS
+            if is_late or pause(_PAUSE_SECONDS):
                 break
         deleted += self.database.run(
             lambda session: delete_waiting(session, before=before, limit=self.piece)

@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.http_client import Target, post
 from tracker.services.tasks import retry
-from tracker.services.telling.addresses import compose_check, note_check
 from tracker.services.telling.deliveries import (
     find_next,
     go_on,
@@ -24,8 +23,14 @@ from tracker.services.telling.deliveries import (
     sign,
 )
 from tracker.services.telling.events import tell_stalls
-from tracker.services.telling.letters import Failure, Letterhead
-from tracker.services.telling.mail import begin_digest, end_digest
+from tracker.services.telling.mail import (
+    Failure,
+    Letterhead,
+    begin_digest,
+    compose_check,
+    end_digest,
+    note_check,
+)
 from tracker.services.telling.telemetry import write_estimates
 from tracker.storage.tasks import (
     ADDRESS,
@@ -40,8 +45,7 @@ from tracker.storage.tasks import (
     hold,
     repeat,
 )
-from tracker.storage.telling.sent_estimates import list_unsent, note_sent
-from tracker.storage.telling.webhooks import find_webhook, list_reachable
+from tracker.storage.telling import Webhook, list_reachable, list_unsent, note_sent
 
 log = structlog.get_logger("tracker.job")
 
@@ -58,7 +62,6 @@ class Deliveries(Handler):
     kind = DELIVERY
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:
-        """Return the webhooks that can be told something now."""
         return [str(one) for one in list_reachable(session, at=at)]
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
@@ -67,7 +70,7 @@ class Deliveries(Handler):
         at = self.clock()
         with self.database.read() as session:
             delivery = find_next(session, task)
-            webhook = find_webhook(session, int(task.lane))
+            webhook = session.get(Webhook, int(task.lane))
         if delivery is None or webhook is None:
             self.database.run(lambda session: go_on(session, hold(session, task), at))
             return 0
@@ -241,7 +244,6 @@ class Exporter(Handler):
         return bool(list_unsent(session, limit=1))
 
     def plan(self, session: Session, at: datetime) -> None:
-        """Add the task that sends them."""
         enqueue(session, ESTIMATES, due_at=at)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002

@@ -1,6 +1,7 @@
 """Estimates in plain sentences, with their counts and intervals."""
 
 from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, plural
+from tracker.rounding import percents
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
 from tracker.services.estimates.calendar import AccuracyChange
@@ -34,7 +35,8 @@ def say_estimate(estimate: Estimate) -> str:
         f": the mean of "
         f"{plural(len(estimate.classes), 'class', 'classes')}, with "
         f"{sum(estimate.correct):,} of "
-        f"{plural(estimate.labels, 'prediction')} correct."
+        f"{plural(estimate.labels, 'prediction')} correct. It rests on "
+        f"{estimate.basis}"
     )
 
 
@@ -101,13 +103,21 @@ def say_comparison(found: Comparison) -> str:
     names = {"new": plain(found.new), "old": plain(found.old)}
     if found.paired is None:
         return f"{names['new']} and {names['old']} have no labelled input in common."
-    overall, decision = found.paired.overall, found.paired.decision
     outcome = _OUTCOMES[found.verdict].format_map(names)
-    return (
-        f"On {plural(overall.pairs, 'input')} that both answered, {outcome}: where "
-        f"they differ {names['new']} wins {decision.won:,} and loses "
-        f"{decision.lost:,}, a share between {_bounds(decision.low, decision.high)}."
+    said = f"On {plural(found.paired.pairs, 'input')} that both answered, {outcome}."
+    decision = found.decision
+    if decision is None:
+        because = found.no_decision_because or "these inputs say nothing of the measure"
+        return f"{said} {because[0].upper()}{because[1:]}."
+    low, high = percents(decision.low, decision.high)
+    said += (
+        f" By the interval that holds at every look, the change of the "
+        f"{plain(read_measure(decision.measure).name)} lies between {low} and {high} "
+        f"points."
     )
+    if decision.labels_to_decide:
+        said += f" About {decision.labels_to_decide:,} more inputs would decide it."
+    return said
 
 
 def say_slices(found: Slices) -> str:

@@ -31,7 +31,12 @@ from tracker.mcp.sentences import (
 )
 from tracker.services.by import Actor
 from tracker.services.deciding.comparison import get_comparison
-from tracker.services.deciding.planning import USUAL_WIDTH, Goal, build_plan
+from tracker.services.deciding.planning import (
+    USUAL_WIDTH,
+    Goal,
+    build_plan,
+    find_advice,
+)
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
@@ -40,7 +45,7 @@ from tracker.services.estimates.slices.slices import get_slices
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report
 from tracker.services.labelling.label_errors import find_label_errors
-from tracker.services.people.actors import actor_of_key
+from tracker.services.people.accounts import actor_of_key
 from tracker.services.people.keys import find_valid_key
 from tracker.services.queries.queries import describe_query
 from tracker.services.telling.events import describe_event
@@ -50,7 +55,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.queries.finding import count_queries, list_sorted
 from tracker.storage.queries.queries import build_conditions
-from tracker.storage.telling.events import list_detector_events
+from tracker.storage.telling import list_detector_events
 
 Answer = dict[str, Any]
 _MOST_ROWS = 1_000
@@ -186,8 +191,13 @@ class Desk:
                 if value is not None and not 0 < value < 1:
                     raise invalid(name, value, "it must lie between 0 and 1")
             estimate = self._estimate(session, found, version)
-            plan = build_plan(estimate, Goal(width=width, target=target))
-        return _answer(say_plan(plan), plan.dump())
+            advice = find_advice(session, found, estimate)
+            goal = Goal(width=width, target=target)
+            plan = build_plan(estimate, goal, advice=advice)
+        said = say_plan(plan)
+        if plan.advice is not None:
+            said += f" {plan.advice.text}"
+        return _answer(said, plan.dump())
 
     def slices(self, detector: str, by: str, version: str | None = None) -> Answer:
         """Tell on which part of the queries a detector is worse than on the rest.

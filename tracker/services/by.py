@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.storage.people.audit import AuditEvent
+from tracker.storage.people import AuditEvent
 from tracker.words import ActorKind, has_role
 
 
@@ -24,11 +24,9 @@ class Actor:
     detectors: frozenset[int] | None = None
 
     def may(self, role: str) -> bool:
-        """Return whether this actor has *role* or a stronger one."""
         return has_role(self.role, role)
 
     def sees(self, detector_id: int) -> bool:
-        """Return whether that detector exists for this actor."""
         return self.detectors is None or detector_id in self.detectors
 
 
@@ -56,7 +54,6 @@ class By:
         return self.name if self.actor.kind == "key" else self.actor.name
 
     def may(self, role: str) -> bool:
-        """Return whether the actor has *role* or a stronger one."""
         return self.actor.may(role)
 
     def credit(self, name: str | None) -> "By":

@@ -46,11 +46,11 @@ from tracker.services.versions import (
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
+from tracker.storage import people
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
-from tracker.storage.people import accounts, api_keys
 from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
@@ -302,7 +302,6 @@ class Detector(Shape):
 
 
 def describe_detector(session: Session, detector: storage.Detector) -> Detector:
-    """Return a detector as it is answered."""
     return describe_detectors(session, [detector])[0]
 
 
@@ -347,9 +346,9 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     session.add(detector)
     _flush_name(session, new.name)
     if by.actor.detectors is not None and by.actor.kind == "account":
-        accounts.add_detector_id(session, by.actor.row, detector.id)
+        people.add_detector_id(session, by.actor.row, detector.id)
     elif by.actor.detectors is not None:
-        api_keys.add_key_detector_id(session, by.actor.row, detector.id)
+        people.add_key_detector_id(session, by.actor.row, detector.id)
     by.record(session, "detector made", detector.name)
     return detector
 
@@ -543,14 +542,12 @@ def get_detector(session: Session, id_or_name: str) -> storage.Detector:
 
 
 def get_open_detector(session: Session, id_or_name: str) -> storage.Detector:
-    """Return a detector that is not archived, or raise ConflictError."""
     detector = get_detector(session, id_or_name)
     check_is_open(detector)
     return detector
 
 
 def check_is_open(detector: storage.AnyDetector) -> None:
-    """Raise ConflictError if a detector is archived."""
     if detector.archived_at is not None:
         raise ConflictError(f"the detector {show(detector.name)} is archived")
 

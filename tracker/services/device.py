@@ -60,7 +60,6 @@ def set_settings(
 
 
 def load_details(settings: DeviceSettings) -> Any:
-    """Return the metadata of a detector as it was given."""
     return None if settings.details is None else json.loads(settings.details)
 
 
@@ -89,7 +88,6 @@ class Answers:
 
     @property
     def queries(self) -> int:
-        """All queries, those included that wait for their prediction."""
         return self.by_detector.total() + self.by_people.total() + self.waiting
 
 

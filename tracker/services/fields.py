@@ -214,7 +214,6 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def dump_metadata(value: Mapping[str, Any]) -> str:
-    """Return metadata as the JSON text that is stored."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 

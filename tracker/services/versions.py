@@ -82,7 +82,6 @@ class Traffic:
         return cls(stored.version_id, stored.since, hours)
 
     def dump(self) -> Stored:
-        """Return what to keep."""
         hours = [[hour, self.hours[hour]] for hour in sorted(self.hours)]
         return Stored(self.version_id, self.since, hours)
 

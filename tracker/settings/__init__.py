@@ -59,6 +59,12 @@ class Settings(BaseModel):
         description="SQLAlchemy URL of the database; SQLite in the data folder "
         "unless given. PostgreSQL: postgresql+psycopg://user:password@host/name.",
     )
+    database_read_url: str = Field(
+        default="",
+        repr=False,
+        description="SQLAlchemy URL of a replica, such as a standby: exports and reads "
+        "of a detector by API, come from it and may be seconds old. None by default.",
+    )
     secret_key: str = Field(
         default="",
         repr=False,
@@ -253,7 +259,6 @@ class Settings(BaseModel):
 
     @property
     def database(self) -> str:
-        """The URL of the database, with the default filled in."""
         return self.database_url or f"sqlite:///{self.data_dir / 'tracker.db'}"
 
     @property
@@ -277,7 +282,6 @@ class Settings(BaseModel):
 
     @property
     def is_https(self) -> bool:
-        """Whether browsers reach the server over HTTPS."""
         return self.public_url.startswith("https://")
 
     def load_secret_key(self) -> str:

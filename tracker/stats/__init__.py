@@ -2,36 +2,39 @@
 
 from tracker.stats.active.forecast import (
     Forecast,
-    Goal,
-    Step,
     foresee,
+    foresee_labels,
     imagine,
     imagine_average,
     label_shares,
     labels_needed,
+    without_judges,
 )
+from tracker.stats.active.goals import Goal, Step
 from tracker.stats.active.learning import next_round, round_length
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.looks import Look, Standing, look
 from tracker.stats.active.rounds import UNIT, Round
 from tracker.stats.active.strata import (
+    MISSING,
     Ints,
     Strata,
     build_strata,
     choose_stratum,
     rank_of,
 )
-from tracker.stats.approximations.balanced import balanced_normal
+from tracker.stats.approximations import balanced_normal
 from tracker.stats.arguments import MOST_LABELS, Floats, shared_level, tail_share
 from tracker.stats.certification import chance_to_certify, labels_to_certify, next_class
-from tracker.stats.comparison.differences import (
+from tracker.stats.comparison.joint import joint_paired_difference
+from tracker.stats.comparison.paired import (
+    Difference,
     boxed_paired_difference,
     decide,
     mcnemar,
+    paired_difference,
     unpaired_difference,
 )
-from tracker.stats.comparison.joint import joint_paired_difference
-from tracker.stats.comparison.paired import Difference, paired_difference
 from tracker.stats.coverage import (
     MOST_OUTCOMES,
     IntervalFunction,
@@ -44,8 +47,10 @@ from tracker.stats.coverage import (
 )
 from tracker.stats.evidence.calendar import (
     AccuracyChange,
+    family_level,
     find_changes,
     level_since,
+    replay_level,
 )
 from tracker.stats.evidence.intervals import (
     anytime,
@@ -129,6 +134,7 @@ from tracker.stats.planning import (
     labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
+    pairs_to_decide,
 )
 from tracker.stats.resampling import (
     bootstrap_percentile,
@@ -146,6 +152,7 @@ __all__ = [
     "ACCEPTABLE_RATE",
     "LARGEST_SET",
     "METHODS",
+    "MISSING",
     "MOST_LABELS",
     "MOST_OUTCOMES",
     "OPEN",
@@ -211,6 +218,7 @@ __all__ = [
     "decide",
     "f1_intervals",
     "f1_scores",
+    "family_level",
     "find_bursts",
     "find_changes",
     "finite_anytime",
@@ -218,6 +226,7 @@ __all__ = [
     "fleiss_kappa",
     "fleiss_kappa_interval",
     "foresee",
+    "foresee_labels",
     "get_method",
     "imagine",
     "imagine_average",
@@ -251,10 +260,12 @@ __all__ = [
     "overall_interval",
     "paired_anytime",
     "paired_difference",
+    "pairs_to_decide",
     "point_632",
     "point_632_plus",
     "precision_intervals",
     "rank_of",
+    "replay_level",
     "round_length",
     "seeds_t",
     "shared_level",
@@ -266,4 +277,5 @@ __all__ = [
     "unpaired_difference",
     "upper_bound",
     "window_intervals",
+    "without_judges",
 ]

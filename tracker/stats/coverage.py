@@ -35,10 +35,7 @@ class Coverage(NamedTuple):
 
 
 def class_coverage(
-    interval: IntervalFunction,
-    n: int,
-    accuracy: npt.ArrayLike,
-    confidence_level: float,
+    interval: IntervalFunction, n: int, accuracy: npt.ArrayLike, confidence_level: float
 ) -> Coverage:
     """Return how often an *interval* of one class holds the truth after *n* labels.
 

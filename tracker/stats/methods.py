@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.approximations.balanced import (
+from tracker.stats.approximations import (
+    agresti_coull,
     balanced_agresti_coull,
     balanced_bootstrap,
     balanced_jeffreys,
@@ -17,9 +18,6 @@ from tracker.stats.approximations.balanced import (
     balanced_posterior,
     balanced_wilson,
     balanced_wilson_cc,
-)
-from tracker.stats.approximations.one_class import (
-    agresti_coull,
     bootstrap,
     jeffreys,
     mid_p,

@@ -135,7 +135,7 @@ def noise_aware(  # noqa: PLR0913 - counts of labels and of what became of some.
     times as much as is labelled c is truly c under another label.  So the accuracy p
     of the class lies between (q - f)/(1 - f + g) and (min(q, 1 - f) + g)/(1 - f + g),
     q being that by the labels, for the largest f and g.  A class spends a K-th of
-    the error: a third of it on each side of q together, a sixth on f and on each of
+    the error: half of it on the two sides of q, a sixth on f and on each of
     the two rates of which g is made.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9,
@@ -153,7 +153,7 @@ def noise_aware(  # noqa: PLR0913 - counts of labels and of what became of some.
     error = tail_share(confidence_level, 1) / classes
     counts = labelled.astype(np.int64)
     q = clopper_pearson(
-        correct.astype(np.int64), counts, shared_level(confidence_level, 3 * classes)
+        correct.astype(np.int64), counts, shared_level(confidence_level, 2 * classes)
     )
     sixth = math.nextafter(error / 6.0, 0.0)
     right = table.diagonal()
@@ -172,10 +172,7 @@ def noise_aware(  # noqa: PLR0913 - counts of labels and of what became of some.
 
 
 def _checked_rechecks(
-    labelled: Floats,
-    rechecks: npt.ArrayLike,
-    others: int,
-    unanswered: npt.ArrayLike,
+    labelled: Floats, rechecks: npt.ArrayLike, others: int, unanswered: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
     """Return the table, and what is missing of each of its rows."""
     table, _ = checked_counts(rechecks, rechecks)

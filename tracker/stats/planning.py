@@ -15,7 +15,8 @@ from tracker.stats.arguments import (
 )
 from tracker.stats.coverage import IntervalFunction
 from tracker.stats.evidence.intervals import balanced_anytime
-from tracker.stats.exact import Interval, balanced_union, clopper_pearson
+from tracker.stats.evidence.paired import paired_anytime
+from tracker.stats.exact import balanced_union, clopper_pearson
 from tracker.stats.laws import beta_quantile
 
 MOST_PLANNED = 10**7
@@ -263,7 +264,7 @@ def labels_to_decide(
         low, high = balanced_anytime(
             k.astype(np.int64), n.astype(np.int64), confidence_level, shares=shares
         )
-        return _reach(k, n, target, Interval(low, high))
+        return _reach(k, n, target, (low, high))
 
     reach = reach_of(right, total)
     if reach < 0:
@@ -287,20 +288,57 @@ def labels_to_decide(
     return tuple(int(labels) for labels in more)
 
 
-def _reach(k: Floats, n: Floats, target: float, interval: Interval) -> float:
+def pairs_to_decide(
+    gained: Sequence[int],
+    lost: Sequence[int],
+    pairs: Sequence[int],
+    confidence_level: float,
+    *,
+    shares: npt.ArrayLike | None = None,
+) -> int | None:
+    """Return how many more pairs decide which version is better, 0 if it is decided.
+
+    It is decided once the interval of `paired_anytime`, with the same *shares*, lies
+    on one side of 0.  The rates of gaining and losing and how the pairs are shared
+    among the classes are taken to stay what they are now.  None means that no number
+    decides: no difference shows, a class has no pair, or more than 10**7 are needed.
+    """
+    counts = np.array([gained, lost, pairs], dtype=np.float64)
+    now = float(counts[2].sum())
+
+    def reach(size: float) -> float:
+        more, fewer, of = np.rint(counts * (size / now)).astype(np.int64)
+        fewer = np.minimum(fewer, of - more)
+        found = paired_anytime(more, fewer, of, confidence_level, shares=shares)
+        return _reach(more - fewer, of, 0.0, (found.low, found.high))
+
+    if not now or now >= MOST_PLANNED or not math.isfinite(first := reach(now)):
+        return None
+    if first < 0:
+        return 0
+    enough = least_enough(reach, (now, first), MOST_PLANNED)
+    return None if enough is None else math.ceil(enough - now)
+
+
+def _reach(
+    k: npt.ArrayLike,
+    n: npt.ArrayLike,
+    target: float,
+    interval: tuple[npt.ArrayLike, npt.ArrayLike],
+) -> float:
     """Return the logarithm of how many times too wide an interval is to decide.
 
     It is negative where the target is decided, and infinite where no width would do.
     """
-    low, high = interval
-    is_decided = bool(low > target or high < target)
-    if not n.all():
+    low, high = (float(np.asarray(bound)) for bound in interval)
+    is_decided = low > target or high < target
+    if not np.all(n):
         return -math.inf if is_decided else math.inf
-    accuracy = float(np.mean(k / n))
+    accuracy = float(np.mean(np.divide(k, n)))
     if accuracy == target:
         return math.inf
     bound = low if accuracy > target else high
-    reach = math.log(max((accuracy - float(bound)) / (accuracy - target), 1e-300))
+    reach = math.log(max((accuracy - bound) / (accuracy - target), 1e-300))
     return min(reach, -1e-12) if is_decided else max(reach, 0.0)
 
 

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Select,
     Text,
     TypeDecorator,
+    select,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -117,7 +118,6 @@ class TextList(TypeDecorator[list[Any]]):
         value: list[Any] | None,
         dialect: Dialect,  # noqa: ARG002
     ) -> str | None:
-        """Write the list."""
         return None if value is None else json.dumps(value, ensure_ascii=False)
 
     def process_result_value(
@@ -125,7 +125,6 @@ class TextList(TypeDecorator[list[Any]]):
         value: str | None,
         dialect: Dialect,  # noqa: ARG002
     ) -> list[Any] | None:
-        """Read the list."""
         return None if value is None else list(json.loads(value))
 
 
@@ -187,6 +186,24 @@ def stream(
     options = {"yield_per": rows}
     with session.execute(statement, values, execution_options=options) as result:
         yield from result
+
+
+_Row = TypeVar("_Row", bound=Base)
+
+
+def list_newest(
+    session: Session,
+    entity: type[_Row],
+    *conditions: ColumnElement[bool],
+    before: int | None,
+    limit: int | None,
+) -> Sequence[_Row]:
+    """Return the newest rows that meet *conditions*, from *before* that id on."""
+    key = entity.__table__.c.id
+    if before is not None:
+        conditions = (*conditions, key < before)
+    statement = select(entity).where(*conditions).order_by(key.desc()).limit(limit)
+    return session.scalars(statement).all()
 
 
 def dump_id(prefix: str, number: int) -> str:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from copy import copy
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, make_url
@@ -121,6 +122,7 @@ class Database:
                 "isolation_level": "REPEATABLE READ",
                 "postgresql_readonly": True,
             }
+        self._read_options = options
         self._read_engine = engine.execution_options(**options)
         looks: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
         if self.is_sqlite:
@@ -131,8 +133,20 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is the embedded database."""
         return self.engine.dialect.name == "sqlite"
+
+    def reading_from(self, replica: "Database") -> "Database":
+        """Return this database with the reads of a *replica*, which may lag behind.
+
+        Raises ConfigurationError where that is another kind of database.
+        """
+        if replica.is_sqlite != self.is_sqlite:
+            raise ConfigurationError(
+                "TRACKER_DATABASE_READ_URL and TRACKER_DATABASE_URL must be of one kind"
+            )
+        made = copy(self)
+        made._read_engine = replica.engine.execution_options(**self._read_options)
+        return made
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -233,7 +247,6 @@ class Database:
             gather_statistics(session, ("queries", "labels"))
 
     def close(self) -> None:
-        """Close every connection."""
         self.engine.dispose()
 
 
@@ -328,6 +341,5 @@ def describe_damage(what: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what the database said."""
     cause = getattr(error, "orig", None) or error
     return str(cause).splitlines()[0] if str(cause) else type(cause).__name__

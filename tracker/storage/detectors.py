@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import ConflictError
-from tracker.storage.base import Base, BigId, Name, TextList
+from tracker.storage.base import Base, BigId, Name, TextList, list_newest
 from tracker.storage.prepared import Prepared
 
 
@@ -177,6 +177,11 @@ class Version(Base):
     sequence: Mapped[int] = mapped_column(BigId, default=0)
     # Whether somebody said that it was made without the labels that were there.
     unseen: Mapped[bool] = mapped_column(default=False, server_default=false())
+    # As which version of the family a gate was first asked about it, after how many
+    # that had passed, about what, and whether it has passed: [3, 1, "balanced", true].
+    family: Mapped[list[Any]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
 
 
 def find_detector(session: Session, detector_id: int) -> Detector | None:
@@ -198,7 +203,6 @@ _BY_NAME = select(Detector).where(
 
 
 def find_detector_by_name(session: Session, name: str) -> Detector | None:
-    """Return the detector of that name that is not archived."""
     return session.scalars(_BY_NAME, {"name": name}).one_or_none()
 
 
@@ -235,14 +239,11 @@ def list_archived(
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
     """Return the archived detectors, the newest first."""
-    statement = select(Detector).where(*_are_archived(among))
-    if before is not None:
-        statement = statement.where(Detector.id < before)
-    return session.scalars(statement.order_by(Detector.id.desc()).limit(limit)).all()
+    archived = _are_archived(among)
+    return list_newest(session, Detector, *archived, before=before, limit=limit)
 
 
 def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    """Count the archived detectors."""
     statement = select(func.count()).select_from(Detector).where(*_are_archived(among))
     return session.scalars(statement).one()
 
@@ -287,7 +288,6 @@ def name_version(session: Session, version_id: int) -> str:
 
 
 def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
-    """Return the versions with these ids, by id."""
     found = session.scalars(select(Version).where(Version.id.in_(ids)))
     return {version.id: version for version in found}
 
@@ -314,7 +314,6 @@ _NAMED = select(Version).where(
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:
-    """Return the version of that name."""
     chosen = {"detector_id": detector_id, "name": name}
     return session.scalars(_NAMED, chosen).one_or_none()
 
@@ -354,6 +353,13 @@ def add_versions(
         session.flush()
         ids[name] = version.id
     return ids
+
+
+def lock_versions(session: Session, detector_id: int) -> list[Version]:
+    """Return the versions of a detector as they are now, which no other changes."""
+    chosen = select(Version).where(Version.detector_id == detector_id)
+    locked = chosen.order_by(Version.id).with_for_update(key_share=True)
+    return list(session.scalars(locked, execution_options={"populate_existing": True}))
 
 
 def hold_open(session: Session, detector_id: int) -> Any:

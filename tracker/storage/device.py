@@ -45,12 +45,10 @@ class DetectorGroup(Base):
 
 
 def find_settings(session: Session, detector_id: int) -> DeviceSettings | None:
-    """Return what was set of a detector."""
     return session.get(DeviceSettings, detector_id)
 
 
 def list_groups(session: Session) -> Sequence[DetectorGroup]:
-    """Return every group, the oldest first."""
     return session.scalars(select(DetectorGroup).order_by(DetectorGroup.id)).all()
 
 

@@ -26,7 +26,6 @@ _STATISTICS = 25
 
 
 def is_sqlite(session: Session) -> bool:
-    """Return whether *session* is one of the embedded database."""
     return session.get_bind().dialect.name == "sqlite"
 
 
@@ -109,7 +108,6 @@ def floor(session: Session, value: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 def day_of(session: Session, instant: Any) -> ColumnElement[str]:
-    """Return the day of an *instant* in UTC, as 2026-01-31."""
     if is_sqlite(session):
         return func.substr(instant, 1, 10, type_=String())
     return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())

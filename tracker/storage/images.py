@@ -82,7 +82,6 @@ class ImageFolder:
         return (self._folder / place_of(name)).read_bytes()
 
     def delete(self, name: str) -> None:
-        """Delete the image *name*, if it is there."""
         (self._folder / place_of(name)).unlink(missing_ok=True)
 
     def iter_names(self) -> Iterator[str]:
@@ -129,7 +128,6 @@ class ImageBucket:
             return bytes(self._bucket.get(place_of(name)).bytes())
 
     def delete(self, name: str) -> None:
-        """Delete the image *name*, if it is there."""
         with suppress(FileNotFoundError), _translated_errors():
             self._bucket.delete(place_of(name))
 
@@ -222,7 +220,6 @@ def _translated_errors() -> Iterator[None]:
 
 
 def name_of(content: bytes, suffix: str) -> str:
-    """Return the name under which an image is stored."""
     return f"{hashlib.sha256(content).hexdigest()}.{suffix}"
 
 

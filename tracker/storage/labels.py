@@ -24,7 +24,7 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
-from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS
+from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # They are read within some milliseconds, each time that a labeler's page asks.
 MOST_LOOKED_AT = 10_000
@@ -75,14 +75,13 @@ def is_correction(label: Any, replaced: Any) -> ColumnElement[bool]:
     While several people are asked, each may say something else.
     """
     return and_(
-        label.standing != REPEAT,
-        replaced.standing.not_in((OPEN, DISPUTED)),
+        label.standing.not_in((REPEAT, WITHDRAWN)),
+        replaced.standing.not_in((OPEN, DISPUTED, WITHDRAWN)),
         truth_of(label) != truth_of(replaced),
     )
 
 
 def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert labels from mappings of every column."""
     insert_rows(session, Label, rows)
 
 

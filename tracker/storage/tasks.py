@@ -280,7 +280,6 @@ def withdraw(session: Session, kind: str, *keys: str) -> None:
 
 
 def withdraw_lane(session: Session, kind: str, lane: str) -> None:
-    """Delete every open task of a lane."""
     its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
     session.execute(its, execution_options=_IN_PLACE)
 
@@ -298,12 +297,10 @@ def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
 
 
 def rest(session: Session, task: Task, error: str, *, due_at: datetime) -> None:
-    """Let a task that failed be taken later."""
     _change(session, task, worker=None, held_until=None, error=error, due_at=due_at)
 
 
 def give_up(session: Session, task: Task, error: str, *, at: datetime) -> None:
-    """End a task that failed for good."""
     _change(session, task, worker=None, held_until=None, error=error, ended_at=at)
 
 
@@ -322,7 +319,6 @@ def _change(session: Session, task: Task, **values: Any) -> None:
 
 
 def find_task(session: Session, kind: str, key: str) -> Task | None:
-    """Return the open task of that kind and key."""
     statement = select(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
     statement = statement.execution_options(populate_existing=True)
     return session.scalars(statement).one_or_none()
@@ -352,7 +348,6 @@ def set_back(session: Session, *, at: datetime) -> None:
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    """Delete some tasks that were given up before an instant."""
     old = select(Task.id).where(Task.ended_at < before).limit(limit)
     statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
     session.execute(statement, execution_options=_IN_PLACE)

@@ -20,13 +20,10 @@ from tracker.web import (
 )
 from tracker.web.blueprint import WholeConverter, pages
 from tracker.web.deciding import comparison, methods, planning
-from tracker.web.drawing import comparisons
 from tracker.web.drawing.sparklines import EXTENSION, Sparklines
-from tracker.web.estimates import history, slices, thresholds, weeks, why
+from tracker.web.estimates import history, slices, thresholds, why
 from tracker.web.labelling import (
-    assignments,
     audits,
-    golds,
     judges,
     label_grid,
     labelers,
@@ -41,7 +38,7 @@ from tracker.web.people import (
     second_factors,
     sign_in,
 )
-from tracker.web.queries import queries, tags
+from tracker.web.queries import mistakes, queries, tags
 from tracker.web.telling import badges, events, mail, webhooks
 
 __all__ = [
@@ -68,6 +65,7 @@ __all__ = [
     "mail",
     "methods",
     "metrics",
+    "mistakes",
     "moved",
     "planning",
     "provider",
@@ -83,7 +81,6 @@ __all__ = [
     "tags",
     "thresholds",
     "webhooks",
-    "weeks",
     "why",
 ]
 
@@ -95,7 +92,6 @@ def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     app.jinja_env.undefined = StrictUndefined
     app.extensions[EXTENSION] = Sparklines()
     app.extensions[detector_list.EXTENSION] = detector_list.Looks()
-    app.extensions[comparisons.EXTENSION] = comparisons.Comparisons()
     app.url_map.converters["int"] = WholeConverter
     csrf.exempt(mail.unsubscribe)
     app.register_blueprint(pages)

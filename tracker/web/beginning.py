@@ -8,7 +8,7 @@ from tracker.http import account, by, database, requires
 from tracker.services.people.keys import create_key
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
-from tracker.storage.people.api_keys import list_keys
+from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
 from tracker.words import EDITOR
 

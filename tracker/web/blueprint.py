@@ -29,7 +29,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.studies import Study
 from tracker.storage.queries.queries import Query
-from tracker.storage.telling.webhooks import Webhook
+from tracker.storage.telling import Webhook
 from tracker.web.drawing import words
 from tracker.web.drawing.readings import span_decided
 

@@ -1,9 +1,11 @@
 """The list of the detectors: all of them, those that need a look first."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from flask import current_app, redirect, render_template, request, url_for
@@ -11,8 +13,10 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import plural, shorten
 from tracker.http import account, database, now, requires
 from tracker.services.estimates.calendar import AccuracyChange
+from tracker.services.estimates.decision import Decision, foresee
 from tracker.services.estimates.estimate import Estimate, list_estimates
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import list_shown
@@ -27,7 +31,8 @@ from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Axis, span, span_decided
-from tracker.words import DECIDING_METHOD
+from tracker.web.drawing.words import count_in_words, share, short_day
+from tracker.words import BALANCED
 
 _PAGE = 50
 # What needs a look comes first, and the most urgent of it.
@@ -35,12 +40,13 @@ DROPPED = "dropped"
 _STANDS = timedelta(days=30)
 NEEDY = (DROPPED, "missed", "stale", "undecided", "no-verdict", "open")
 STATES = (*NEEDY, "met", "none")
+VERDICTS = {"met": "met", "missed": "missed", "undecided": "not decided yet"}
 _AXIS = Axis(0.5)
-_NEVER = 10**9
+_NEVER = math.inf
 EXTENSION = "tracker-looks"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Row:
     """One detector of the list."""
 
@@ -63,7 +69,7 @@ class Row:
         found = self.dropped
         if found is None or found.measure != self.detector.measure:
             return None
-        return found.before
+        return found.before if found.before.labels else None
 
     @property
     def state(self) -> str:
@@ -101,16 +107,95 @@ class Row:
         said = {"recall": "when it is", "precision": "when it says"}.get(measure.kind)
         return f"{said} {measure.of}" if said else "of all answers"
 
-    @property
-    def more(self) -> int | None:
-        """About how many more labels would decide."""
+    @cached_property
+    def next(self) -> Decision | None:
+        """What the target waits for, which takes a while to foresee."""
         found = self.estimate.decision
-        return found.labels_to_decide if found else None
+        return found and foresee(found, self.estimate.confusion)
 
     @property
-    def urgency(self) -> tuple[int, int]:
-        """Where it stands in the list: who needs a look comes first."""
-        return STATES.index(self.state), _NEVER if self.more is None else self.more
+    def since(self) -> date | None:
+        """The day since which queries count, None for all of the version."""
+        span = self.estimate.span
+        return span.since if span else None
+
+    @property
+    def since_said(self) -> str:
+        """That day, such as "12 Nov"."""
+        since, at = self.since, self.estimate.computed_at.date()
+        return short_day(since, at) if since else ""
+
+    @property
+    def unlabelled(self) -> str | None:
+        """The first class without a label, of a mean that waits for it."""
+        if read_measure(self.detector.measure).kind != BALANCED:
+            return None
+        classes = self.estimate.classes
+        return next((one.name for one in classes if not one.labelled), None)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that answers, the same on every page and in every message."""
+        if not self.estimate.labels:
+            if not self.queries:
+                return "Not measured yet. Send the first prediction."
+            waits = plural(self.queries, "query waits", "queries wait")
+            return f"Not measured yet: {waits}."
+        found = self.estimate.decision
+        is_open = found is None or found.verdict == "undecided"
+        if self.unlabelled and is_open:
+            name = shorten(self.unlabelled)
+            return f"Not measured yet: no label of {name} so far."
+        return " ".join(filter(None, (self._measured, self._judged)))
+
+    @property
+    def _measured(self) -> str:
+        measure = read_measure(self.detector.measure)
+        of = shorten(measure.of or "")
+        first = {
+            "recall": f"when the truth is {of}, it is right",
+            "precision": f"when it says {of}, it is right",
+        }.get(self.of and measure.kind, "it is right")
+        said = f"{first} {self.said} of the time"
+        if self.since:
+            said = f"since {self.since_said} {said}"
+        if self.before:
+            return f"{said[0].upper()}{said[1:]}; before, {span(self.before)}."
+        same = "" if self.of or self.since else f", {self.counts_same}"
+        return f"{said[0].upper()}{said[1:]}{same}."
+
+    @property
+    def counts_same(self) -> str:
+        """How the classes make up the mean."""
+        names = [shorten(name) for name in self.detector.classes]
+        if len(names) == 2:
+            return f"{names[0]} and {names[1]} counting the same"
+        return f"all {count_in_words(len(names))} classes counting the same"
+
+    @property
+    def _judged(self) -> str:
+        found = self.estimate.decision
+        if found:
+            verdict = VERDICTS[found.verdict]
+            return f"Target {share(found.target)}: {verdict}."
+        because = self.estimate.no_decision_because
+        if self.estimate.target is None or because is None:
+            return ""
+        return f"No verdict: {because}."
+
+    @property
+    def urgency(self) -> tuple[int, float]:
+        """Where it stands in the list: who needs a look comes first.
+
+        Of those that are not decided it is who needs the fewest labels, about: widths
+        shrink with their root.
+        """
+        found, more = self.estimate.decision, _NEVER
+        if found and found.accuracy not in {None, found.target}:
+            above = found.accuracy - found.target
+            bound = found.low if above > 0 else found.high
+            more = found.labels * ((found.accuracy - bound) / above) ** 2
+        return STATES.index(self.state), more
 
 
 class Looks:
@@ -135,9 +220,7 @@ class Looks:
             if (version and version.id in waiting)
             or self._known.get(detector.id, (None,))[0] != keys[detector]
         }
-        found = list_estimates(
-            session, changed, computed_at=now(), method=DECIDING_METHOD
-        )
+        found = list_estimates(session, changed, computed_at=now())
         fresh = dict(zip(changed, found, strict=True))
         for detector, estimate in fresh.items():
             version = changed[detector]
@@ -171,7 +254,7 @@ def _last(row: Row) -> float:
 SORTS = {
     "name": _Sort("Detector", lambda row: row.detector.name.casefold()),
     "verdict": _Sort("Verdict", lambda row: row.urgency),
-    "right": _Sort("right, 95 % sure", lambda row: row.interval.low),
+    "right": _Sort("right", lambda row: row.interval.low),
     "labels": _Sort("labels", lambda row: row.estimate.labels, is_down=True),
     "last": _Sort("last label", _last, is_down=True),
 }
@@ -207,6 +290,7 @@ def show_detectors() -> ResponseReturnValue:
             chosen=chosen if chosen in STATES else None,
             sort=sort,
             sorts=SORTS,
+            levels=sorted({row.detector.confidence_level for row in rows}),
             text=asked.get("q", "").strip(),
             axis=_AXIS,
             new_key=None,

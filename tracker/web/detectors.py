@@ -1,8 +1,9 @@
 """The detectors, and how sure we are of one."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -11,41 +12,61 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.detectors import create_detector, get_detector
+from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import (
     NOW,
     Estimate,
     get_estimate,
 )
-from tracker.services.evidence.measure import read_measure
-from tracker.services.labelling.queues import QueueChoice, build_queue
-from tracker.services.labelling.reservations import count_waiting
+from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.weeks import get_weeks
+from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
+from tracker.services.telling.deliveries import say, say_in_full
+from tracker.services.telling.events import SLICE_WORSE
 from tracker.services.versions import choose_versions
+from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import (
     Detector,
     Version,
     list_versions,
 )
+from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.queries import count_disputed
-from tracker.storage.tasks import RECOMPUTE, Task, find_failures
+from tracker.storage.tasks import RECOMPUTE, find_failures
+from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.drawing import confusion
-from tracker.web.drawing.measures import read_measures
+from tracker.web.detector_list import Row
+from tracker.web.drawing.answers import (
+    Curve,
+    Name,
+    draw_curve,
+    end_curve,
+    name_marks,
+    near_axis,
+)
+from tracker.web.drawing.measures import list_pairs, read_precision
 from tracker.web.drawing.readings import (
-    MOST_ROWS,
     Axis,
     Reading,
     build_axis,
+    read,
     read_balanced,
-    read_classes,
-    read_published,
+    read_once,
+    tone_of,
 )
-from tracker.web.drawing.words import roughly
+from tracker.web.drawing.weeks import draw_weeks
+from tracker.web.drawing.words import narrow, roughly
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import Reread, read_errors
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
 
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
+_MOST_PAIRS = 3
+_MOST_TOLD = 3
+_MOST_WEEKS = 12
 # Of more that wait nobody needs the number, and pages ask again every few seconds.
 MOST_WAITING = 100_000
 _NEW = {
@@ -61,53 +82,53 @@ _NEW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Overview:
     """The page of a detector for one version, or for all pooled."""
 
-    detector: Detector
-    estimate: Estimate
-    balanced: Reading
-    classes: Sequence[Reading]
-    axis: Axis
-    matrix: confusion.Matrix
+    row: Row
+    # By the published method, where that was asked for.
+    published: Estimate | None
+    # The balanced accuracy by the methods for one look.
+    once: Sequence[tuple[str, Reading]]
     versions: Sequence[Version]
     version: Version | None
-    queries: int
     # In the random queue, to which the button leads; counted no further than what
     # decides the verdict.
     waiting: int
     # Of all versions.
     disputed: int
     reread: Reread | None
-    failure: Task | None
+    curve: Curve | None
+    weeks: Mapping[str, Any]
+    # What happened last, the newest first.
+    told: Sequence[tuple[Event, str]]
 
     @property
-    def measure(self) -> str:
-        """What the target is on, in words."""
-        return read_measure(self.detector.measure).name
+    def detector(self) -> Detector:
+        """The detector."""
+        return self.row.detector
 
     @property
-    def lowest(self) -> Sequence[Reading]:
-        """The classes that are shown at once: of many those that are lowest."""
-        return self._ranked[:MOST_OPEN] if self._is_folded else self.classes
-
-    @property
-    def folded(self) -> Sequence[Reading]:
-        """The other classes, from the lowest upwards."""
-        return self._ranked[MOST_OPEN:] if self._is_folded else ()
-
-    @property
-    def _ranked(self) -> Sequence[Reading]:
-        return sorted(self.classes, key=lambda reading: reading.score.low)
-
-    @property
-    def _is_folded(self) -> bool:
-        return len(self.classes) > MOST_OPEN
+    def estimate(self) -> Estimate:
+        """The estimate that decides."""
+        return self.row.estimate
 
     @property
     def mistakes(self) -> int:
         """The scored labels that the detector had not predicted."""
         return self.estimate.labels - sum(self.estimate.correct)
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of the large bar."""
+        row = self.row
+        before = row.before.low if row.before else None
+        return near_axis(row.interval.low, row.detector.target, before)
+
+    @property
+    def names(self) -> Sequence[Name]:
+        """Where the names of the estimate and of the target stand over that bar."""
+        return name_marks(self.axis, self.row.interval.accuracy, self.detector.target)
 
     @property
     def fingerprint(self) -> str:
@@ -124,16 +145,19 @@ class Report:
             self.detector.archived_at,
             [version.name for version in self.versions],
             self.version.name if self.version else None,
+            self.estimate.method,
+            self.published is None,
             self.estimate.unclear,
             self.estimate.targeted_left_out,
             self.estimate.corrections,
             self.estimate.last_label_at,
             self.estimate.confusion,
-            self.queries,
+            self.row.queries,
             self.waiting,
             self.disputed,
             self.reread and self.reread.fingerprint,
-            self.failure and self.failure.attempts,
+            self.row.failure and self.row.failure.attempts,
+            self.told and self.told[0][0].id,
         )
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
@@ -175,56 +199,136 @@ def make_detector() -> ResponseReturnValue:
 def show_detector(detector_id: str) -> ResponseReturnValue:
     """Show how accurate a detector is, and how sure that is."""
     with database().read() as session:
-        report = build_report(
-            session,
-            get_detector(session, detector_id),
-            version=request.args.get("version") or None,
-            limit=None if "all" in request.args else MOST_ROWS,
-        )
+        detector = get_detector(session, detector_id)
+        page = build_overview(session, detector, request.args)
         return answer_live(
             "detectors/detector.html",
             seen=request.args.get("seen", ""),
-            fingerprint=report.fingerprint,
-            report=report,
-            measures=read_measures(report.estimate),
-            detector=report.detector,
+            fingerprint=page.fingerprint,
+            overview=page,
+            detector=detector,
+            **_read_rows(page, request.args),
         )
 
 
-def build_report(
-    session: Session,
-    detector: Detector,
-    *,
-    version: str | None,
-    limit: int | None = MOST_ROWS,
-) -> Report:
+def build_overview(
+    session: Session, detector: Detector, asked: Mapping[str, str]
+) -> Overview:
     """Return the contents of the page of *detector*."""
-    chosen = choose_versions(session, detector, version)
-    one = chosen[0] if chosen and version != "*" else None
-    estimate = get_estimate(
-        session,
-        detector,
-        version=version,
-        method=detector.method,
-        span=NOW,
-        computed_at=now(),
-    )
-    balanced = read_balanced(estimate)
-    if estimate.labels and estimate.method != "exact":
-        balanced = replace(balanced, published=read_published(estimate))
-    classes = read_classes(estimate, limit=limit)
-    return Report(
+    name = asked.get("version") or None
+    chosen = choose_versions(session, detector, name)
+    one = chosen[0] if chosen and name != ALL else None
+    how: dict[str, Any] = {"version": name, "computed_at": now()}
+    estimate = get_estimate(session, detector, method=DECIDING_METHOD, span=NOW, **how)
+    published = None
+    if asked.get("method") == EXACT:
+        published = get_estimate(session, detector, **how)
+    row = Row(
         detector=detector,
         estimate=estimate,
-        balanced=balanced,
-        classes=classes,
-        axis=build_axis([balanced, *classes], detector.target),
-        matrix=confusion.build_matrix(estimate),
+        queries=sum(count_logged(session, chosen).values()),
+        failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
+    )
+    events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
+    return Overview(
+        row=row,
+        published=published,
+        once=read_once(_find_whole(session, detector, estimate, how), detector.method),
         versions=list_versions(session, detector.id),
         version=one,
-        queries=sum(each.queries for each in chosen),
         waiting=_count_waiting(session, detector, estimate),
         disputed=count_disputed(session, detector.id),
         reread=read_errors(session, detector, estimate),
-        failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
+        curve=_draw_curve(session, one, row, asked.get("of"), published),
+        weeks={} if published else _draw_weeks(session, one, row),
+        told=[(each, tell_briefly(each)) for each in events],
     )
+
+
+def _find_whole(
+    session: Session, detector: Detector, estimate: Estimate, how: Mapping[str, Any]
+) -> Estimate:
+    """Return the estimate of all of the version.
+
+    The results chose the day of a change, for which a method for one look does not
+    hold.
+    """
+    if estimate.span is None or estimate.span.since is None:
+        return estimate
+    return get_estimate(session, detector, **how, method=DECIDING_METHOD, span="all")
+
+
+def tell_briefly(event: Event) -> str:
+    """Return what happened, without the name of the detector that the page has."""
+    tell = say_in_full if event.type == SLICE_WORSE else say
+    told = tell(event.type, event.data).removeprefix(event.data["name"]).lstrip(",: ")
+    return narrow(f"{told[:1].upper()}{told[1:]}")
+
+
+def _draw_curve(
+    session: Session,
+    version: Version | None,
+    row: Row,
+    name: str | None,
+    published: Estimate | None,
+) -> Curve | None:
+    """Return how the interval tightened, of the measure or of the class *name*."""
+    detector, estimate = row.detector, row.estimate
+    if version is None or (row.since and not published):
+        return None
+    measure, method = read_measure(detector.measure), DECIDING_METHOD
+    now_at: Accuracy = row.interval
+    if published:
+        measure, method, estimate = Measure(BALANCED), EXACT, published
+        now_at = estimate.balanced
+    for one in estimate.classes:
+        if one.name == name:
+            measure, now_at = Measure(RECALL, name), one
+    points = list_curve(session, detector, version, measure, method)
+    live = end_curve(points, now_at, (estimate.labels, points[-1] if points else None))
+    is_decided = str(measure) == detector.measure and not published
+    return draw_curve(live, detector.target if is_decided else None)
+
+
+def _draw_weeks(
+    session: Session, version: Version | None, row: Row
+) -> Mapping[str, Any]:
+    """Return the weeks around a change; without one the labels tell more."""
+    if version is None or not row.since:
+        return {}
+    weeks = get_weeks(
+        session,
+        row.detector,
+        computed_at=now(),
+        version=version.name,
+        measure=row.detector.measure,
+        limit=_MOST_WEEKS,
+    )
+    return draw_weeks(weeks, row.since, row.interval)
+
+
+def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the rows of the classes, the weakest first beyond two."""
+    estimate = page.published or page.estimate
+    of = "precision" if asked.get("by") == "precision" else "accuracy"
+    scores = estimate.classes if of == "accuracy" else read_precision(estimate)
+    rows = [
+        read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
+        for place, (name, one) in enumerate(
+            zip(page.detector.classes, scores, strict=True)
+        )
+    ]
+    if len(rows) > 2:
+        rows.sort(key=lambda each: each.score.low)
+    shown = rows if "all" in asked else rows[:MOST_OPEN]
+    lows = [each.score.low for each in shown if each.estimate]
+    balanced = read_balanced(estimate)
+    return {
+        "axis": build_axis([balanced, *shown]),
+        "rows": shown,
+        "by": of,
+        "rows_axis": near_axis(*lows),
+        "pairs": list_pairs(page.estimate)[:_MOST_PAIRS],
+        "of": asked.get("of") if asked.get("of") in page.detector.classes else None,
+        "balanced": balanced,
+    }

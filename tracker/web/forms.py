@@ -27,11 +27,9 @@ class Form:
     errors: Mapping[str, list[str]] = field(default_factory=dict)
 
     def value(self, name: str) -> str:
-        """Return the value of the field *name*."""
         return self.values.get(name, "")
 
     def errors_of(self, name: str) -> list[str]:
-        """Return the errors of the field *name*."""
         return self.errors.get(name, [])
 
 

@@ -1,6 +1,7 @@
 """Importing a file in the browser."""
 
-from typing import BinaryIO, cast
+from pathlib import PurePath
+from typing import Any, BinaryIO, cast
 
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -9,7 +10,13 @@ from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError, TooLargeError
 from tracker.http import by, context, database, requires
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import (
+    NewDetector,
+    create_detector,
+    get_detector,
+    get_open_detector,
+)
+from tracker.services.fields import parse_input
 from tracker.services.imports.background import (
     add_import,
     arriving,
@@ -25,6 +32,7 @@ from tracker.services.imports.images import (
     gather_images,
     store_images,
 )
+from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading.choices import (
     MAPPED,
     METADATA,
@@ -34,6 +42,7 @@ from tracker.services.imports.reading.choices import (
 from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
 from tracker.services.imports.reports import Outcome, RejectedImportError, say_readings
 from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -95,9 +104,18 @@ def show_import(detector_id: str) -> ResponseReturnValue:
 @requires("editor")
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
-    report, form, status = None, Form(request.form), 200
     try:
         file, images = _open(request.files.get("file")), _open_images()
+    except InvalidInputError as error:
+        return _answer(detector_id, failed_form(request.form, error), status=422)
+    return _carry_out(detector_id, file, images)
+
+
+def _carry_out(
+    detector_id: str, file: RowFile, images: ImageFiles | None
+) -> ResponseReturnValue:
+    form, report, status = Form(request.form), None, 200
+    try:
         if file.size + (images.size if images else 0) > LARGE_BYTES:
             import_id = dump_id("imp", _import_later(detector_id, file, images))
             return redirect(url_for("pages.follow_import", import_id=import_id), 303)
@@ -107,6 +125,12 @@ def import_file(detector_id: str) -> ResponseReturnValue:
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="file")
         status = 413 if isinstance(error, TooLargeError) else 422
+    return _answer(detector_id, form, report, status=status)
+
+
+def _answer(
+    detector_id: str, form: Form, report: Outcome | None = None, *, status: int
+) -> ResponseReturnValue:
     with database().read() as session:
         return _render(session, detector_id, form=form, report=report), status
 
@@ -142,6 +166,18 @@ def resume_import(import_id: str) -> ResponseReturnValue:
     return redirect(url_for("pages.follow_import", import_id=import_id), 303)
 
 
+@pages.post("/imports/<import_id>/undo")
+@requires("editor")
+def undo_import(import_id: str) -> ResponseReturnValue:
+    """Take back what an import added."""
+    try:
+        with database().write() as session:
+            undo(session, get_import(session, import_id), by())
+    except ConflictError as error:
+        flash(f"{error}.")
+    return redirect(url_for("pages.follow_import", import_id=import_id), 303)
+
+
 @pages.post("/detectors/<detector_id>/import/preview")
 @requires("editor")
 def preview_import(detector_id: str) -> ResponseReturnValue:
@@ -152,21 +188,98 @@ def preview_import(detector_id: str) -> ResponseReturnValue:
         preview = _open_file(request.files.get("file")).rows(detector).look()
     except InvalidInputError as error:
         return render_template("imports/_preview.html", problem=str(error))
-    try:
-        report = try_first(_open(request.files.get("file")).rows(detector))
-        wrong = [f"row {e.row}, {e.field}: {e.message}" for e in report.errors]
-        readings = say_readings(report)
-    except InvalidInputError as error:
-        wrong, readings = [f"{e.field}: {e.message}" for e in error.errors], []
     return render_template(
         "imports/_preview.html",
         problem=None,
         preview=preview,
         fields=MAPPED,
         chosen={column: field for field, column in _chosen_columns()},
-        wrong=wrong[:_MOST_PREVIEWED],
-        readings=readings[:_MOST_PREVIEWED],
+        **_look_at(detector),
     )
+
+
+# What a preview shows of a file that cannot be read.
+_NOTHING: dict[str, Any] = {
+    "taken": {},
+    "counts": [],
+    "found": None,
+    "wrong": [],
+    "warnings": [],
+    "readings": [],
+}
+
+
+def _look_at(detector: Detector | None) -> dict[str, Any]:
+    """Return what the file that was sent is, as far as it is read for a preview."""
+    try:
+        file = _open(request.files.get("file"))
+        if detector is None or file.size <= LARGE_BYTES:
+            found = inspect(file, detector=detector)
+            report = found.report
+            taken, said = found.columns, say_counts(found)
+        else:
+            report, taken, said = try_first(file.rows(detector)), {}, []
+            found = None
+    except InvalidInputError as error:
+        return _NOTHING | {"wrong": [f"{e.field}: {e.message}" for e in error.errors]}
+    wrong = [
+        f"row {e.row}{f' and {e.rows - 1:,} more' if e.rows > 1 else ''}, "
+        f"{e.field}: {e.message}"
+        for e in report.errors
+    ]
+    return {
+        "taken": taken,
+        "counts": said,
+        "found": found,
+        "wrong": wrong[:_MOST_PREVIEWED],
+        "warnings": report.warnings,
+        "readings": say_readings(report)[:_MOST_PREVIEWED],
+    }
+
+
+@pages.get("/detectors/new/file")
+@requires("editor")
+def new_from_file() -> ResponseReturnValue:
+    """Show the form to make a detector of what a file holds."""
+    return _render_new(Form({}))
+
+
+def _render_new(form: Form) -> str:
+    return render_template("imports/new.html", form=form, suffixes=",".join(SUFFIXES))
+
+
+@pages.post("/detectors/new/file/preview")
+@requires("editor")
+def inspect_new() -> ResponseReturnValue:
+    """Say what a file is, and ask for the rest that a detector needs."""
+    sent = request.files.get("file")
+    name = PurePath(sent.filename or "").stem if sent is not None else ""
+    return render_template("imports/_inspection.html", name=name, **_look_at(None))
+
+
+@pages.post("/detectors/new/file")
+@requires("editor")
+def make_from_file() -> ResponseReturnValue:
+    """Make a detector with the classes of a file, and import it."""
+    try:
+        file = _open(request.files.get("file"))
+        new = parse_input(
+            NewDetector,
+            {
+                "name": request.form.get("name", ""),
+                "question": request.form.get("question", ""),
+                "classes": _lines("names"),
+            },
+        )
+
+        def make(session: Session) -> str:
+            return dump_id("det", create_detector(session, new, by()).id)
+
+        detector_id = database().run(make)
+    except (InvalidInputError, ConflictError) as error:
+        form = failed_form(request.form, error, conflict_field="name")
+        return _render_new(form), 422
+    return _carry_out(detector_id, file, None)
 
 
 def _open(sent: FileStorage | None) -> RowFile:
@@ -223,7 +336,6 @@ def _open_file(sent: FileStorage | None) -> RowFile:
 
 
 def _on_error() -> str:
-    """Return what is to happen to bad rows."""
     return SKIP if request.form.get("on_error") == SKIP else REJECT
 
 
@@ -264,7 +376,6 @@ def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) ->
 
 
 def _save_mapping(session: Session, detector: Detector, file: RowFile) -> None:
-    """Save how the file is read, if that is wanted."""
     if request.form.get("save_mapping"):
         mapping = file.choices.join(load_mapping(detector)).to_be_saved()
         save_mapping(session, detector, mapping, by())

@@ -11,6 +11,7 @@ from tracker.web.blueprint import pages
 
 _MOVED = {
     "/detectors/<detector_id>/history": "show_history",
+    "/detectors/<detector_id>/weeks": "show_history",
     "/detectors/<detector_id>/plan": "show_plan",
     "/detectors/<detector_id>/settings": "edit_detector",
     "/settings": "show_settings",

@@ -19,7 +19,7 @@ from tracker.services.fields import parse_input
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.people.api_keys import list_keys
+from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_change
 from tracker.words import ROLES

@@ -10,10 +10,11 @@ from scipy.special import expit, logit
 from tracker.demo.digits import DETECTORS, load_digits
 from tracker.stats.active.balanced import BalancedBets, balanced_ends
 from tracker.stats.active.betting import EDGES, GRID, LOG_PRIOR, ClassBets
+from tracker.stats.active.goals import Goal
 from tracker.stats.active.learning import next_round, round_length
 from tracker.stats.active.ledger import Ledger, build_rows
 from tracker.stats.active.looks import look
-from tracker.stats.active.strata import build_strata, choose_stratum
+from tracker.stats.active.strata import MISSING, build_strata, choose_stratum
 from tracker.stats.arguments import tail_share
 
 
@@ -25,10 +26,11 @@ class Pool:
     predicted: np.ndarray
     confidence: np.ndarray
     labels: np.ndarray
+    verdicts: np.ndarray | None = None
 
     def __post_init__(self):
         self.strata, self.index = build_strata(
-            self.classes, self.predicted, self.confidence
+            self.classes, self.predicted, self.confidence, self.verdicts
         )
 
     def truths(self):
@@ -57,10 +59,15 @@ class Plan:
 
     draws: int
     aim: int | None = None
+    half_width: float = 0.05
     known: tuple[int, ...] = ()
     is_uniform: bool = False
     length: Callable[[int], int] = round_length
     first: np.ndarray | None = None
+
+    @property
+    def goal(self):
+        return Goal(self.aim, self.half_width, None)
 
 
 def carry_out(pool: Pool, plan: Plan, seed: int) -> Ledger:
@@ -82,7 +89,7 @@ def carry_out(pool: Pool, plan: Plan, seed: int) -> Ledger:
             ledger = replace(
                 ledger, drawn=np.array(drawn, int), labels=np.array(labels, int)
             )
-            following = next_round(ledger, known, plan.aim, is_even=plan.is_uniform)
+            following = next_round(ledger, known, plan.goal, is_even=plan.is_uniform)
             ledger = replace(
                 ledger,
                 rounds=(*ledger.rounds, following),
@@ -237,3 +244,49 @@ def tiny(
         labels += [1] * one + [2] * open_ + [0] * (size - one - open_)
         confidence += [s] * size
     return Pool(2, np.array(said), np.array(confidence), np.array(labels))
+
+
+def hostile_judges() -> dict[str, tuple[Pool, dict]]:
+    """Return sets with a judge that is good, and with those that would mislead."""
+    rng = np.random.default_rng(5)
+    pool = confident(500, 0.2, 5, sharpness=2.2)
+    y, p = pool.labels, pool.predicted
+    good, wrong = np.where(rng.random(500) < 0.92, y, 1 - y), p != y
+    half = np.where(np.arange(500) < 250, good, 1 - good)
+    sure = np.flatnonzero(wrong)[:12]
+    perfect, confidence = y.copy(), pool.confidence.copy()
+    perfect[sure], confidence[sure] = p[sure], 0.9999
+    judges = {
+        "good": good,
+        "inverted": 1 - good,
+        "copies the detector": p,
+        "inverted half-way": half,
+        "wrong where the detector is": np.where(wrong, p, good),
+        "missing where the detector is wrong": np.where(wrong, MISSING, good),
+        "two that contradict": np.column_stack([good, 1 - good]),
+    }
+    pools = {
+        name: replace(pool, verdicts=one.reshape(500, -1))
+        for name, one in judges.items()
+    }
+    pools["perfect but for sure mistakes"] = replace(
+        pool, confidence=confidence, verdicts=perfect[:, None]
+    )
+    pools["some unclear"] = replace(
+        pools["good"], labels=np.where(rng.random(500) < 0.06, 2, y)
+    )
+    four = several_classes(600, 5)
+    often = np.where(rng.random(600) < 0.85, four.labels, rng.integers(0, 4, 600))
+    pools["four classes"] = replace(
+        four, verdicts=np.where(often == 4, MISSING, often)[:, None]
+    )
+    fails = (np.arange(500) >= 350).astype(int)
+    passes = np.where((fails == 1) | (rng.random(500) < 0.95), 0, 1)
+    pools["passes all failures"] = Pool(
+        2, np.zeros(500, int), np.full(500, np.nan), fails, passes[:, None]
+    )
+    aims = {"draws": 300}
+    found = {f"judge: {name}": (one, aims) for name, one in pools.items()}
+    for name, one in pools.items():
+        found[f"judge: {name}, overall"] = one, aims | {"aim": one.classes}
+    return found

@@ -22,6 +22,7 @@ from tracker.stats.active.learning import next_round
 from tracker.stats.active.ledger import Ledger, build_rows
 from tracker.stats.active.looks import look
 from tracker.stats.active.rounds import UNIT, label_chances
+from tracker.stats.active.strata import MISSING
 
 # All of it runs every time, larger among the long tests.
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(7200)] if IS_LONG else []
@@ -49,7 +50,7 @@ def courses(pool: Pool, plan: Plan, known=()):
         if not ledger.rounds or done - ledger.rounds[-1].start >= plan.length(0):
             ledger = replace(
                 ledger,
-                rounds=(*ledger.rounds, next_round(ledger, counts, plan.aim)),
+                rounds=(*ledger.rounds, next_round(ledger, counts, plan.goal)),
                 known=(*ledger.known, counts),
             )
         weights = ledger.rounds[-1].weights
@@ -120,11 +121,24 @@ def of_class(c, r):
     return lambda label, said: Fraction(label == c) * (Fraction(said == c) - r)
 
 
+def of_all(classes, r):
+    return lambda label, said: Fraction(label < classes) * (Fraction(label == said) - r)
+
+
 POOLS = [
     (tiny((3, 3), (1, 2)), PAIRS, ()),
     (tiny((2, 4), (1, 2), unclear=(1, 1)), PAIRS, ()),
     (tiny((3, 4), (3, 2), predicted=(1, 0), sure=(0.99, 0.5)), PAIRS, (0, 4)),
     (replace(several_classes(6, 11), confidence=np.full(6, np.nan)), PAIRS, ()),
+    # A judge that says nothing of one query, and that is wrong of others.
+    (
+        replace(
+            tiny((3, 3), (1, 2), unclear=(1, 0), sure=(0.8, 0.8)),
+            verdicts=np.array([[1], [0], [MISSING], [0], [1], [0]]),
+        ),
+        replace(PAIRS, aim=2),
+        (1,),
+    ),
 ]
 
 
@@ -137,16 +151,19 @@ def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known):
         c: Fraction(int(right[pool.labels == c].sum()), int((pool.labels == c).sum()))
         for c in present
     }
-    means = defaultdict(lambda: [Fraction(0)] * 7)
+    is_scored = pool.labels < pool.classes
+    overall = Fraction(int(right[is_scored].sum()), int(is_scored.sum()))
+    means = defaultdict(lambda: [Fraction(0)] * 9)
     for ledger, chance in courses(pool, plan, known):
         rows = build_rows(ledger)
         boxes = np.array([s.box for s in look(ledger, 0.5).standings])
         ends = np.array([balanced_ends(ledger, n, b) for n, b in enumerate(boxes)])
         for sign in (1, -1):
-            for c, r in truths.items():
+            for c, r in {**truths, pool.classes: overall}.items():
+                value = of_class(c, r) if c in truths else of_all(pool.classes, r)
                 cell = min(int(np.searchsorted(EDGES, float(r) * GRID, "right")), 23)
                 bets = ClassBets(rows, c, sign).bets_in(max(cell, 1) - 1)
-                gains = exact_gains(pool, ledger, known, of_class(c, r))
+                gains = exact_gains(pool, ledger, known, value)
                 found, least = wealths(bets, gains, sign)
                 assert least > 0
                 means[c, sign] = [
@@ -172,7 +189,7 @@ def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known):
                 ]
     assert means
     for found in means.values():
-        assert found == [1] * 7
+        assert found == [1] * 9
 
 
 def ever_miss(pool: Pool, plan: Plan, level: float):

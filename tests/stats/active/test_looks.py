@@ -25,18 +25,19 @@ from tracker.stats.active.betting import (
     log_products,
 )
 from tracker.stats.active.forecast import (
-    Goal,
-    Step,
     foresee,
     imagine,
     imagine_average,
     label_shares,
     labels_needed,
 )
+from tracker.stats.active.goals import Goal, Step
 from tracker.stats.active.ledger import OPEN, build_rows
 from tracker.stats.active.looks import Standing, look
 from tracker.stats.active.rounds import Round
 from tracker.stats.active.strata import (
+    DIFFERS,
+    MISSING,
     NO_CONFIDENCE,
     build_strata,
     choose_stratum,
@@ -166,6 +167,69 @@ def test_the_strata_are_told_by_class_and_confidence():
     assert index[0] == index[3]
     assert len(set(index.tolist())) == 4
     assert strata.bins[index[2]] == NO_CONFIDENCE
+    assert strata.verdicts.shape == (4, 0)
+
+
+def test_up_to_three_judges_are_told_apart_and_of_more_their_votes():
+    said, sure = [0, 0, 0, 1], [0.9] * 4
+    verdicts = [[0, 1, MISSING], [1, 0, MISSING], [0, 1, MISSING], [1, 0, MISSING]]
+    strata, index = build_strata(2, said, sure, verdicts)
+    assert len(strata.sizes) == 3
+    assert index[0] == index[2]
+    assert strata.verdicts[index].tolist() == verdicts
+    more = [[*row, MISSING] for row in verdicts]
+    strata, index = build_strata(2, said, sure, more)
+    assert index.tolist() == [0, 0, 0, 1]
+    assert strata.verdicts.tolist() == [
+        [DIFFERS, MISSING, MISSING, 0],
+        [DIFFERS, MISSING, MISSING, 1],
+    ]
+    for wrong in ([[0]] * 3, [[2]] * 4, [0] * 4, [[DIFFERS]] * 4):
+        with pytest.raises(ValueError, match="verdicts must"):
+            build_strata(2, said, sure, wrong)
+
+
+def test_verdicts_never_make_more_strata_than_can_be_learnt_of():
+    rng = np.random.default_rng(1)
+    said = rng.integers(0, 2, 20_000)
+    sure = 1 / (1 + np.exp(-rng.normal(2, 4, 20_000)))
+    alone, _ = build_strata(2, said, sure)
+    for judges, most in ((2, 400), (3, 400), (9, 3 * len(alone.sizes))):
+        verdicts = rng.integers(MISSING, 2, (20_000, judges))
+        strata, index = build_strata(2, said, sure, verdicts)
+        assert len(alone.sizes) < len(strata.sizes) <= max(400, most)
+        assert strata.sizes.tolist() == np.bincount(index).tolist()
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0.7, 800), (0.9, 400)])
+def test_a_class_that_is_never_predicted_costs_few_labels(rate, most):
+    labels = (np.arange(5000) >= rate * 5000).astype(int)
+    pool = Pool(2, np.zeros(5000, int), np.full(5000, np.nan), labels)
+    reached = []
+    for seed in range(3):
+        end = look(carry_out(pool, Plan(most, aim=2), seed), 0.95, wanted=(2,))
+        reached.append(float(end.measures.high[2] - end.measures.low[2]) / 2)
+    assert np.median(reached) <= 0.05
+
+
+def test_a_judge_narrows_a_pass_rate_and_a_useless_one_hardly_widens_it():
+    rng = np.random.default_rng(2)
+    labels = rng.permutation((np.arange(20_000) >= 18_000).astype(int))
+    said, none = np.zeros(20_000, int), np.full(20_000, np.nan)
+    good = np.where(rng.random(20_000) < 0.95, labels, 1 - labels)[:, None]
+    widths = []
+    for verdicts in (None, rng.permutation(good), np.zeros((20_000, 1), int), good):
+        pool = Pool(2, said, none, labels, verdicts)
+        ends = [
+            look(carry_out(pool, Plan(400, aim=2), seed), 0.95, wanted=(2,))
+            for seed in range(9)
+        ]
+        found = [float(end.measures.high[2] - end.measures.low[2]) for end in ends]
+        widths.append(float(np.median(found)))
+    alone, useless, copy, helped = widths
+    assert helped < 0.7 * alone
+    assert useless <= 1.1 * alone
+    assert copy <= 1.1 * alone
 
 
 @pytest.mark.parametrize(
@@ -306,10 +370,11 @@ def test_a_forecast_for_a_rare_class_says_what_it_then_takes():
 
 
 def test_an_imagined_audit_closes_in_and_ends_where_it_is_told():
-    shares = label_shares(LEDGER, NOTHING_KNOWN, None)
+    goal = Goal(None, 0.05, None)
+    shares = label_shares(LEDGER, NOTHING_KNOWN, goal)
     assert shares.sum(axis=1) == pytest.approx(1.0)
     drawn = imagine(
-        *(POOL.strata, shares, NOTHING_KNOWN, None, 0.95), is_even=True, draws=90
+        *(POOL.strata, shares, NOTHING_KNOWN, goal, 0.95), is_even=True, draws=90
     )
     steps = list(drawn)
     assert [one.labels for one in steps] == [0, 48, 90]
@@ -331,14 +396,14 @@ def test_what_is_needed_follows_from_the_width_so_far():
 @pytest.mark.thorough
 def test_choosing_helps_where_confidences_speak_and_nowhere_else():
     speaking = confident(20_000, 0.1, 5, sharpness=3.4)
-    gains = []
+    gains, goal = [], Goal(1, 0.05, None)
     for pool in (speaking, without_confidence(speaking)):
         known = np.zeros((len(pool.strata.sizes), 3), dtype=int)
         ledger = carry_out(pool, Plan(200, aim=1), 1)
-        shares = label_shares(ledger, known, 1)
+        shares = label_shares(ledger, known, goal)
         chosen, even = (
             imagine_average(
-                pool.strata, shares, known, 1, 0.95, is_even=is_even, draws=600
+                pool.strata, shares, known, goal, 0.95, is_even=is_even, draws=600
             )[-1]
             for is_even in (False, True)
         )

@@ -12,6 +12,7 @@ from tests.stats.active.replays import (
     all_misses_most_confident,
     class_of_eight,
     confident,
+    hostile_judges,
     inverted,
     rates,
     several_classes,
@@ -25,7 +26,7 @@ from tracker.stats.active.ledger import OPEN
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(7200)] if IS_LONG else []
 
 # The long profile takes half an hour; the short one shows gross faults.
-REPLAYS = 1000 if IS_LONG else 4
+REPLAYS = 1000 if IS_LONG else 8
 CALIBRATED = confident(600, 0.2, 1, sharpness=2.2)
 WRONG = np.flatnonzero(CALIBRATED.predicted != CALIBRATED.labels)
 TYPOS = np.random.default_rng(6).random(600) < 0.06
@@ -58,6 +59,7 @@ POOLS = {
         },
     ),
     "ten digits": (ten_digits(), {"draws": 700}),
+    **hostile_judges(),
 }
 
 

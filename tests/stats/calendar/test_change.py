@@ -160,9 +160,10 @@ def least_by_search(of, shares):
 
     def total(mean, row):
         above = log_evidence_above(right[row], before[row], mean, shares=shares)
-        return above + log_evidence_above(
-            wrong[row], since[row], 1 - mean, shares=shares
-        )
+        below = log_evidence_above(wrong[row], since[row], 1 - mean, shares=shares)
+        # A fiftieth of each is not bet.
+        parts = (np.logaddexp(np.log(0.98) + x, np.log(0.02)) for x in (above, below))
+        return sum(parts)
 
     return np.array(
         [
@@ -222,3 +223,19 @@ def test_what_bounds_the_evidence_of_many_steady_classes_is_small():
     assert len(fell.before) > 5
     assert (fell.log_most() < 8).all()
     assert (fell.log_ratio() > 20).all()
+
+
+@pytest.mark.parametrize("most", [4_000, 400_000, 1_000_000, 10_000_000])
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_many_labels_of_one_side_take_nothing_from_what_the_other_proves(
+    most, is_before, classes
+):
+    sizes = (most, 400) if is_before else (400, most)
+    before, since = (np.full((1, classes), size // classes) for size in sizes)
+    right = np.round(0.98 * before), np.round(0.9 * since)
+    split = Split(right[0], before * 1.0, right[1], since * 1.0)
+    shares = None if classes == 1 else np.full((1, classes), 0.5)
+    (proved,) = log_evidence_of_fall(split, shares)
+    # No evidence exceeds the ratio, and mixtures lose some of it.
+    assert split.log_ratio()[0] - 12 < proved < split.log_ratio()[0]

@@ -5,13 +5,13 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats.approximations.balanced import balanced_wilson
-from tracker.stats.comparison.differences import (
+from tracker.stats.approximations import balanced_wilson
+from tracker.stats.comparison.paired import (
     boxed_paired_difference,
     mcnemar,
+    paired_difference,
     unpaired_difference,
 )
-from tracker.stats.comparison.paired import paired_difference
 from tracker.stats.exact import balanced_union
 
 

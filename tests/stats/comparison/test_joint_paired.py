@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from tracker.stats.comparison import joint as modulus
-from tracker.stats.comparison.joint import joint_paired_difference
-from tracker.stats.comparison.moments import Box, Classes, Moments
+from tracker.stats.comparison.joint import (
+    Box,
+    Classes,
+    Moments,
+    joint_paired_difference,
+)
 from tracker.stats.joint.waves import FALL
 
 TEN = ([6, 5, 5, 6, 5, 5, 6, 5, 5, 5], [1, 0, 0, 0, 0, 1, 0, 0, 0, 0], [90] * 9 + [89])

@@ -10,6 +10,7 @@ import pytest
 from tests.stats.thirds import least_of
 from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.evidence.paired import paired_anytime
+from tracker.stats.planning import pairs_to_decide
 
 TILTS = np.geomspace(8, 0.004, 15)
 
@@ -160,3 +161,29 @@ def test_a_class_without_pairs_leaves_the_verdict_open():
 def test_impossible_counts_are_refused(counts, message):
     with pytest.raises(ValueError, match=message):
         paired_anytime(*counts, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "pairs"),
+    [((40, 0), (0, 15), (950, 50)), ((6, 8), (2, 2), (160, 140)), ((5,), (2,), (100,))],
+)
+def test_so_many_more_pairs_decide_and_hardly_fewer(gained, lost, pairs) -> None:
+    more = pairs_to_decide(gained, lost, pairs, 0.95)
+    assert more is not None
+    assert more > 0
+
+    def verdict(added: float) -> str:
+        scale = 1 + added / sum(pairs)
+        counts = [[round(one * scale) for one in row] for row in (gained, lost, pairs)]
+        return paired_anytime(*counts, 0.95).verdict
+
+    # Counts are whole, so that near the end a pair more or less tips it.
+    assert verdict(1.02 * more + 2) != "undecided"
+    assert verdict(0.75 * more) == "undecided"
+
+
+def test_no_number_of_pairs_decides_where_nothing_differs_or_a_class_has_none() -> None:
+    assert pairs_to_decide([3, 0], [3, 0], [30, 30], 0.95) is None
+    assert pairs_to_decide([9, 0], [0, 0], [30, 0], 0.95) is None
+    assert pairs_to_decide([0], [0], [0], 0.95) is None
+    assert pairs_to_decide([90, 90], [0, 0], [100, 100], 0.95) == 0

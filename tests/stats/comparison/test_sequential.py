@@ -5,9 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tracker.stats.comparison.differences import (
-    decide,
-)
+from tracker.stats.comparison.paired import decide
 from tracker.stats.evidence.intervals import anytime
 
 

@@ -20,8 +20,11 @@ def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
     """Ask whether a version meets each condition that is given.
 
     It goes by intervals that hold at every look, so that it may be asked after each
-    commit.  409 where the labels decide nothing.
+    commit.  With family it holds over all
+    versions that a gate of the family is asked about, which are counted.  409 where the
+    labels decide nothing.
     """
-    opened = database().write if body.unseen else database().read
+    is_written = body.unseen or body.family
+    opened = database().write if is_written else database().read
     with opened() as session:
         return ask_gate(session, get_detector(session, path.id), body, by()).dump()

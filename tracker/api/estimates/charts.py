@@ -14,9 +14,8 @@ from tracker.api.parameters import (
     wrong_parameter,
 )
 from tracker.api.routes import answers_file, build_routes
+from tracker.charts.axes import Axis, Layout
 from tracker.charts.render import render_png, render_svg
-from tracker.charts.series import Axis
-from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector

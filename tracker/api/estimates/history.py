@@ -9,7 +9,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.pages import next_address
 from tracker.api.parameters import (
     IdPath,
     Place,
@@ -18,6 +17,7 @@ from tracker.api.parameters import (
     Text,
     When,
     Window,
+    next_address,
     wrong_parameter,
 )
 from tracker.api.routes import answers_file, build_routes

@@ -11,8 +11,7 @@ from werkzeug.http import parse_dict_header
 
 from tracker.api import shapes
 from tracker.api.imports.uploads import IMPORT_BODY, receive_rows
-from tracker.api.pages import dump_newest
-from tracker.api.parameters import Flag, IdPath, Page, Parameters
+from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest
 from tracker.api.routes import answers, answers_later, build_routes
 from tracker.errors import InvalidInputError
 from tracker.http import (
@@ -35,8 +34,10 @@ from tracker.services.imports.reading.choices import (
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import ImportReport, describe_outcome
 from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.undoing import undo_import as undo_rows
 from tracker.services.imports.writing import CarryOut, importing
 from tracker.shapes import Shape
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import list_imports as list_stored_imports
 
@@ -105,6 +106,14 @@ class ImportChoice(Parameters):
         default=[],
         description="Repeatable: a prediction that is none, such as a refusal.",
     )
+    percent: Flag = Field(
+        default=False,
+        description="Whether confidences are percentages, written without the sign.",
+    )
+    sheet: str | None = Field(default=None, description="The sheet of a workbook.")
+    header_row: int | None = Field(
+        default=None, description="The row that names the columns, counted from 1."
+    )
     same_rows: Flag = Field(
         default=False,
         description="Whether rows without a key are those of an earlier file, "
@@ -169,7 +178,9 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
         def add(session: Session) -> tuple[Shape, int]:
             report = carry_out[0](session)
             _save_mapping(session, get_detector(session, path.id), query, file)
-            return describe_outcome(report), 200
+            number = report.import_id
+            id_ = None if number is None else dump_id("imp", number)
+            return describe_outcome(report, id_), 200
 
         @contextmanager
         def before() -> Iterator[None]:
@@ -280,7 +291,7 @@ def _finish(response: Response) -> Response:
 )
 @requires("editor")
 def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
-    """List the background imports of a detector, newest first."""
+    """List the imports of a detector, newest first."""
     return dump_newest(
         path.id,
         list_stored_imports,
@@ -306,6 +317,22 @@ def resume_import(path: IdPath) -> Response:
         return services.describe_import(found), 200
 
     return answer_idempotently(resume)
+
+
+@routes.post("/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409))
+@requires("editor")
+def undo_import(path: IdPath) -> Response:
+    """Undo an import: what it added is taken back, and counts are made again.
+
+    History stays.  A query that was labelled by others since, or that an audit needs,
+    stays as it is, and `kept` in the report counts it.
+    """
+
+    def undo(session: Session) -> tuple[services.Import, int]:
+        found = services.get_import(session, path.id)
+        return services.describe_import(undo_rows(session, found, by())), 200
+
+    return answer_idempotently(undo)
 
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))

@@ -10,8 +10,8 @@ from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, no_content, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import KeyName
-from tracker.services.labelling import assignments as services
-from tracker.services.labelling.assignments import Assignment, NewAssignment
+from tracker.services.labelling import labelers as services
+from tracker.services.labelling.labelers import Assignment, NewAssignment
 from tracker.shapes import Shape
 
 routes = build_routes("assignments", "How many labels each person is asked for.")
@@ -46,8 +46,7 @@ def assign(path: IdPath, body: NewAssignment) -> dict[str, Any]:
 
 
 @routes.get(
-    "/detectors/<id>/assignments",
-    responses=answers({200: AssignmentList}, 404),
+    "/detectors/<id>/assignments", responses=answers({200: AssignmentList}, 404)
 )
 @requires("labeler")
 def list_assignments(path: IdPath) -> dict[str, Any]:
@@ -59,8 +58,7 @@ def list_assignments(path: IdPath) -> dict[str, Any]:
 
 
 @routes.delete(
-    "/detectors/<id>/assignments",
-    responses={"204": None, **answers({}, 404, 409)},
+    "/detectors/<id>/assignments", responses={"204": None, **answers({}, 404, 409)}
 )
 @requires("editor")
 def end_assignment(path: IdPath, query: WhoseAssignment) -> Response:

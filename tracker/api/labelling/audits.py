@@ -7,11 +7,17 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.pages import dump_newest
-from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters
+from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters, dump_newest
 from tracker.api.queries.queries import address_of_image
 from tracker.api.routes import answers, build_routes
-from tracker.http import answer_idempotently, by, database, now, requires
+from tracker.http import (
+    answer_idempotently,
+    by,
+    database,
+    find_comparison,
+    now,
+    requires,
+)
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
@@ -27,14 +33,14 @@ from tracker.services.labelling.auditing.audit_estimates import (
     list_audit_history,
 )
 from tracker.services.labelling.auditing.audit_lifecycle import AuditChange
-from tracker.services.labelling.auditing.audit_lifecycle import close_audit as close
 from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as extend
 from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
 from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
-from tracker.services.labelling.reservations import NextQuery
+from tracker.services.labelling.queues import NextQuery
 from tracker.services.queries.queries import load_metadata
+from tracker.services.telling.events import close_audit as close
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -108,6 +114,20 @@ class SetEstimate(Estimate):
     )
 
 
+class AuditSavings(Shape):
+    """What choosing has saved so far, by simulations that know the labels there are."""
+
+    labels: int = Field(description="The number of draws that count.")
+    labels_at_random: int | None = Field(
+        description="About how many random labels would give as narrow an interval; "
+        "null before 100 labels."
+    )
+    labels_without_judges: int | None = Field(
+        description="About how many labels an audit would take that knows no judge; "
+        "null without judges, and before 100 labels."
+    )
+
+
 class AuditMoment(Shape):
     """The intervals when a round of draws began, or now."""
 
@@ -119,6 +139,7 @@ class AuditMoment(Shape):
     labels: int
     classes: list[ClassEstimate]
     balanced: Accuracy
+    overall: Score
 
 
 class AuditHistory(Shape):
@@ -229,6 +250,23 @@ def _describe_estimate(audit: Audit, found: AuditEstimate) -> SetEstimate:
     )
 
 
+@routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
+@requires("viewer")
+def get_audit_savings(path: IdPath) -> dict[str, Any]:
+    """Simulate how many labels choosing and judges have saved so far."""
+    with database().read() as session:
+        audit = services.get_audit(session, path.id)
+        record = audit_draws.load_record(session, audit)
+        used = record.ledger.settled
+        found = find_comparison(audit, record)
+        at_random, without = found.labels_saved(used), found.saved_by_judges(used)
+        return AuditSavings(
+            labels=used,
+            labels_at_random=None if at_random is None else used + at_random,
+            labels_without_judges=None if without is None else used + without,
+        ).dump()
+
+
 @routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
 @requires("viewer")
 def get_audit_history(path: IdPath) -> dict[str, Any]:
@@ -248,6 +286,7 @@ def _describe_point(point: AuditPoint) -> AuditMoment:
         labels=point.labels,
         classes=[*point.classes],
         balanced=Accuracy.from_row(point.balanced),
+        overall=Score.from_row(point.overall),
     )
 
 

@@ -5,8 +5,7 @@ from typing import Any
 from flask import Response
 from pydantic import Field
 
-from tracker.api.pages import dump_page
-from tracker.api.parameters import IdPath, Page
+from tracker.api.parameters import IdPath, Page, dump_page
 from tracker.api.routes import answers, build_routes
 from tracker.http import by, database, no_content, requires
 from tracker.services.detectors import get_detector

@@ -2,17 +2,24 @@
 
 from typing import Any
 
+from flask import Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from tracker.api.parameters import IdPath, Parameters, Text
 from tracker.api.routes import answers, build_routes
-from tracker.http import database, requires
-from tracker.services.detectors import get_detector
+from tracker.http import answer_idempotently, by, database, requires
+from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import Address
 from tracker.services.labelling import judgements as services
-from tracker.services.labelling.judgements import JudgeReport, QueryJudgement
+from tracker.services.labelling.judgements import (
+    JudgeReport,
+    NewVerdict,
+    QueryJudgement,
+)
 from tracker.services.queries.queries import get_query
 from tracker.shapes import Shape
+from tracker.storage.base import dump_id
 
 routes = build_routes("judges", "Judgements, which are never the truth.")
 
@@ -50,3 +57,22 @@ def list_judgements(path: IdPath) -> dict[str, Any]:
     with database().read() as session:
         items = services.list_judgements(session, get_query(session, path.id))
         return JudgementPage(items=items, next=None).dump()
+
+
+@routes.post(
+    "/queries/<id>/judgements",
+    responses=answers({201: QueryJudgement}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def add_judgement(path: IdPath, body: NewVerdict) -> Response:
+    """Give a judge's verdict: it is no label, but audits choose and correct by it."""
+
+    def add(session: Session) -> tuple[Shape, int]:
+        query = get_query(session, path.id)
+        detector = get_open_detector(session, dump_id("det", query.detector_id))
+        services.add_verdict(session, detector, query.id, body, by())
+        session.flush()
+        found = services.list_judgements(session, query)
+        return next(one for one in found if one.judge == body.judge), 201
+
+    return answer_idempotently(add, body)

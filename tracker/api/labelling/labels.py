@@ -7,8 +7,14 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.pages import dump_page
-from tracker.api.parameters import IdPath, Page, Where, Window, wrong_parameter
+from tracker.api.parameters import (
+    IdPath,
+    Page,
+    Where,
+    Window,
+    dump_page,
+    wrong_parameter,
+)
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.http import (
     answer_idempotently,

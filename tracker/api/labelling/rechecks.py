@@ -58,8 +58,7 @@ def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
 
 
 @routes.get(
-    "/detectors/<id>/rechecks",
-    responses=answers({200: RecheckReport}, 404, 409),
+    "/detectors/<id>/rechecks", responses=answers({200: RecheckReport}, 404, 409)
 )
 @requires("viewer")
 def get_rechecks(path: IdPath, query: RecheckChoice) -> dict[str, Any]:

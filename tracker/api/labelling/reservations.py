@@ -21,9 +21,12 @@ from tracker.http import BadParametersError, by, database, no_content, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import KeyName, parse_input
-from tracker.services.labelling.queues import ORDERS, QUEUES, QueueChoice, build_queue
-from tracker.services.labelling.reservations import (
+from tracker.services.labelling.queues import (
+    ORDERS,
+    QUEUES,
     NextQuery,
+    QueueChoice,
+    build_queue,
     describe_next,
     reserve,
     skip,

@@ -8,12 +8,12 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import shapes
-from tracker.api.pages import dump_newest
 from tracker.api.parameters import (
     ConfidenceText,
     IdPath,
     Page,
     Parameters,
+    dump_newest,
     wrong_parameter,
 )
 from tracker.api.routes import (
@@ -35,9 +35,12 @@ from tracker.http import (
 from tracker.services.detectors import get_open_detector
 from tracker.services.exports import FILE_TYPES
 from tracker.services.fields import Note, StudyName, VersionName
+from tracker.services.imports.rounds import read_rounds
 from tracker.services.labelling import studies as services
-from tracker.services.labelling.studies import KINDS, Kind, NewStudy
-from tracker.services.labelling.study_intervals import (
+from tracker.services.labelling.studies import (
+    KINDS,
+    Kind,
+    NewStudy,
     StudyReport,
     build_study_report,
     describe_study_report,
@@ -139,7 +142,7 @@ def _read_new_study(query: StudyDescription) -> NewStudy:
     for name, right in (("name", "any text"), ("kind", " or ".join(KINDS))):
         if name not in said:
             raise BadParametersError.of(name, f"is required with text/csv: {right}")
-    rounds = services.read_rounds(io.BytesIO(request.get_data()), ".csv")
+    rounds = read_rounds(io.BytesIO(request.get_data()), ".csv")
     return services.parse_study({**said, "rounds": rounds})
 
 

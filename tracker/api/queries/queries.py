@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from tracker.api import shapes
 from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
-from tracker.api.pages import dump_page
 from tracker.api.parameters import (
     Flag,
     IdPath,
@@ -17,6 +16,7 @@ from tracker.api.parameters import (
     Text,
     Where,
     Window,
+    dump_page,
     wrong_parameter,
 )
 from tracker.api.routes import answers, answers_file, build_routes
@@ -35,11 +35,16 @@ from tracker.services.detectors import (
     get_detector,
     get_open_detector,
 )
+from tracker.services.estimates.query_lists import (
+    QueryFilter,
+    count_shown,
+    find_and_count,
+)
 from tracker.services.images import MEDIA_TYPES, CleanImage
-from tracker.services.queries import erasing, waiting
+from tracker.services.labelling import predictions
+from tracker.services.labelling.predictions import QueryCompletion
+from tracker.services.queries import erasing
 from tracker.services.queries import queries as services
-from tracker.services.queries.finding import QueryFilter, count_shown, find_and_count
-from tracker.services.queries.waiting import QueryCompletion
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -172,7 +177,7 @@ def _store_image(
 
 
 def _describe(session: Session, query: AnyQuery) -> services.Query:
-    return waiting.describe_any(session, query, image=address_of_image(query))
+    return predictions.describe_any(session, query, image=address_of_image(query))
 
 
 def address_of_image(query: AnyQuery) -> str | None:
@@ -266,7 +271,7 @@ def get_query(path: IdPath) -> dict[str, Any]:
     """Get a query."""
     with database().read() as session:
         return _describe(
-            session, waiting.find_any(session, path.id, seen_by=by().name)
+            session, predictions.find_any(session, path.id, seen_by=by().name)
         ).dump()
 
 
@@ -283,7 +288,7 @@ def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
     """
 
     def complete(session: Session) -> dict[str, Any]:
-        query = waiting.complete_query(session, path.id, body, by())
+        query = predictions.complete_query(session, path.id, body, by())
         return _describe(session, query).dump()
 
     return database().run(complete)
@@ -315,7 +320,7 @@ def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Res
 def get_image(path: IdPath) -> Response:
     """Get the image of a query, as it was encoded again on upload."""
     with database().read() as session:
-        name = waiting.find_any(session, path.id).image
+        name = predictions.find_any(session, path.id).image
     if name is None:
         raise NotFoundError("the query has no image")
     try:

@@ -6,8 +6,7 @@ from flask import Response, request
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.pages import dump_newest
-from tracker.api.parameters import IdPath, Page
+from tracker.api.parameters import IdPath, Page, dump_newest
 from tracker.api.routes import answers, build_routes
 from tracker.http import answer_idempotently, by, database, no_content, requires
 from tracker.services.detectors import get_open_detector
@@ -15,7 +14,7 @@ from tracker.services.fields import Address
 from tracker.services.telling import badges as services
 from tracker.services.telling.badges import BadgeSummary, MadeBadge
 from tracker.shapes import Shape
-from tracker.storage.telling import badges as storage
+from tracker.storage import telling as storage
 
 routes = build_routes("badges", "Addresses that show an accuracy to everybody.")
 
@@ -34,8 +33,7 @@ class BadgePage(Shape):
 
 
 @routes.post(
-    "/detectors/<id>/badges",
-    responses=answers({201: MadeBadge}, 404, 409, 422),
+    "/detectors/<id>/badges", responses=answers({201: MadeBadge}, 404, 409, 422)
 )
 @requires("editor")
 def add_badge(path: IdPath) -> Response:

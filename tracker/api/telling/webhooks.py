@@ -6,8 +6,7 @@ from flask import Response
 from pydantic import Field, WithJsonSchema
 from sqlalchemy.orm import Session
 
-from tracker.api.pages import dump_page
-from tracker.api.parameters import IdPath, Page, Text, wrong_parameter
+from tracker.api.parameters import IdPath, Page, Text, dump_page, wrong_parameter
 from tracker.api.routes import answers, build_routes
 from tracker.http import (
     account,
@@ -31,10 +30,8 @@ from tracker.services.telling.webhooks import (
     WebhookSecret,
 )
 from tracker.shapes import Shape
+from tracker.storage import telling as deliveries_storage
 from tracker.storage.base import dump_id
-from tracker.storage.telling import deliveries as deliveries_storage
-from tracker.storage.telling import events as events_storage
-from tracker.storage.telling import webhooks as storage
 from tracker.words import EVENTS
 
 routes = build_routes(
@@ -83,7 +80,7 @@ def list_events(path: IdPath, query: EventList) -> dict[str, Any]:
             "type", query.type, f"it must be one of {', '.join(EVENTS)}"
         )
     with database().read() as session:
-        found = events_storage.list_detector_events(
+        found = deliveries_storage.list_detector_events(
             session,
             get_detector(session, path.id).id,
             kind=query.type,
@@ -124,7 +121,7 @@ def list_webhooks() -> dict[str, Any]:
         return WebhookPage(items=items, next=None).dump()
 
 
-def _find(session: Session, path: IdPath) -> storage.Webhook:
+def _find(session: Session, path: IdPath) -> deliveries_storage.Webhook:
     return services.get_webhook(session, path.id, account())
 
 

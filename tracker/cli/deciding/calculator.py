@@ -1,14 +1,12 @@
 """The commands interval and coverage, which need no database."""
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from rich.table import Table
 
-from tracker.cli.options import format_option, print_json
-from tracker.cli.people.shares import Share
-from tracker.cli.printing import print_table
+from tracker.cli.options import Share, format_option, print_as, print_json, print_table
 from tracker.rounding import outward
 from tracker.services.deciding.calculator import (
     CalculatedIntervals,
@@ -57,27 +55,16 @@ def _parse_counts(
     help="For one class: the size of the set, for the accuracy on just that set.",
 )
 @format_option
-def interval(  # noqa: PLR0913, PLR0917 - one argument for each option.
-    counts: tuple[tuple[int, int], ...],
-    method: str,
-    confidence_level: float,
-    side: Side,
-    set_size: int | None,
-    format_name: str,
+def interval(
+    counts: tuple[tuple[int, int], ...], format_name: str, **choices: Any
 ) -> None:
     """Print the intervals of COUNTS, such as 23/28 41/44, one for each class."""
     found = calculate(
         [correct for correct, _ in counts],
         [labelled for _, labelled in counts],
-        method=method,
-        confidence_level=confidence_level,
-        side=side,
-        set_size=set_size,
+        **choices,
     )
-    if format_name == "json":
-        print_json(found)
-    else:
-        _print_intervals(found)
+    print_as(format_name, found, _print_intervals)
 
 
 @click.command()

@@ -3,9 +3,7 @@
 import click
 from rich.table import Table
 
-from tracker.cli.options import format_option, print_json
-from tracker.cli.people.shares import Share
-from tracker.cli.printing import print_table
+from tracker.cli.options import Share, format_option, print_json, print_table
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.rounding import outward
@@ -14,8 +12,15 @@ from tracker.services.deciding.comparison import (
     Unpaired,
     get_comparison,
 )
-from tracker.services.deciding.pairs import Change, Overall, Paired, PairedChange
+from tracker.services.deciding.pairs import (
+    Change,
+    ComparisonDecision,
+    Overall,
+    Paired,
+    PairedChange,
+)
 from tracker.services.detectors import get_detector
+from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import POPULATIONS
 from tracker.words import BALANCED
 
@@ -85,6 +90,8 @@ def _print_comparison(found: Comparison) -> None:
     if found.paired is not None:
         _print_paired(found.paired)
     _print_unpaired(found.unpaired, found.old, found.new)
+    if found.decision is not None:
+        _print_decision(found.decision)
     click.echo(
         f"{found.new} against {found.old}: {found.verdict}, by "
         + (
@@ -95,6 +102,16 @@ def _print_comparison(found: Comparison) -> None:
     )
     if found.no_decision_because:
         click.echo(f"no verdict by pairs: {found.no_decision_because}")
+
+
+def _print_decision(found: ComparisonDecision) -> None:
+    low, high = outward(found.low, found.high, _PLACES)
+    click.echo(
+        f"at every look the change of the {read_measure(found.measure).name} lies "
+        f"between {low:+f} and {high:+f}"
+    )
+    if found.labels_to_decide:
+        click.echo(f"about {found.labels_to_decide:,} more pairs would decide it")
 
 
 def _print_paired(paired: Paired) -> None:

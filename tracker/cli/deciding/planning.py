@@ -1,12 +1,19 @@
 """The command plan."""
 
+from functools import partial
+from typing import Any
+
 import click
 from rich.table import Table
 
 from tracker.charts.words import plural
-from tracker.cli.options import format_option, print_json, version_option
-from tracker.cli.people.shares import Share
-from tracker.cli.printing import print_table
+from tracker.cli.options import (
+    Share,
+    format_option,
+    print_as,
+    print_table,
+    version_option,
+)
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.deciding.planning import (
@@ -15,6 +22,7 @@ from tracker.services.deciding.planning import (
     Goal,
     LabelPlan,
     build_plan,
+    find_advice,
 )
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -49,9 +57,7 @@ _REASONS = {
     help="The chance that the target is certified.",
 )
 @click.option(
-    "--more",
-    type=click.IntRange(0, MOST_LABELS),
-    help="The number of further labels.",
+    "--more", type=click.IntRange(0, MOST_LABELS), help="The number of further labels."
 )
 @version_option
 @click.option(
@@ -60,32 +66,26 @@ _REASONS = {
     help="The confidence level; by default the detector's.",
 )
 @format_option
-def plan(  # noqa: PLR0913, PLR0917 - one argument for each option.
+def plan(
     detector: str,
-    width: float,
-    target: float | None,
-    accuracy: float | None,
-    power: float,
-    more: int | None,
     version: str | None,
     confidence_level: float | None,
     format_name: str,
+    **goal: Any,
 ) -> None:
     """Print how many more labels DETECTOR needs, and of which class the next."""
     with connected(load_settings()) as database, database.read() as session:
+        owner = get_detector(session, detector)
         estimate = get_estimate(
             session,
-            get_detector(session, detector),
+            owner,
             computed_at=utc_now(),
             version=version,
             confidence_level=confidence_level,
         )
-    goal = Goal(width=width, target=target, accuracy=accuracy, power=power, more=more)
-    found = build_plan(estimate, goal)
-    if format_name == "json":
-        print_json(found)
-    else:
-        _print_plan(found, labels=estimate.labels)
+        advice = find_advice(session, owner, estimate)
+    found = build_plan(estimate, Goal(**goal), advice=advice)
+    print_as(format_name, found, partial(_print_plan, labels=estimate.labels))
 
 
 def _print_plan(found: LabelPlan, *, labels: int) -> None:

@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 
 from tracker.cli.exports import file_options, write_file
-from tracker.cli.printing import print_table
+from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
@@ -36,7 +36,9 @@ def audits() -> None:
 )
 @click.option("--until", help="Only queries asked before this instant.")
 @click.option("--where", multiple=True, help="Such as metadata.camera:north.")
-@click.option("--aim", default="balanced", show_default=True, help="Or a class.")
+@click.option(
+    "--aim", default="balanced", show_default=True, help="balanced, overall or a class."
+)
 @click.option(
     "--half-width", type=float, help="The goal: half the width of the interval."
 )

@@ -6,19 +6,17 @@ import click
 from rich.table import Table
 
 from tracker.cli.exports import file_options, write_file
-from tracker.cli.printing import print_table
+from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.imports.rounds import read_rounds
 from tracker.services.labelling.studies import (
     KINDS,
     add_study,
-    get_study,
-    parse_study,
-    read_rounds,
-)
-from tracker.services.labelling.study_intervals import (
     build_study_report,
+    get_study,
     list_study_rows,
+    parse_study,
 )
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id

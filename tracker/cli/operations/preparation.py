@@ -27,7 +27,7 @@ from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations import schema
-from tracker.storage.people.accounts import list_accounts
+from tracker.storage.people import list_accounts
 from tracker.web.people.provider import check_provider
 from tracker.words import ADMIN
 

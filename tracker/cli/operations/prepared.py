@@ -23,12 +23,10 @@ class Prepared:
     link: str | None
 
     def dump(self) -> str:
-        """Return all of it as one line."""
         return json.dumps(asdict(self))
 
 
 def load(line: str) -> Prepared:
-    """Read what ``dump`` returned."""
     return Prepared(**json.loads(line))
 
 

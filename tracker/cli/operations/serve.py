@@ -29,11 +29,7 @@ def serve(host: str, port: int) -> None:
     try:
         # While the one checks and upgrades, the other imports the application.
         prepared = prepare(
-            host,
-            port,
-            environ,
-            upgrade=True,
-            meanwhile=lambda: supervisor.start("web"),
+            host, port, environ, upgrade=True, meanwhile=lambda: supervisor.start("web")
         )
     except BaseException:
         supervisor.end_all()

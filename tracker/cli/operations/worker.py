@@ -25,7 +25,7 @@ from tracker.jobs.telling import (
     Stalls,
 )
 from tracker.services.sandbox.readers import warm_up
-from tracker.services.telling.letters import Letterhead
+from tracker.services.telling.mail import Letterhead
 from tracker.services.wording import dump_instant
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -66,18 +66,14 @@ def worker(parent: int | None, *, check: bool) -> None:
                 time_zone=settings.time_zone,
             ),
             Imports(
-                database=database,
-                images=images,
-                most_unpacked=settings.max_body_bytes,
+                database=database, images=images, most_unpacked=settings.max_body_bytes
             ),
             Clearing(database=database),
             Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
             Stalls(database=database),
             Retention(database=database, days=settings.keep_unlabelled_days or 0),
             Predictions(
-                database=database,
-                images=images,
-                allowed_hosts=settings.predictor_hosts,
+                database=database, images=images, allowed_hosts=settings.predictor_hosts
             ),
             *_send_mail(settings, database),
             *_export_estimates(settings, database),

@@ -26,4 +26,9 @@ def build_app() -> WSGIApplication:
     # The database has been checked.  Should it be away by now, requests are answered
     # with 503 until it is back.
     database = open_database(settings.database, at_once=settings.web_threads)
-    return create_app(settings, database, worker=process_name())
+    replica = None
+    if settings.database_read_url:
+        replica = open_database(
+            settings.database_read_url, at_once=settings.web_threads, must_exist=True
+        )
+    return create_app(settings, database, worker=process_name(), replica=replica)

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 from sqlalchemy.orm import Session
 
-from tracker.cli.printing import print_table
+from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people import accounts as services
 from tracker.services.people.second_factors import reset_second_factor
@@ -20,7 +20,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
-from tracker.storage.people.accounts import Account, list_accounts, list_detector_ids
+from tracker.storage.people import Account, list_accounts, list_detector_ids
 from tracker.words import ADMIN, ROLES
 
 _NOWHERE = "http://127.0.0.1:8000"

@@ -1,15 +1,16 @@
 """The commands around API keys."""
 
 from datetime import datetime
+from typing import Any
 
 import click
 from rich.table import Table
 
-from tracker.cli.printing import ask, print_table
+from tracker.cli.options import ask, print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.wording import dump_instant
-from tracker.storage.people.api_keys import list_keys
+from tracker.storage.people import list_keys
 from tracker.words import ROLES
 
 
@@ -29,27 +30,11 @@ def keys() -> None:
 )
 @click.option("--expires", help="How long it is valid, such as 90d or 12w.")
 @click.option("--owner", help="The person responsible for it; by default you.")
-def create(
-    name: str,
-    role: str,
-    detectors: tuple[str, ...],
-    expires: str | None,
-    owner: str | None,
-) -> None:
+def create(name: str, role: str, detectors: tuple[str, ...], **choices: Any) -> None:
     """Make an API key and print it; it can never be shown again."""
-    with (
-        connected(load_settings(), fill=True) as database,
-        database.write() as session,
-    ):
-        text = create_key(
-            session,
-            name,
-            role,
-            by(),
-            detectors=detectors or None,
-            expires=expires,
-            owner=owner,
-        )
+    with connected(load_settings(), fill=True) as database, database.write() as session:
+        given = detectors or None
+        text = create_key(session, name, role, by(), detectors=given, **choices)
     click.echo(text)
 
 

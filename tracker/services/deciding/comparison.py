@@ -31,7 +31,7 @@ from tracker.stats import balanced_anytime, shared_level, unpaired_difference
 from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.draws import Drawn, count_drawn
+from tracker.storage.labelling.reservations import Drawn, count_drawn
 from tracker.words import ANSWER, BALANCED, OVERALL, UNSTATED
 
 Source = Literal["paired", "unpaired"]

@@ -1,11 +1,13 @@
 """Whether a version is good enough, for a build that stops where it is not.
 
 It goes by intervals that hold at every look, so that a gate which is asked after each
-commit stays right.
+commit stays right for a version.  Of many versions at the limit some would pass; a gate
+of the *family* gives each version a part of the error, by e-LOND, the larger the more
+versions have passed, whatever labels they share.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -23,12 +25,14 @@ from tracker.services.estimates.estimate import (
     refuse_unstated,
 )
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Input, Level, VersionName
 from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
-from tracker.storage.detectors import Detector
+from tracker.stats import family_level
+from tracker.storage.detectors import Detector, lock_versions
 from tracker.words import DECIDING_METHOD, EDITOR, REPLAYED, UNSTATED, Verdict
 
 _OF_COMPARISON: dict[Outcome, Verdict] = {
@@ -66,6 +70,11 @@ class GateChoice(Input):
         description="Whose labels count; by default live where the version has a live "
         "label, else replayed.",
     )
+    family: bool = Field(
+        default=False,
+        description="Whether the verdict is to hold over all versions that a gate of "
+        "the family is ever asked about, and not for this one alone.",
+    )
     unseen: bool = Field(
         default=False,
         description="Say that the version was made without the labels of the inputs "
@@ -76,6 +85,10 @@ class GateChoice(Input):
 class Gate(Shape):
     """What the gate says, and by what."""
 
+    basis: str = Field(description="What it rests on, in plain words.")
+    confidence_level: float = Field(
+        description="Of the family, that of this version's part of the error."
+    )
     detector: str = Field(description="The name of the detector.")
     version: str | None
     verdict: Verdict
@@ -107,12 +120,73 @@ def ask_gate(
             raise ForbiddenError("unseen takes the role editor")
         for one in choose_versions(session, detector, choice.version):
             change_version(session, detector, one.name, by, unseen=True)
+    if not choice.family:
+        return _ask(session, detector, choice, by, detector.confidence_level)
+    return _ask_family(session, detector, choice, by)
+
+
+def _ask_family(
+    session: Session, detector: Detector, choice: GateChoice, by: By
+) -> Gate:
+    """Ask about a version with its part of the error of the family."""
+    if detector.target is None and choice.target is None and not choice.not_worse_than:
+        raise InvalidInputError.of("family", "takes a target or not_worse_than")
+    family = lock_versions(session, detector.id)
+    chosen = choose_versions(session, detector, choice.version)
+    if len(chosen) != 1:
+        raise ConflictError("a gate of a family checks one version")
+    (version,) = chosen
+    asked = [one.family for one in family if one.family]
+    number, passed, what, has_passed = version.family or [
+        len(asked) + 1,
+        sum(one[3] for one in asked),
+        None,
+        False,
+    ]
+    if what is not None and choice.population is None:
+        # Live labels that came since would be another question.
+        choice = choice.model_copy(update={"population": what[0]})
+    try:
+        level = family_level(detector.confidence_level, number, passed)
+        found = _ask(session, detector, choice, by, level)
+    except ValueError as error:
+        raise ConflictError(f"too little of the error is left: {error}") from error
+    now = [found.population, choice.not_worse_than, detector.measure]
+    now += [name for name, _ in detector.also]
+    if what is not None and what != now:
+        raise ConflictError(
+            f"the family asked about {version.name} by {_say_question(what)}; ask the "
+            "same again, or without family"
+        )
+    if found.population == REPLAYED:
+        # What is missing is known of other versions, and would tell when to ask.
+        left = find_replay(session, detector, version).left
+        if left:
+            raise ConflictError(
+                f"no verdict in a family: it was not put to {left:,} of the inputs "
+                "that were labelled at random for other versions, or had seen them"
+            )
+    version.family = [number, passed, now, has_passed or found.verdict == "met"]
+    basis = f"{found.basis} As version {number:,} of the family, {passed:,} passed."
+    return found.model_copy(update={"basis": basis})
+
+
+def _say_question(what: Sequence[Any]) -> str:
+    population, old, *measures = what
+    against = "" if old is None else f" against {old}"
+    return f"{population} labels{against}, measure {measures[0]}"
+
+
+def _ask(
+    session: Session, detector: Detector, choice: GateChoice, by: By, level: float
+) -> Gate:
     estimate = get_estimate(
         session,
         detector,
         computed_at=by.at,
         version=choice.version,
         method=DECIDING_METHOD,
+        confidence_level=level,
         population=choice.population,
         target=choice.target,
     )
@@ -123,6 +197,7 @@ def ask_gate(
             session,
             detector,
             computed_at=by.at,
+            confidence_level=level,
             population=choice.population,
             old=choice.not_worse_than,
             new=estimate.version,
@@ -133,6 +208,8 @@ def ask_gate(
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     return Gate(
+        basis=estimate.basis,
+        confidence_level=level,
         detector=detector.name,
         version=estimate.version,
         verdict=_sum_up([check.verdict for check in checks]),

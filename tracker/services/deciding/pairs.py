@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tracker.services.estimates.decision import foresee_share
 from tracker.services.evidence.measure import read_measure
 from tracker.shapes import OfClass, Shape
 from tracker.stats import (
@@ -18,10 +19,11 @@ from tracker.stats import (
     mcnemar,
     paired_anytime,
     paired_difference,
+    pairs_to_decide,
 )
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.draws import Drawn
+from tracker.storage.labelling.reservations import Drawn
 from tracker.words import ANYTIME, BALANCED, OVERALL, PRECISION, RECALL, one_of
 
 Outcome = Literal["better", "worse", "undecided"]
@@ -157,10 +159,13 @@ def decide_pairs(
     if not any(pairs) and not (is_overall and any(drawn)):
         return None
     bets = shares if measure.kind == BALANCED else None
-    found = _decide_pairs(tuple(gained), tuple(lost), tuple(pairs), level, bets)
+    counted = tuple(gained), tuple(lost), tuple(pairs)
+    found, more = _decide_pairs(*counted, level, bets, foresees=not is_overall)
     verdict: Outcome = found.verdict if all(pairs) else "undecided"
     if is_overall:
-        verdict = decide(gained[0] + drawn.won, lost[0] + drawn.lost, level)[0]
+        won, fewer = gained[0] + drawn.won, lost[0] + drawn.lost
+        verdict = decide(won, fewer, level)[0]
+        more = _foresee(won, won + fewer, gained[0] + lost[0], pairs[0], level)
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
     return ComparisonDecision(
         verdict=verdict,
@@ -169,19 +174,35 @@ def decide_pairs(
         difference=math.fsum(changes) / len(changes) if all(pairs) else None,
         low=found.low,
         high=found.high,
-        labels_to_decide=None if verdict == "undecided" else 0,
+        labels_to_decide=more if verdict == "undecided" else 0,
     )
 
 
 @lru_cache(maxsize=1024)
-def _decide_pairs(
+def _decide_pairs(  # noqa: PLR0913 - counts, and how they are judged.
     gained: tuple[int, ...],
     lost: tuple[int, ...],
     pairs: tuple[int, ...],
     level: float,
     shares: tuple[float, ...] | None,
-) -> PairedDecision:
-    return paired_anytime(gained, lost, pairs, level, shares=shares)
+    *,
+    foresees: bool,
+) -> tuple[PairedDecision, int | None]:
+    """Return the verdict, and about how many more pairs would give one."""
+    found = paired_anytime(gained, lost, pairs, level, shares=shares)
+    more = None
+    if foresees and found.verdict == "undecided":
+        more = pairs_to_decide(gained, lost, pairs, level, shares=shares)
+    return found, more
+
+
+@lru_cache(maxsize=1024)
+def _foresee(
+    won: int, decided: int, disagreements: int, pairs: int, level: float
+) -> int | None:
+    """Return about how many more pairs decide who wins more disagreements."""
+    more = foresee_share(won, decided, 0.5, level) if disagreements else None
+    return None if more is None else math.ceil(more * pairs / disagreements)
 
 
 def build_paired(

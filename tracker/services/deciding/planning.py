@@ -1,16 +1,26 @@
 """How many more labels make intervals narrow, or show that a target is exceeded."""
 
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.errors import ConflictError
 from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
+from tracker.services.labelling.auditing.audit_sets import (
+    NewAudit,
+    choose_version,
+    read_set,
+)
+from tracker.services.labelling.auditing.audits import label_code
 from tracker.services.wording import invalid
 from tracker.shapes import OfClass, OfDetector
 from tracker.stats import (
@@ -20,6 +30,12 @@ from tracker.stats import (
     labels_to_narrow,
     next_class,
 )
+from tracker.storage.detectors import Detector
+from tracker.words import BALANCED, OVERALL, RECALL
+
+# A forecast reads all queries of a version, and carries out an audit of them.
+_MOST_FORESEEN_QUERIES, _MOST_FORESEEN_CLASSES = 100_000, 20
+_AUDITED = (BALANCED, OVERALL, RECALL)
 
 USUAL_WIDTH = 0.1
 USUAL_POWER = 0.8
@@ -121,12 +137,54 @@ class LabelPlan(OfDetector):
     )
 
 
+def find_advice(
+    session: Session, detector: Detector, estimate: Estimate
+) -> Advice | None:
+    """Return what decides the target of *estimate*, with the price in an audit."""
+    decision = estimate.decision
+    advice = None if decision is None else decision.advice
+    if decision is None or advice is None or estimate.version is None:
+        return None
+    measure = read_measure(decision.measure)
+    is_few = (
+        len(detector.classes) <= _MOST_FORESEEN_CLASSES
+        and (estimate.population.of or math.inf) <= _MOST_FORESEEN_QUERIES
+    )
+    if advice.random_queries is None or measure.kind not in _AUDITED or not is_few:
+        return advice
+    wanted = NewAudit(
+        name="forecast",
+        version=estimate.version,
+        aim=measure.of or measure.kind,
+        target=decision.target,
+    )
+    version_id = choose_version(session, detector, wanted)
+    try:
+        _, strata, _, known, _ = read_set(
+            session, detector, wanted, version_id, at=estimate.computed_at
+        )
+    except ConflictError:
+        # An audit does not tell how right no answer is.
+        return advice
+    aim = None
+    if measure.kind != BALANCED:
+        aim = label_code(detector.classes, wanted.aim)
+    goal = stats.Goal(aim, None, decision.target)
+    level = detector.confidence_level
+    return advice.with_audit(stats.foresee_labels(strata, known, goal, level))
+
+
 def build_plan(
-    estimate: Estimate, goal: Goal, *, among: Collection[str] | None = None
+    estimate: Estimate,
+    goal: Goal,
+    *,
+    advice: Advice | None = None,
+    among: Collection[str] | None = None,
 ) -> LabelPlan:
     """Return what it takes from *estimate* to *goal*, for each class or those *among*.
 
-    A goal without a target has the detector's, if there is one.
+    A goal without a target has the detector's, if there is one.  *advice* is what
+    `find_advice` found.
 
     Raises InvalidInputError for more labels than are planned for.
     """
@@ -135,6 +193,8 @@ def build_plan(
     if goal.target is None:
         goal = replace(goal, target=estimate.target)
     level = estimate.confidence_level
+    if advice is None and estimate.decision is not None:
+        advice = estimate.decision.advice
     balanced = labels_for_balanced(
         estimate.correct, estimate.labelled, goal.width, level, estimate.method
     )
@@ -152,7 +212,7 @@ def build_plan(
         ],
         for_balanced_width=None if balanced is None else sum(balanced),
         next=choose_next(estimate),
-        advice=estimate.decision.advice if estimate.decision else None,
+        advice=advice,
     )
 
 

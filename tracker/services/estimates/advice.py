@@ -33,7 +33,24 @@ class Advice(Shape):
         description="About how many queries drawn at random bring so many, at this "
         "share: `labels_to_decide`."
     )
+    audit_labels: int | None = Field(
+        default=None,
+        description="About how many labels an audit would take, by its forecast; null "
+        "where none was made: outside of a plan, for other measures than balanced and "
+        "recall, and for more than 100,000 queries or 20 classes.",
+    )
     text: str = Field(description="The advice in plain words.")
+
+    def with_audit(self, labels: int) -> "Advice":
+        """Return the advice with the price in an audit."""
+        saves = self.random_queries is not None and labels < self.random_queries
+        said = (
+            f"An audit would take about {labels:,} labels."
+            if saves
+            else "An audit would save nothing."
+        )
+        more = {"audit_labels": labels, "text": f"{self.text} {said}"}
+        return self.model_copy(update=more)
 
 
 def advise(

@@ -115,7 +115,6 @@ class Now(NamedTuple):
 
     @property
     def since(self) -> date | None:
-        """The day of the change."""
         return None if self.change is None else self.change.since
 
     def level(self, confidence_level: float) -> float:

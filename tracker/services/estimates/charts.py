@@ -1,15 +1,13 @@
 """The history of a detector as series for its chart."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker.charts.axes import Axis, Layout, Series
 from tracker.charts.overlay import Mark, Overlay, State
-from tracker.charts.series import Axis, Series
-from tracker.charts.sheet import Layout
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.class_shares import describe_shares
@@ -27,9 +25,10 @@ from tracker.services.estimates.intervals import (
     score,
 )
 from tracker.services.estimates.windows import roll
-from tracker.services.evidence.measure import read_measure
+from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
+from tracker.stats import class_intervals, shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.replay import list_corrections
 from tracker.storage.estimates.snapshots import (
@@ -38,8 +37,15 @@ from tracker.storage.estimates.snapshots import (
     list_intervals_of,
     list_snapshots,
 )
-from tracker.storage.telling.events import Event, list_detector_events
-from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD
+from tracker.storage.telling import Event, list_detector_events
+from tracker.words import (
+    BALANCED,
+    CHANGE_EVENTS,
+    DECIDING_METHOD,
+    EXACT,
+    OVERALL,
+    RECALL,
+)
 
 # More points than these cannot be told apart on a screen.
 _MOST_POINTS = 250
@@ -80,15 +86,12 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     versions = choose_versions(session, detector, version)
     newest = versions[-1] if versions else None
     series: list[Series] = []
-    deciding: Sequence[Moment] = ()
     if newest is not None:
         most = 0 if is_nameless else _MOST_CLASSES
         by = as_known_at
         series = _load_series(
             session, detector, newest, method, most_classes=most, by=by
         )
-        if detector.target is not None and method != DECIDING_METHOD:
-            deciding = _load_deciding(session, detector, newest, by=by)
     overlay = None
     if newest is not None and series and window is not None and computed_at is not None:
         over = (series[0].points, window, then, computed_at)
@@ -102,7 +105,6 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
         x=x,
         theme=theme,
         layout=layout,
-        deciding=deciding,
         is_whole=is_whole,
         overlay=overlay,
         class_count=0 if is_nameless else len(detector.classes),
@@ -283,7 +285,6 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     *,
     most_classes: int,
     by: datetime | None,
-    is_decided: Callable[[Any], bool] = lambda _: True,
 ) -> list[Series]:
     most = max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
     chosen = _choose_snapshots(session, version, most=most, by=by)
@@ -298,8 +299,7 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
         session, detector, version, chosen, method=method, scopes=list(points)
     )
     for _, row in rows:
-        if is_decided(row):
-            points[row.scope].append(row)
+        points[row.scope].append(row)
     if by is None:
         for scope, moment in _find_now(session, detector, version, method).items():
             known = points.get(scope)
@@ -308,20 +308,31 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     return [Series(scope, moments) for scope, moments in points.items()]
 
 
-def _load_deciding(
-    session: Session, detector: Detector, version: Version, *, by: datetime | None
-) -> Sequence[Moment]:
-    """Return the interval that the verdict went by at each moment that had one."""
-    found = _load_series(
-        session,
-        detector,
-        version,
-        DECIDING_METHOD,
-        most_classes=0,
-        by=by,
-        is_decided=partial(is_decided_by, detector),
-    )
-    return found[0].points if found else ()
+def list_curve(
+    session: Session,
+    detector: Detector,
+    version: Version,
+    measure: Measure,
+    method: str = DECIDING_METHOD,
+) -> list[Moment]:
+    """Return what *method* says of *measure* at each moment that was kept."""
+    chosen = _choose_snapshots(session, version)
+    where = (session, detector, version, chosen)
+    if measure.kind in {BALANCED, RECALL}:
+        scope = measure.of or BALANCED
+        return [row for _, row in list_rows(*where, method=method, scopes=[scope])]
+    scope = measure.of or OVERALL
+    found = list_rows(*where, measure=measure.kind, method=EXACT, scopes=[scope])
+    rows = [row for _, row in found]
+    if method == EXACT or not rows:
+        return list(rows)
+    level = shared_level(detector.confidence_level, 1 + len(detector.also))
+    right, counted = [row.correct for row in rows], [row.labelled for row in rows]
+    ends = class_intervals(method, right, counted, method_level(method, level))
+    return [
+        row.model_copy(update={"low": float(low), "high": float(high)})
+        for row, low, high in zip(rows, ends.low, ends.high, strict=True)
+    ]
 
 
 def _find_now(

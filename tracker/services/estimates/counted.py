@@ -12,12 +12,14 @@ from tracker.services.estimates.class_shares import describe_shares, known_share
 from tracker.services.estimates.counts import count_asked, pick_population
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.samples import count_sample
+from tracker.services.estimates.slices.slice_values import count_slice
 from tracker.services.evidence.populations import LIVE, Standings, targeted_standings
+from tracker.stats import replay_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known
-from tracker.words import DECIDING_METHOD, RANDOM
+from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED
 
 
 class Counted(NamedTuple):
@@ -61,15 +63,17 @@ class Counted(NamedTuple):
         """Return the shown counts, and of how many queries they are."""
         return self.shown.select(self.standings), self.shown.count(self.standings)
 
-    def shown_level(self, level: float, method: str = DECIDING_METHOD) -> float:
-        """Return the level of a method for the shown counts."""
-        if method != DECIDING_METHOD:
-            return level
+    def shown_level(self, level: float) -> float:
+        """Return the level of the deciding method for the shown counts."""
         return self.decided_level(level) if self.is_now else self.whole_level(level)
 
     def whole_level(self, level: float) -> float:
         """Return the level of the deciding method for all counts."""
-        return method_level(DECIDING_METHOD, level) if self.is_of_version else level
+        if not self.is_of_version:
+            return level
+        if self.population == REPLAYED:
+            return replay_level(level)
+        return method_level(DECIDING_METHOD, level)
 
 
 def choose_labels(
@@ -120,13 +124,8 @@ def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
         shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
     counts = counted.counts
-    if filters["where"]:
-        found = count_window(session, detector.id, **filters)
-        seen = pool(found[one.id] for one in versions if one.id in found)
-        counts = replace(counts, cells=seen.cells)
-    elif any(filters.values()):
-        span = {name: filters[name] for name in ("since", "until")}
-        seen = count_asked(session, detector, versions, **span)
+    if any(filters.values()):
+        seen = _count_part(session, detector, versions, filters)
         counts = replace(counts, cells=seen.cells)
     if not counted.is_pooled:
         return counted._replace(counts=counts)
@@ -135,6 +134,24 @@ def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     )
     number = beside.count(counted.standings)
     return counted._replace(counts=counts.without(beside), others=number)
+
+
+def _count_part(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    filters: Mapping[str, Any],
+) -> Counts:
+    """Count by what is kept of slices and days, and else by the queries themselves."""
+    span = {name: filters[name] for name in ("since", "until")}
+    if not filters["where"]:
+        return count_asked(session, detector, versions, **span)
+    if not any(span.values()):
+        kept = count_slice(session, detector, versions, filters["where"])
+        if kept is not None:
+            return kept
+    found = count_window(session, detector.id, **filters)
+    return pool(found[one.id] for one in versions if one.id in found)
 
 
 def date_counts(

@@ -107,6 +107,5 @@ def pick_population(
 def find_standings(
     session: Session, detector: Detector, versions: Iterable[Version]
 ) -> Standings:
-    """Return the standings that the estimate of *versions* counts."""
     counts = current_counts(session, list(versions))
     return pick_population(detector, pool(counts.values()))[1]

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from tracker import stats
 from tracker.services.estimates.advice import Advice, advise
 from tracker.services.estimates.intervals import MethodWord
-from tracker.services.evidence.measure import Confusion, Measure
+from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
@@ -86,7 +86,6 @@ class Decision(Shape):
 
     @property
     def claim(self) -> Claim:
-        """The counts that it claims something of."""
         return self._claim
 
 
@@ -98,22 +97,28 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     *,
     shares: tuple[float, ...] | None = None,
     since: date | None = None,
+    is_foreseen: bool = True,
 ) -> Decision:
     """Compare *measure* with its target, by labels *since* a day or all of a version.
 
     It goes by the interval that holds after every label at once: one that is valid
     for a single look would in the end meet or miss any target near the truth.
     *level* is that of the interval.  *shares* are of the classes, for their mean.
+    How many labels would decide it costs several intervals more, and is left out
+    unless it *is_foreseen*.
     """
     right, counted = measure.count_right(confusion)
     bets = shares if len(counted) > 1 else None
-    low, high, more = _decide(target, right, counted, level, bets)
+    low, high = bound(right, counted, level, bets)
+    verdict = compare_with_target(low, high, target)
+    more: int | None = 0
+    if verdict == "undecided":
+        more = _foresee(target, right, counted, level, bets) if is_foreseen else None
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
     if more and len(counted) == 1 and labels:
         # So many of the class; the others come along at random.
         more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
-    verdict = compare_with_target(low, high, target)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
         verdict=verdict,
@@ -126,10 +131,19 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         labels=labels,
         labels_to_decide=more,
         span=Span(since=since),
-        advice=advise(measure, confusion, more) if verdict == "undecided" else None,
+        advice=advise(measure, confusion, more)
+        if verdict == "undecided" and is_foreseen
+        else None,
     )
     found._claim = Claim(right, counted, bets, level)
     return found
+
+
+def foresee(found: Decision, confusion: Confusion) -> Decision:
+    """Return a decision by these counts with how many labels would decide it."""
+    measure, claim = read_measure(found.measure), found.claim
+    terms = (measure, found.target, confusion, claim.level)
+    return decide(*terms, shares=claim.shares, since=found.span.since)
 
 
 def method_level(method: str, confidence_level: float) -> float:
@@ -165,24 +179,22 @@ def compare_with_target(low: float, high: float, target: float) -> Verdict:
 
 # Pages that stay open ask again and again while nothing has changed.
 @lru_cache(maxsize=1024)
-def _decide(
+def _foresee(
     target: float,
     right: tuple[int, ...],
     counted: tuple[int, ...],
     confidence_level: float,
     shares: tuple[float, ...] | None,
-) -> tuple[float, float, int | None]:
-    low, high = bound(right, counted, confidence_level, shares)
-    if low > target or high < target:
-        return low, high, 0
+) -> int | None:
     if len(counted) == 1:
-        return low, high, _foresee(right[0], counted[0], target, confidence_level)
+        return foresee_share(right[0], counted[0], target, confidence_level)
     more = stats.labels_to_decide(
         right, counted, target, confidence_level, shares=shares
     )
-    return low, high, None if more is None else sum(more)
+    return None if more is None else sum(more)
 
 
+@lru_cache(maxsize=4096)
 def bound(
     right: tuple[int, ...],
     counted: tuple[int, ...],
@@ -199,7 +211,7 @@ def bound(
     return float(found.low), float(found.high)
 
 
-def _foresee(
+def foresee_share(
     right: int, counted: int, target: float, confidence_level: float
 ) -> int | None:
     """Return how many more would decide one share if it stays as it is."""

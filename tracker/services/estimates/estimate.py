@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.basis import describe_basis
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
@@ -30,7 +31,6 @@ from tracker.services.estimates.decision import (
 from tracker.services.estimates.intervals import (
     ALL,
     MethodWord,
-    SharesRow,
     score,
     score_share,
     score_window,
@@ -100,6 +100,10 @@ class Estimate(OfDetector):
     computed_at: Instant
     confidence_level: float
     method: MethodWord
+    basis: str = Field(
+        description="What it rests on, in plain words: whose labels, what counts once, "
+        "and of which days."
+    )
     population: Population = Field(description="Whose labels it counts.")
     labels: int = Field(description="The number of scored labels.")
     last_label_at: Instant | None = Field(description="When the newest label arrived.")
@@ -349,12 +353,11 @@ def list_estimates(
     versions: Mapping[Detector, Version | None],
     *,
     computed_at: datetime,
-    method: str | None = None,
 ) -> list[Estimate]:
     """Compute the estimate of one version of each detector.
 
-    It goes by *method*, or by that of each detector, in few statements for all of
-    them.  When the queries were asked is not in it.
+    It goes by what decides, in few statements for all of them.  When the queries were
+    asked is not in it, nor how many labels would decide.
     """
     shown = [one for one in versions.values() if one is not None]
     found = current_counts(session, shown)
@@ -373,10 +376,11 @@ def list_estimates(
             queries=None,
             version=some[0].name if some else None,
             computed_at=computed_at,
-            method=method or detector.method,
+            method=DECIDING_METHOD,
             level=detector.confidence_level,
             because=None,
             target=detector.target,
+            is_foreseen=False,
         )
         for (detector, some, _), one in zip(counted, dated, strict=True)
     ]
@@ -431,16 +435,14 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     target: float | None,
     window: str | None = None,
     as_known_at: datetime | None = None,
+    is_foreseen: bool = True,
 ) -> Estimate:
     counts, standings, now = counted.counts, counted.standings, counted.now
     population = POOLED_POPULATION if counted.is_pooled else counted.population
     found, queries_counted = counted.select()
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
-    counts_of = found.by_class(detector.classes)
     shares = describe_shares(detector, counts, standings)
-    bets = [None if shares is None else shares.parts]
-    whole, *scores = _score(counted, counts_of, level, (method, window, bets))
     estimate = Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -448,47 +450,57 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
+        basis=describe_basis(
+            detector, counted, population, sum(found.confusion.values())
+        ),
         population=Population(kind=population, queries=queries_counted, of=queries),
-        labels=sum(counts_of[1]),
         **_count_answered(confusion, level),
-        unclear=sum(found.unclear.values()),
         **_count_left_out(counted, detector.label_sampling),
         includes_targeted=counted.includes_targeted,
-        classes=list(map(_of_class, detector.classes, scores)),
-        balanced=Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
+        **_score(detector, counted, level, (method, window), shares),
         confusion=confusion,
         target=target,
-        **_decide(detector, target, counted, level, because=because, shares=shares),
+        **_decide(
+            detector, target, counted, level, because, shares, is_foreseen=is_foreseen
+        ),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,
-        unclear_bounds=_bound_unclear(detector, counted, level, bets[0]),
         window=window,
         as_known_at=as_known_at,
     )
-    estimate._deciding_level = counted.shown_level(level)
+    estimate._deciding_level = _deciding_level(detector, counted, level)
     return estimate
 
 
+def _deciding_level(detector: Detector, counted: Counted, level: float) -> float:
+    """Return the level of what decides, of a version's error one part a measure."""
+    promises = 1 + len(detector.also) if counted.is_of_version else 1
+    return counted.shown_level(shared_level(level, promises))
+
+
 def _score(
+    detector: Detector,
     counted: Counted,
-    counts: tuple[list[int], list[int]],
     level: float,
-    how: tuple[str, str | None, list[SharesRow]],
-) -> Sequence[Score]:
-    """Return the balanced accuracy and that of each class, by a method or a window."""
-    method, window, bets = how
-    scores_of = partial(score, shares=bets) if window is None else score_window
-    correct, labelled = counts
-    at = counted.shown_level(level, method)
-    return scores_of([correct], [labelled], method, at)[0]
-
-
-def _bound_unclear(
-    detector: Detector, counted: Counted, level: float, bets: SharesRow
-) -> UnclearBounds | None:
-    level = counted.shown_level(shared_level(level, 1 + len(detector.also)))
-    return bound_unclear(detector, counted.shown, counted.standings, level, bets)
+    how: tuple[str, str | None],
+    shares: ClassShares | None,
+) -> dict[str, Any]:
+    """Return the accuracies of the shown counts, by a method or of a window."""
+    method, window = how
+    bets = None if shares is None else shares.parts
+    deciding = _deciding_level(detector, counted, level)
+    at = deciding if method == DECIDING_METHOD else level
+    score_of = score_window if window is not None else partial(score, shares=[bets])
+    correct, labelled = counted.select()[0].by_class(detector.classes)
+    whole, *scores = score_of([correct], [labelled], method, at)[0]
+    shown = (counted.shown, counted.standings)
+    return {
+        "labels": sum(labelled),
+        "classes": list(map(_of_class, detector.classes, scores)),
+        "balanced": Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
+        "unclear_bounds": bound_unclear(detector, *shown, deciding, bets),
+    }
 
 
 def _of_class(name: str, score: Score) -> ClassEstimate:
@@ -499,6 +511,7 @@ def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
     """Return how many labels are not scored, by the reason, and facts of all."""
     counts, standings = counted.counts, counted.standings
     return {
+        "unclear": sum(counted.select()[0].unclear.values()),
         "last_label_at": counts.last_label_at,
         "corrections": counts.corrections,
         "unstated": counts.scored(standings & standings_of(UNSTATED, None)),
@@ -512,14 +525,15 @@ def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
     }
 
 
-def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
+def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the classes.
     detector: Detector,
     target: float | None,
     counted: Counted,
     level: float,
-    *,
     because: str | None,
     shares: ClassShares | None,
+    *,
+    is_foreseen: bool,
 ) -> dict[str, Any]:
     """Return the decision on the detector's measure, and on those beside it.
 
@@ -540,6 +554,7 @@ def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
             level,
             shares=None if shares is None else shares.parts,
             since=None if counted.now is None else counted.now.since,
+            is_foreseen=is_foreseen,
         )
         for name, target in wanted
     )

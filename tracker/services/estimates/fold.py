@@ -162,7 +162,6 @@ class Fold:
     target: float | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note what the detector says, which is gone with the session."""
         self.detector_id, self.revision = self.detector.id, self.detector.revision
         self.level, self.target = self.detector.confidence_level, self.detector.target
 
@@ -185,23 +184,19 @@ class Fold:
 
     @property
     def labels(self) -> int:
-        """How many labels it takes in."""
         return sum(one.labels for one in self.versions.values())
 
     @property
     def snapshots(self) -> int:
-        """How many snapshots it adds."""
         return sum(len(points) for points in self.points.values())
 
     @property
     def points(self) -> dict[int, Sequence[Any]]:
-        """The moments of snapshots by version."""
         if Checkpoints not in self.kinds:
             return {}
         return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
 
     def take(self, versions: Mapping[int, Version], run_id: int) -> Iterator[Taken]:
-        """Yield the snapshots of each version."""
         for key, some in self.points.items():
             scores = self.intervals[key], self.measures[key]
             yield Taken(versions[key], run_id, self.level, some, *scores)

@@ -236,7 +236,6 @@ def _stored_methods(measure: str) -> Sequence[str]:
 
 
 def list_scopes(detector: Detector, measure: str = RECALL) -> list[str]:
-    """Return what a snapshot has a row of, in order."""
     if measure == OVERALL:
         return [OVERALL]
     return [BALANCED if measure == RECALL else MACRO, *detector.classes]

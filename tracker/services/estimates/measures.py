@@ -9,7 +9,7 @@ from pydantic import Field
 from tracker import words
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
-from tracker.services.labelling.label_errors import LabelErrors
+from tracker.services.fields import Instant
 from tracker.shapes import OfClass, Score, Shape
 from tracker.stats import (
     WINDOW_METHOD,
@@ -34,6 +34,64 @@ _OF_F1 = (
     "the interval of the share that has a class as label and as prediction, among the "
     f"queries that have it as either, mapped to F1; {_OF_CLASSES}"
 )
+
+
+class Bounds(Shape):
+    """Bounds on an accuracy by the truth, not by the labels."""
+
+    low: float
+    high: float
+
+
+class ClassErrors(OfClass):
+    """How often a label of a class is wrong, and the accuracy of the class."""
+
+    drawn: int = Field(description="Labels of the class that were drawn and counted.")
+    different: int = Field(
+        description="Those that were given differently the second time."
+    )
+    error_high: float = Field(description="At most this share of its labels is wrong.")
+    low: float = Field(
+        description="The lower bound of the accuracy of the class, by the truth."
+    )
+    high: float
+
+
+class LabelErrors(Shape):
+    """What labels given again, blind, tell about all labels."""
+
+    drawn_until: Instant = Field(
+        description="The draw was from labels given until then."
+    )
+    drawn: int = Field(description="Labels drawn at random to be given again.")
+    answered: int = Field(description="Those that were given again.")
+    counted: int = Field(
+        description="The first labels drawn, as many as bound the errors best; those "
+        "without an answer count as different."
+    )
+    different: int = Field(description="Counted labels that were given differently.")
+    unanswered: int = Field(
+        description="Counted labels that have no answer, or one that is left out."
+    )
+    untrusted_left_out: int = Field(
+        description="Answers by people who are not trusted, treated as missing because "
+        "the trusted ones alone say more; 0 where all answers count."
+    )
+    trusted: bool = Field(
+        description="Whether everyone whose answer counts is trusted."
+    )
+    assumption: str = Field(description="What the bounds assume of label errors.")
+    error_high: float = Field(
+        description="At most this share of the labels is wrong, at the confidence "
+        "level of the estimate."
+    )
+    classes: list[ClassErrors] = Field(
+        description="The error of each class holds by itself; the accuracies hold all "
+        "together."
+    )
+    balanced: Bounds = Field(
+        description="Noise-aware: the balanced accuracy by the truth."
+    )
 
 
 class ClassPrecision(OfClass):

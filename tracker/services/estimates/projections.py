@@ -77,7 +77,6 @@ class VersionFold:
         self._takers = [one.add for one in self._of.values()]
 
     def of(self, kind: type[_P]) -> _P:
-        """Return the projection of that *kind*."""
         found: Any = self._of[kind]
         return found  # type: ignore[no-any-return]
 
@@ -91,7 +90,6 @@ class VersionFold:
         return wanted
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from the stored *rows*."""
         for one in self._of.values():
             one.load(rows)
 
@@ -104,7 +102,6 @@ class VersionFold:
             self.last_label_at = change.created_at
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        """Take note that there are no more changes."""
         for one in self._of.values():
             one.close(rows)
 
@@ -124,7 +121,6 @@ class Projection(ABC):
     """
 
     def __init__(self, fold: VersionFold) -> None:
-        """Begin with nothing."""
         self.fold = fold
 
     @abstractmethod
@@ -275,7 +271,6 @@ class Cells(Projection):
         )
 
     def freeze(self) -> None:
-        """Use the classes of the labels so far from now on."""
         assert self.counts.shares is not None
         self.counts.shares.is_frozen = True
 
@@ -291,7 +286,6 @@ class Cells(Projection):
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        """Return the count of each cell."""
         return name_counts(Counts.load(kept.state)) if place[0] == CELLS else {}
 
 
@@ -299,17 +293,14 @@ class Days(Projection):
     """The counts of a version by the day on which queries were asked."""
 
     def __init__(self, fold: VersionFold) -> None:
-        """Begin without a day."""
         super().__init__(fold)
         self._days: dict[date, Counts] = {}
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:
-        """Return the places of the days of *changes*."""
         days = {change.day for change in changes}
         return {(DAYS, day.isoformat()) for day in days if day is not None}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from stored days."""
         for (name, day), kept in rows.items():
             if name == DAYS:
                 self._days[date.fromisoformat(day)] = Counts.load(kept.state)
@@ -324,7 +315,6 @@ class Days(Projection):
 
     @property
     def cells(self) -> dict[date, Any]:
-        """The counts of each day that changed, as they are kept."""
         return {day: counts.dump()["cells"] for day, counts in self._days.items()}
 
     def dump(self) -> dict[Place, Kept]:

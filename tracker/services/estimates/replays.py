@@ -21,18 +21,17 @@ from tracker.services.estimates.decision import (
     Decision,
     compare_with_target,
     decide,
-    method_level,
 )
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.ranks import rank_waiting
 from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
-from tracker.stats import shared_level
+from tracker.stats import replay_level, shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.labelled_inputs import iter_replayable, iter_replayed
-from tracker.words import DECIDING_METHOD, NO_ANSWER
+from tracker.storage.labelling.inputs import iter_replayable, iter_replayed
+from tracker.words import NO_ANSWER
 
 _MISSING_OF = 10  # One of so many may be missing.
 
@@ -73,6 +72,8 @@ class Replay(NamedTuple):
     # Why it decides nothing, and why it decides nothing about pairs.
     because: str | None = None
     no_pairs_because: str | None = None
+    # How many inputs are not among the cells.
+    left: int = 0
 
 
 class _Member(NamedTuple):
@@ -140,7 +141,11 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
     # A pair beyond the first gap, or one with a label that was seen, is counted too.
     is_whole = taken and not missing and cells.total() == put
     return Replay(
-        cells, missing, None if taken else because, None if is_whole else because
+        cells,
+        missing,
+        None if taken else because,
+        None if is_whole else because,
+        len(seen) - cells.total(),
     )
 
 
@@ -197,14 +202,16 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what it is decided by.
         # A wrong prediction of the class lowers its precision too.
         wrong[label, NO_ANSWER if measure.of in {None, label} else measure.of] += number
         right[label, label] += number
-    at = method_level(DECIDING_METHOD, shared_level(level, promises))
+    at = replay_level(shared_level(level, promises))
     found, low, high = (
-        decide(measure, target, spread(one, classes), at)
+        decide(
+            measure, target, spread(one, classes), at, is_foreseen=not replay.missing
+        )
         for one in (replay.cells, wrong, right)
     )
     if not replay.missing:
         return found
     verdict = compare_with_target(low.low, high.high, target)
     bounds = {"low": low.low, "high": high.high, "verdict": verdict}
-    more = {"labels_to_decide": None if verdict == "undecided" else 0}
-    return found.model_copy(update=bounds | more)
+    more = None if verdict == "undecided" else 0
+    return found.model_copy(update={**bounds, "labels_to_decide": more})

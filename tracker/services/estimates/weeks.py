@@ -99,7 +99,6 @@ class Weeks(OfDetector):
     items: list[SpanAccuracy]
 
     def day_of(self, one: SpanAccuracy) -> date:
-        """Return the day on which a span begins."""
         return day_in(one.since, zone_of(self.time_zone))
 
 

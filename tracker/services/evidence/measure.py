@@ -22,7 +22,6 @@ class Measure(NamedTuple):
     of: str | None = None
 
     def __str__(self) -> str:
-        """Return the measure as it is sent."""
         return self.kind if self.of is None else f"{self.kind}:{self.of}"
 
     @property
@@ -83,7 +82,6 @@ def spread(
 
 
 def read_measure(text: str) -> Measure:
-    """Return the measure that a stored *text* names."""
     kind, _, of = text.partition(":")
     return Measure(kind, of or None)
 

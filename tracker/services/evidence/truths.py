@@ -23,7 +23,7 @@ from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.references import find_references, put_references
+from tracker.storage.labelling.inputs import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
@@ -41,6 +41,7 @@ from tracker.words import (
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
 _SCORED = {RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED}
+_ASKED = {OPEN, DISPUTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,11 @@ class Truth:
         return self.created_at, self.label_id
 
     def adds_to(self, label: str | None, standing: str | None) -> bool:
-        """Return whether it says something else, or settles what people are asked."""
-        is_new = self.decision.standing in _SCORED and standing in {OPEN, DISPUTED}
-        return is_new or label != self.label
+        """Return whether it says something else, or whether people are asked on."""
+        own = self.decision.standing
+        settles = own in _SCORED and standing in _ASKED
+        opens = own in _ASKED and standing in _SCORED
+        return settles or opens or label != self.label
 
 
 def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decision:

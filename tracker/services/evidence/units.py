@@ -46,7 +46,6 @@ class Elected:
     """
 
     def __init__(self) -> None:
-        """Begin with no answer."""
         self._lowest: dict[int, float] = {}
         # The names of the versions by id, as far as there are any yet.
         self.versions: Mapping[int, str] = {}

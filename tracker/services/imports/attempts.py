@@ -15,14 +15,17 @@ from tracker.services.detectors import get_open_detector
 from tracker.services.imports.background import (
     FAILED_FILE_KEPT,
     has_file,
-    pack_report,
     unpack_report,
 )
 from tracker.services.imports.first_pass import Reads, checked
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reports import Outcome, RejectedImportError
+from tracker.services.imports.reports import (
+    Outcome,
+    RejectedImportError,
+    pack_report,
+)
 from tracker.services.imports.writing import SecondPass, Written
 from tracker.services.sandbox.limits import MOST_UNPACKED
 from tracker.services.tasks import dump_error

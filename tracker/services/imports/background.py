@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock
-from tracker.errors import ConflictError, UnavailableError
+from tracker.errors import ConflictError, RowError, UnavailableError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
@@ -19,7 +18,6 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import (
     ImportReport,
     Outcome,
-    RowError,
     describe_outcome,
 )
 from tracker.services.imports.saved import load_mapping
@@ -301,12 +299,6 @@ def get_import(session: Session, reference: str) -> FileImport:
     if found is None:
         raise missing("import", reference)
     return found
-
-
-def pack_report(report: Outcome) -> dict[str, Any]:
-    """Return *report* as it is stored."""
-    packed = asdict(report)
-    return {name: packed[name] for name in packed if not name.startswith("_")}
 
 
 def unpack_report(file_import: FileImport) -> Outcome | None:

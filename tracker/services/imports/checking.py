@@ -30,6 +30,12 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
 from tracker.words import ANSWER, SAMPLINGS, UNCLEAR
 
+# What can be done about a value that is no class.
+_WAYS = {
+    "predicted": "; if it stands for one, add class VALUE=CLASS, and if it is none, "
+    "no_answer VALUE",
+    "label": "; if it stands for one, add class VALUE=CLASS",
+}
 _LONGEST_NAME = 200
 _LONGEST_NOTE = 2000
 _LONGEST_LABELER = 100
@@ -222,7 +228,8 @@ class RowReader:
                         self._detector, given[field], field=field, may_be_unclear=True
                     )
             except InvalidInputError as error:
-                yield from error.errors
+                for one in error.errors:
+                    yield FieldError(one.field, one.message + _WAYS[field])
 
 
 def try_first(rows: MappedRows) -> Outcome:

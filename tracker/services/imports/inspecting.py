@@ -1,21 +1,27 @@
 """What a file is and what it would give, before there is a detector."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tracker.rounding import outward
+from tracker.services.deciding.calculator import calculate
 from tracker.services.imports.checking import Columns, RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.rows import UNKNOWN
 from tracker.services.imports.reading.values import as_text
 from tracker.services.imports.reports import Outcome
+from tracker.services.wording import show
 from tracker.storage.detectors import Detector
 from tracker.words import NO_ANSWER, UNCLEAR
 
 _MOST_CLASSES = 1_000
+_MOST_NAMED = 20
+_WHOLE = re.compile(r"(?<=^\d)\.0$")
 _BLANK = {"", "nan", "null", "none", UNCLEAR.casefold()}
-_UNKNOWN = ["\0", "\0\0"]
 
 
 @dataclass(slots=True)
@@ -33,17 +39,28 @@ class Inspection:
     versions: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None
+    # What was counted, by hash, and how many rows were of something counted already.
+    units: set[int] = field(default_factory=set)
+    repeated: int = 0
     # By class: correct and labelled.
     counts: dict[str, list[int]] = field(default_factory=dict)
 
 
-def inspect(file: RowFile, classes: list[str] | None = None) -> Inspection:
-    """Read *file* twice: for the *classes*, if need be, then as an import would.
+def inspect(
+    file: RowFile,
+    classes: list[str] | None = None,
+    detector: Detector | None = None,
+) -> Inspection:
+    """Read *file* as an import into *detector* would.
 
-    Raises InvalidInputError for one that cannot be read.
+    Without one it is read twice, the first time for the *classes*, unless they are
+    given.  Raises InvalidInputError for one that cannot be read.
     """
-    classes = classes or _find_classes(file)
-    detector = Detector(id=0, name="", classes=classes or _UNKNOWN)
+    if detector is None:
+        classes = classes or _find_classes(file)
+        detector = Detector(id=0, name="", classes=classes or UNKNOWN)
+    else:
+        classes = detector.classes
     rows = file.rows(detector)
     found = Inspection(Outcome(), {}, classes)
     reader = RowReader(detector, [], found.report)
@@ -72,7 +89,7 @@ def _find_classes(file: RowFile) -> list[str]:
     What differs in case or blanks alone is one class, written as most rows do.
     """
     said: dict[str, Counter[str]] = {"label": Counter(), "predicted": Counter()}
-    with file.rows(Detector(id=0, name="", classes=_UNKNOWN)).pieces() as pieces:
+    with file.rows(Detector(id=0, name="", classes=UNKNOWN)).pieces() as pieces:
         for piece in pieces:
             for name, found in said.items():
                 if len(found) <= _MOST_CLASSES:
@@ -91,7 +108,8 @@ def _texts(values: Iterable[Any]) -> list[str]:
         except ValueError:
             continue
         if text is not None and text.strip().casefold() not in _BLANK:
-            found.append(text.strip())
+            # A class that is a number, as a column with gaps writes it.
+            found.append(_WHOLE.sub("", text.strip()))
     return found
 
 
@@ -117,7 +135,48 @@ def _count(
     if at := item.get("asked_at"):
         found.first = min(found.first or at, at)
         found.last = max(found.last or at, at)
+    # Of a group, of an input and of a query that several people labelled, one counts.
+    unit = next((item[one] for one in ("group", "input", "key") if one in item), None)
+    place = None if unit is None else hash((item.get("version"), unit))
+    if place is not None and place in found.units:
+        found.repeated += 1
+        return
     if predicted is not None and label in found.classes:
+        if place is not None:
+            found.units.add(place)
         counts = found.counts.setdefault(label, [0, 0])
         counts[0] += predicted == label
         counts[1] += 1
+
+
+def say_counts(found: Inspection) -> list[str]:
+    """Return in words what a file would give, with the interval of its labels."""
+    more = " …" if len(found.classes) > _MOST_NAMED else ""
+    said = [
+        f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}",
+        f"{found.predictions:,} predictions, {found.labels:,} with a label; "
+        f"{found.references:,} labels of inputs without a prediction",
+    ]
+    if found.groups:
+        said.append(f"{found.groups:,} groups, each of which counts once")
+    if found.repeated:
+        said.append(f"{found.repeated:,} further rows of the same, counted once")
+    if len(found.versions) > 1:
+        said.append(f"versions: {', '.join(map(show, found.versions))}")
+    if found.first is not None:
+        said.append(f"asked from {found.first} to {found.last}")
+    counts = [found.counts.get(one, [0, 0]) for one in found.classes]
+    if len(counts) < 2 or len(found.versions) > 1 or not found.counts:
+        return said
+    balanced = calculate(
+        [correct for correct, _ in counts],
+        [labelled for _, labelled in counts],
+        method="exact",
+        confidence_level=0.95,
+        side="both",
+        set_size=None,
+    ).balanced
+    assert balanced is not None
+    low, high = outward(100 * balanced.low, 100 * balanced.high, 1)
+    said.append(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
+    return said

@@ -1,14 +1,15 @@
 """What an import did, and what was wrong with it."""
 
 import operator
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import Field
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import FieldError, InvalidInputError, RowError
 from tracker.services.wording import show
 from tracker.shapes import Shape
 
@@ -16,18 +17,13 @@ _MOST_ERRORS = 1_000
 _MOST_READINGS = 1_000
 # How many rows are named beside the first ones of each mistake.
 _MOST_PLACES = 10_000
+# How many of the values are named that are wrong in the same way.
+_MOST_VALUES = 5
+_WRONG = " is not right: "
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 # What was read as what in how many rows: field, value, meaning.
 Noted = Counter[tuple[str, str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class RowError(FieldError):
-    """One thing wrong with a row, the first of so many, counted from 1."""
-
-    row: int
-    rows: int = 1
-    also: list[int] = field(default_factory=list)
 
 
 class RejectedImportError(InvalidInputError):
@@ -54,6 +50,11 @@ class Outcome:
     # Labels of inputs that no query has yet.
     references_added: int = 0
     unchanged: int = 0
+    # What was taken back when it was undone, and the queries on which others rest.
+    queries_taken_back: int = 0
+    labels_taken_back: int = 0
+    references_taken_back: int = 0
+    kept: int = 0
     # Known queries that were given the input they had not.
     inputs_added: int = 0
     bad_rows: int = 0
@@ -67,6 +68,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     # What may make the figures wrong.
     warnings: list[str] = field(default_factory=list)
+    # The import, once it is written.
+    import_id: int | None = None
     _places: dict[tuple[str, str], int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -97,21 +100,27 @@ class Outcome:
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
         """Count a bad row and keep what is wrong with it, up to a thousand things.
 
-        What is wrong with several rows in the same way is kept once.
+        What is wrong with several rows for the same cause is kept once.
         """
         self.bad_rows += 1
         places = self._places
         for error in errors:
-            place = places.get((error.field, error.message))
+            value, cause = _cause_of(error.message)
+            place = places.get((error.field, cause))
             if place is not None:
                 known = self.errors[place]
                 self.errors[place] = replace(known, rows=known.rows + 1)
+                if value and len(known.values) < _MOST_VALUES:
+                    known.values.setdefault(value)
                 if self._named < _MOST_PLACES:
                     self._named += 1
                     known.also.append(row)
             elif len(self.errors) < _MOST_ERRORS:
-                places[error.field, error.message] = len(self.errors)
-                self.errors.append(RowError(error.field, error.message, row))
+                places[error.field, cause] = len(self.errors)
+                values = {value: None} if value else {}
+                self.errors.append(
+                    RowError(error.field, error.message, row, values=values)
+                )
 
     def after(self, written: "Outcome") -> "Outcome":
         """Return what came of the rows that this one checked, of which *written* were.
@@ -147,10 +156,11 @@ class Outcome:
         ordered = []
         for error in self.errors:
             first, *also = sorted([error.row, *error.also])
-            ordered.append(replace(error, row=first, also=also))
+            message = _say(error)
+            ordered.append(replace(error, row=first, also=also, message=message))
         self.errors = sorted(ordered, key=operator.attrgetter("row"))
         self._places = {
-            (error.field, error.message): place
+            (error.field, _cause_of(error.message)[1]): place
             for place, error in enumerate(self.errors)
         }
 
@@ -171,6 +181,23 @@ class Outcome:
         self.warnings = list(warnings)
         self.notes = list(notes)
         self.values = [[*reading, rows] for reading, rows in self._noted.items()]
+
+
+def _cause_of(message: str) -> tuple[str, str]:
+    """Return the value that a message is of, and what is wrong with such values."""
+    value, sign, cause = message.partition(_WRONG)
+    if sign:
+        return value, cause
+    return "", _QUOTED.sub("'…'", message)
+
+
+def _say(error: RowError) -> str:
+    """Return the message of an error with the values that are wrong in this way."""
+    value, cause = _cause_of(error.message)
+    if not value or len(error.values) < 2:
+        return error.message
+    more = " …" if len(error.values) == _MOST_VALUES else ""
+    return f"{', '.join(error.values)}{more}{_WRONG}{cause}"
 
 
 _ADDED = ("queries_added", "labels_added", "references_added", "inputs_added")
@@ -204,9 +231,20 @@ class ReadValue(Shape):
     rows: int = Field(description="The number of rows.")
 
 
+def _taken_back(what: str) -> Any:
+    description = f"{what} when the import was undone."
+    return Field(default=0, description=description, exclude_if=operator.not_)
+
+
 class ImportReport(Shape):
     """The result of an import."""
 
+    id: str | None = Field(
+        default=None,
+        description="imp_ and a number, by which it can be undone; null if it added "
+        "nothing, or in the report of GET /imports/{id}.",
+        exclude_if=lambda value: value is None,
+    )
     queries_added: int
     labels_added: int
     references_added: int = Field(
@@ -220,6 +258,12 @@ class ImportReport(Shape):
         default=0,
         description="Known queries that had no input and were given one.",
         exclude_if=operator.not_,
+    )
+    queries_taken_back: int = _taken_back("Queries")
+    labels_taken_back: int = _taken_back("Labels, with those passed on by input,")
+    references_taken_back: int = _taken_back("References")
+    kept: int = _taken_back(
+        "Queries left as they are, since later labels or audits rest on them,"
     )
     bad_rows: int = Field(description="The number of rows that were skipped.")
     conflicts: int = Field(
@@ -254,14 +298,20 @@ class ImportReport(Shape):
     )
 
 
-def describe_outcome(outcome: Outcome) -> ImportReport:
+def describe_outcome(outcome: Outcome, id_: str | None = None) -> ImportReport:
     """Return what an import did as it is answered."""
     errors = [RowProblem.from_row(error) for error in outcome.errors]
     values = [
         ReadValue(field=name, value=value, read_as=meaning, rows=rows)
         for name, value, meaning, rows in outcome.values
     ]
-    return ImportReport.from_row(outcome, errors=errors, values=values)
+    return ImportReport.from_row(outcome, errors=errors, values=values, id=id_)
+
+
+def pack_report(report: Outcome) -> dict[str, Any]:
+    """Return *report* as it is stored."""
+    packed = asdict(report)
+    return {name: packed[name] for name in packed if not name.startswith("_")}
 
 
 def say_readings(outcome: Outcome) -> list[str]:

@@ -258,6 +258,7 @@ class RowWriter:
                 "labeler": by.name,
                 "labelled_at": item.get("labelled_at", by.at),
                 "created_at": by.at,
+                "batch": self._id(0) // first_id(1),
             }
         self._truths.refer(rows)
         self.report.references_added += len(rows)

@@ -23,13 +23,19 @@ from tracker.services.imports.first_pass import (
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.reports import Outcome, RejectedImportError
+from tracker.services.imports.reports import (
+    Outcome,
+    RejectedImportError,
+    pack_report,
+)
 from tracker.services.imports.row_keys import note_keyless
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.dialect import commit_without_waiting, forget_plans
 from tracker.storage.estimates.pending import count_groups_again
+from tracker.storage.imports.files import DONE, FileImport
+from tracker.storage.imports.written import note_batches
 from tracker.words import REJECT, SKIP
 
 # What is written in less time than a person notices.
@@ -84,6 +90,8 @@ class SecondPass:
         # One piece is held back, to be written with the end of the import.
         self._last: CheckedPiece | None = next(pieces, None)
         self._rest = pieces
+        # All batches so far.
+        self.batches: list[int] = []
         # Whether all rows are written in one transaction, and so all or none.
         self._is_one = not self.written.rows_done
 
@@ -108,6 +116,7 @@ class SecondPass:
             assert piece is not None
             are_new = guesses and not self._found.repeats_keys and piece.is_new()
             self.written = run(self._work(piece, note, are_new=are_new))
+            self.batches += self.written.batches
             yield self.written
 
     def _work(
@@ -157,6 +166,7 @@ class SecondPass:
         written = self.written
         if self._last is not None:
             written = self._write_piece(session, self._last)
+            self.batches += written.batches
         outcome = self._found.outcome.after(written.outcome)
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
@@ -165,6 +175,7 @@ class SecondPass:
         if outcome.has_changed:
             told = {"sha256": self._digest, **outcome.counts}
             self._by.record(session, "imported", self._detector.name, **told)
+        self.outcome = outcome
         return Written(outcome, self.rows, written.batches)
 
 
@@ -201,9 +212,45 @@ def importing(  # noqa: PLR0913 - what is imported, by whom and how.
         for written in second.write(database.run_piece):
             if on_written is not None:
                 on_written(written.rows_done, second.rows)
-        yield lambda session: second.finish(session).outcome
+
+        def carry_out(session: Session) -> Outcome:
+            outcome = second.finish(session).outcome
+            if outcome.has_changed:
+                outcome.import_id = _note_import(session, found, file, by, second)
+            return outcome
+
+        yield carry_out
     if file.size >= LARGE_BYTES:
         database.settle()
+
+
+def _note_import(
+    session: Session, detector: Detector, file: RowFile, by: By, second: SecondPass
+) -> int:
+    """Note an import that no worker carried out, so that it can be undone."""
+    noted = FileImport(
+        detector_id=detector.id,
+        format=file.format,
+        on_error=REJECT,
+        sha256=file.sha256,
+        bytes=file.size,
+        actor=by.actor.name,
+        actor_kind=by.actor.kind,
+        address=by.address,
+        created_at=by.at,
+        started_at=by.at,
+        finished_at=by.at,
+        state=DONE,
+        rows=second.rows,
+        rows_read=second.rows,
+        rows_done=second.rows,
+        bytes_read=file.size,
+        report=pack_report(second.outcome),
+    )
+    session.add(noted)
+    session.flush()
+    note_batches(session, noted.id, second.batches)
+    return noted.id
 
 
 def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.

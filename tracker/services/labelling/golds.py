@@ -24,9 +24,9 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import golds as storage
-from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
+from tracker.storage.labelling.labelers import count_label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import Label
@@ -74,7 +74,7 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
         _check_may_be_gold(session, query)
         query.is_gold = True
         delete_of_query(session, query.id)
-    found = storage.find_gold(session, query.id)
+    found = session.get(storage.Gold, query.id)
     old = None if found is None else found.label
     if found is None:
         found = storage.Gold(query_id=query.id, detector_id=detector.id)
@@ -128,7 +128,7 @@ def unmark_gold(session: Session, query_id: str, by: By) -> None:
 def get_gold(session: Session, query_id: str) -> Gold:
     """Return what is known of a query; raises NotFoundError if it never was gold."""
     query = get_query(session, query_id)
-    found = storage.find_gold(session, query.id)
+    found = session.get(storage.Gold, query.id)
     if found is None:
         raise missing("gold query", query_id)
     answers = _counted(storage.list_answers(session, query.detector_id))

@@ -32,17 +32,28 @@ Reference = Annotated[str, Field(min_length=1, max_length=200)]
 _Cells = dict[tuple[str | None, str], int]
 
 
-class NewJudgement(Input):
+class NewVerdict(Input):
+    """What a judge says of a query."""
+
+    judge: Key = Field(description="The name of the judge, such as llm-3.")
+    kind: JudgeKind = Field(default=MODEL, description="What the judge is.")
+    verdict: LabelText = Field(description="A class of the detector.")
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
+        default=None, description="Kept and shown."
+    )
+    explanation: Note | None = Field(default=None, description="Kept and shown.")
+    judged_at: Instant | None = Field(
+        default=None,
+        description="When; by default now. Of two verdicts of one judge on one query "
+        "the later one stays.",
+    )
+
+
+class NewJudgement(NewVerdict):
     """What a judge says of a query, which is known by its key."""
 
     detector: Reference
     key: Key
-    judge: Key
-    kind: JudgeKind = MODEL
-    judged: LabelText
-    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    explanation: Note | None = None
-    judged_at: Instant | None = None
     # What the detector said, where the query is not there yet.
     predicted: LabelText | None = None
     version: VersionName = DEFAULT_VERSION
@@ -85,7 +96,7 @@ class QueryJudgement(Shape):
 
     judge: str
     kind: JudgeKind
-    judged: str
+    verdict: str
     score: float | None
     explanation: str | None
     judged_at: Instant
@@ -108,7 +119,8 @@ def _add(session: Session, new: NewJudgement, by: By) -> None:
     detector = get_open_detector(session, new.detector)
     if not by.actor.sees(detector.id):
         raise missing("detector", new.detector)
-    check_class(detector, new.judged, field="judged", may_be_unclear=False)
+    # Before the query is logged, which would stay.
+    check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
     query = find_query_by_key(session, detector.id, new.key)
     if query is None:
         if new.predicted is None:
@@ -125,27 +137,34 @@ def _add(session: Session, new: NewJudgement, by: By) -> None:
         )
         query, _ = log_query(session, detector, logged, by)
         session.flush()
+    add_verdict(session, detector, query.id, new, by)
+
+
+def add_verdict(
+    session: Session, detector: Detector, query_id: int, new: NewVerdict, by: By
+) -> None:
+    """Store what a judge says of a query; it is no label, and never scored.
+
+    Raises InvalidInputError for what is no class.
+    """
+    check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
+    row = dict(new) | {
+        "query_id": query_id,
+        "detector_id": detector.id,
+        "judged_at": new.judged_at or by.at,
+        "received_at": by.at,
+    }
+    names = storage.Judgement.__table__.columns.keys()
     storage.store_judgement(
         session,
-        {
-            "query_id": query.id,
-            "detector_id": detector.id,
-            "judge": new.judge,
-            "kind": new.kind,
-            "judged": new.judged,
-            "score": new.score,
-            "explanation": new.explanation,
-            "judged_at": new.judged_at or by.at,
-            "received_at": by.at,
-        },
+        {name: row.get(name) for name in names} | {"judged": new.verdict},
         is_dated=new.judged_at is not None,
     )
 
 
 def list_judgements(session: Session, query: Query) -> list[QueryJudgement]:
-    """Return what judges said of a query."""
     found = storage.list_judgements(session, query)
-    return [QueryJudgement.from_row(one) for one in found]
+    return [QueryJudgement.from_row(one, verdict=one.judged) for one in found]
 
 
 def build_report(

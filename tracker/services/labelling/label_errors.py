@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.measures import Bounds, ClassErrors, LabelErrors
 from tracker.services.evidence.populations import Standings, standings_of
-from tracker.services.fields import Instant
-from tracker.shapes import OfClass, Shape
+from tracker.shapes import Shape
 from tracker.stats import (
     Interval,
     choose_counted,
@@ -38,64 +38,6 @@ AT_RANDOM = (
 )
 # How likely the second labeler is right at least, where nobody trusts them.
 _LEAST_RIGHT = 0.5
-
-
-class Bounds(Shape):
-    """Bounds on an accuracy by the truth, not by the labels."""
-
-    low: float
-    high: float
-
-
-class ClassErrors(OfClass):
-    """How often a label of a class is wrong, and the accuracy of the class."""
-
-    drawn: int = Field(description="Labels of the class that were drawn and counted.")
-    different: int = Field(
-        description="Those that were given differently the second time."
-    )
-    error_high: float = Field(description="At most this share of its labels is wrong.")
-    low: float = Field(
-        description="The lower bound of the accuracy of the class, by the truth."
-    )
-    high: float
-
-
-class LabelErrors(Shape):
-    """What labels given again, blind, tell about all labels."""
-
-    drawn_until: Instant = Field(
-        description="The draw was from labels given until then."
-    )
-    drawn: int = Field(description="Labels drawn at random to be given again.")
-    answered: int = Field(description="Those that were given again.")
-    counted: int = Field(
-        description="The first labels drawn, as many as bound the errors best; those "
-        "without an answer count as different."
-    )
-    different: int = Field(description="Counted labels that were given differently.")
-    unanswered: int = Field(
-        description="Counted labels that have no answer, or one that is left out."
-    )
-    untrusted_left_out: int = Field(
-        description="Answers by people who are not trusted, treated as missing because "
-        "the trusted ones alone say more; 0 where all answers count."
-    )
-    trusted: bool = Field(
-        description="Whether everyone whose answer counts is trusted."
-    )
-    assumption: str = Field(description="What the bounds assume of label errors.")
-    error_high: float = Field(
-        description="At most this share of the labels is wrong, at the confidence "
-        "level of the estimate."
-    )
-    classes: list[ClassErrors] = Field(
-        description="The error of each class holds by itself; the accuracies hold all "
-        "together."
-    )
-    balanced: Bounds = Field(
-        description="Noise-aware: the balanced accuracy by the truth."
-    )
 
 
 class RecheckReport(Shape):
@@ -135,7 +77,6 @@ class _Sample:
 
     @property
     def drawn(self) -> npt.NDArray[np.int64]:
-        """How many of each label were drawn."""
         return np.asarray(self.table.sum(axis=1) + self.missing)
 
     @property

@@ -1,16 +1,20 @@
-"""The people who label a detector's queries: how they agree, and who errs too often."""
+"""The people who label: what they are asked for, how they agree, who errs too often."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.by import By
 from tracker.services.estimates.intervals import score_share
+from tracker.services.fields import Input, Instant, KeyName
 from tracker.services.labelling.golds import list_counted
+from tracker.services.wording import missing
 from tracker.shapes import OfClass, Score, Shape
 from tracker.stats import (
     ACCEPTABLE_RATE,
@@ -24,7 +28,76 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import labelers as storage
 from tracker.storage.queries.queries import count_agreement
-from tracker.words import AGREED, DISPUTED, SETTLED, UNCLEAR
+from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, UNCLEAR
+
+MOST_LABELS = 1_000_000
+
+
+class Assignee(Input):
+    """Whose assignment."""
+
+    labeler: KeyName = Field(description="The name under which the person labels.")
+
+
+class NewAssignment(Assignee):
+    """How many labels a person is asked for."""
+
+    labels: Annotated[int, Field(ge=1, le=MOST_LABELS)] = Field(
+        description="How many queries to label, counted from now on."
+    )
+
+
+class Assignment(Shape):
+    """How many labels a person is asked for, and how many they have given."""
+
+    labeler: str
+    labels: int
+    done: int = Field(
+        description="Queries that the person has labelled since then one by one, on "
+        "pages or by API; a change of their own label is not counted again."
+    )
+    made_by: str
+    made_at: Instant
+
+
+def assign(
+    session: Session, detector: Detector, new: NewAssignment, by: By
+) -> Assignment:
+    """Ask a person for a number of labels, counted from now on.
+
+    This replaces what they were asked for before.
+    """
+    found = storage.find_assignment(session, detector.id, new.labeler)
+    if found is None:
+        found = storage.Assignment(detector_id=detector.id, labeler=new.labeler)
+        session.add(found)
+    found.labels, found.done = new.labels, 0
+    found.made_by, found.made_at = by.name, by.at
+    session.flush()
+    by.record(
+        session, "labels assigned", detector.name, labeler=new.labeler, count=new.labels
+    )
+    return Assignment.from_row(found)
+
+
+def end_assignment(session: Session, detector: Detector, labeler: str, by: By) -> None:
+    """End a person's assignment; raises NotFoundError if there is none."""
+    found = storage.find_assignment(session, detector.id, labeler)
+    if found is None:
+        raise missing("assignment", labeler)
+    session.delete(found)
+    session.flush()
+    by.record(session, "assignment ended", detector.name, labeler=labeler)
+
+
+def list_assignments(session: Session, detector: Detector, by: By) -> list[Assignment]:
+    """Return what each person is asked for; labelers see only their own."""
+    return [
+        Assignment.from_row(one)
+        for one in storage.list_assignments(session, detector.id)
+        if by.may(EDITOR) or one.labeler == by.name
+    ]
+
 
 # So many of the newest queries that several people labelled are looked at.
 MOST_COMPARED = 20_000

@@ -33,7 +33,6 @@ from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling.assignments import count_label
 from tracker.storage.labelling.current import (
     Labelled,
     find_labelled,
@@ -42,6 +41,7 @@ from tracker.storage.labelling.current import (
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
+from tracker.storage.labelling.labelers import count_label
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.queries.queries import LabelledQuery, Query
@@ -58,8 +58,7 @@ class NewLabel(Input):
     )
     note: Note | None = Field(default=None, description="A note by the labeler.")
     labeler: KeyName | None = Field(
-        default=None,
-        description="The labeler, if not the caller; editors only.",
+        default=None, description="The labeler, if not the caller; editors only."
     )
     labelled_at: Instant | None = Field(
         default=None, description="The instant; by default now."

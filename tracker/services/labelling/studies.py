@@ -1,15 +1,18 @@
-"""Resampling studies: their rounds read, checked, and added once."""
+"""Resampling studies: rounds that are read, checked and added once, and intervals."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, FieldError, InvalidInputError
+from tracker import stats
+from tracker.errors import ConflictError, FieldError, InvalidInputError, RowError
 from tracker.services.by import By
 from tracker.services.fields import (
     Input,
@@ -20,15 +23,13 @@ from tracker.services.fields import (
     VersionName,
     parse_input,
 )
-from tracker.services.imports.reading.csv_rows import CsvRows, with_number
-from tracker.services.imports.reading.files import iter_parquet
-from tracker.services.imports.reading.rows import Row, iter_json, iter_jsonl
-from tracker.services.imports.reports import RowError
-from tracker.services.wording import missing, show
+from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Shape
+from tracker.stats import Interval
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import studies as storage
+from tracker.words import one_of
 
 ROUND_FIELDS = ("accuracy", "validation", "training", "no_information")
 # What a round of each kind may hold; the first one it must.
@@ -37,7 +38,7 @@ KINDS = {
     "seeds": ("accuracy",),
 }
 MOST_ROUNDS = 100_000
-_MOST_ERRORS = 100
+MOST_ERRORS = 100
 _FIELD_OF_ROUND = re.compile(r"rounds\.(\d+)\.?(.*)", re.DOTALL)
 
 Kind = Literal["bootstrap", "seeds"]
@@ -102,7 +103,7 @@ def parse_study(values: Mapping[str, Any]) -> NewStudy:
         new = parse_input(NewStudy, values)
     except InvalidInputError as error:
         raise InvalidInputError(map(_with_row, error.errors)) from error
-    if wrong := list(islice(_compare_rounds(new), _MOST_ERRORS)):
+    if wrong := list(islice(_compare_rounds(new), MOST_ERRORS)):
         raise InvalidInputError(wrong)
     return new
 
@@ -139,46 +140,6 @@ def _compare_rounds(new: NewStudy) -> Iterator[RowError]:
 
 def _given(one: NewRound) -> tuple[str, ...]:
     return tuple(name for name in ROUND_FIELDS if getattr(one, name) is not None)
-
-
-def _iter_csv(stream: BinaryIO) -> Iterator[Row]:
-    for row in CsvRows(stream, fields=ROUND_FIELDS):
-        read = row
-        for name in row.values:
-            read = with_number(read, name)
-        yield read
-
-
-# How a file of rounds is read, by the end of its name.
-READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
-    ".csv": _iter_csv,
-    ".tsv": _iter_csv,
-    ".txt": _iter_csv,
-    ".jsonl": iter_jsonl,
-    ".ndjson": iter_jsonl,
-    ".json": iter_json,
-    ".parquet": partial(iter_parquet, fields=ROUND_FIELDS),
-}
-
-
-def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
-    """Return the rounds in a file whose name ends in *suffix*, unchecked.
-
-    Raises InvalidInputError for an unknown suffix, and for rows that are no rows.
-    """
-    reader = READERS.get(suffix.lower())
-    if reader is None:
-        raise InvalidInputError.of("file", f"its name must end in {', '.join(READERS)}")
-    # One more than there may be: that is enough to see that they are too many.
-    rows = list(islice(reader(stream), MOST_ROUNDS + 1))
-    wrong = (
-        RowError(error.field, error.message, row.number)
-        for row in rows
-        for error in row.errors
-    )
-    if errors := list(islice(wrong, _MOST_ERRORS)):
-        raise InvalidInputError(errors)
-    return [row.values for row in rows]
 
 
 class Study(Shape):
@@ -263,7 +224,186 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
 def get_study(session: Session, reference: str) -> storage.Study:
     """Return the study of that id; raises NotFoundError."""
     study_id = parse_id("stu", reference)
-    study = None if study_id is None else storage.find_study(session, study_id)
+    study = None if study_id is None else session.get(storage.Study, study_id)
     if study is None:
         raise missing("study", reference)
     return study
+
+
+_Rounds = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """A way from the rounds of one kind to an interval.
+
+    The fields that it *needs* are the arguments of *correct*, which gives the accuracy
+    of each round, and go before the confidence level in *interval*.
+    """
+
+    name: str
+    kind: str
+    needs: tuple[str, ...]
+    correct: Callable[..., _Rounds]
+    interval: Callable[..., Interval]
+    meaning: str
+
+
+_METHODS = (
+    _Method(
+        "bootstrap-t",
+        "bootstrap",
+        ("validation",),
+        np.asarray,
+        stats.bootstrap_t,
+        "An approximation that covers what one more training on a draw of the same "
+        "data may give, as if rounds followed a bell curve; it does not cover what "
+        "other data would give, because all rounds share theirs.",
+    ),
+    _Method(
+        "percentile",
+        "bootstrap",
+        ("validation",),
+        np.asarray,
+        stats.bootstrap_percentile,
+        "An approximation that covers the middle of the rounds just as they came; it "
+        "does not cover what other data would give, nor that a round trains on only "
+        "63.2 % of its data and so does a little too badly.",
+    ),
+    _Method(
+        "632",
+        "bootstrap",
+        ("validation", "training"),
+        stats.corrected_632,
+        stats.point_632,
+        "An approximation that covers the middle of the rounds, with a part of the "
+        "training accuracy added for what a round did not train on; it does not "
+        "cover overfitting, which makes it too hopeful, nor what other data would "
+        "give.",
+    ),
+    _Method(
+        "632+",
+        "bootstrap",
+        ("validation", "training", "no_information"),
+        stats.corrected_632_plus,
+        stats.point_632_plus,
+        "An approximation that covers the middle of the rounds, with less of the "
+        "training accuracy added the more a round overfitted; it does not cover what "
+        "other data would give, because all rounds share theirs.",
+    ),
+    _Method(
+        "seeds-t",
+        "seeds",
+        ("accuracy",),
+        np.asarray,
+        stats.seeds_t,
+        "An approximation that covers the luck of the random seed in the mean over "
+        "all seeds; it does not cover the luck of the training data or of the test "
+        "set, nor what a single seed may give.",
+    ),
+)
+
+
+class StudyInterval(Shape):
+    """The mean accuracy of the rounds by one method, and its interval."""
+
+    method: Annotated[str, one_of(method.name for method in _METHODS)] = Field(
+        description="bootstrap-t, percentile, 632 or 632+; of seeds, seeds-t."
+    )
+    accuracy: float
+    low: float
+    high: float
+    is_guaranteed: bool = Field(
+        description="Always false: the interval is an approximation."
+    )
+    meaning: str = Field(description="What the interval covers, and what it does not.")
+
+
+class StudyReport(Study):
+    """A study with the interval of every method that its rounds allow."""
+
+    confidence_level: float
+    intervals: list[StudyInterval]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAnalysis:
+    """A study with what its rounds say at a confidence level."""
+
+    study: storage.Study
+    detector: Detector
+    confidence_level: float
+    columns: Mapping[str, _Rounds]
+    intervals: Sequence[StudyInterval]
+
+    @property
+    def measured(self) -> _Rounds:
+        return self.columns[KINDS[self.study.kind][0]]
+
+
+def build_study_report(
+    session: Session, study: storage.Study, *, confidence_level: float | None = None
+) -> StudyAnalysis:
+    """Return what *study* says, at the confidence level of its detector by default.
+
+    Raises InvalidInputError unless the level lies between 0 and 1.
+    """
+    detector = session.get_one(Detector, study.detector_id)
+    level = detector.confidence_level if confidence_level is None else confidence_level
+    if not 0 < level < 1:
+        raise invalid(
+            "confidence_level", level, "it must lie between 0 and 1, such as 0.95"
+        )
+    columns = load_columns(session, study)
+    return StudyAnalysis(
+        study=study,
+        detector=detector,
+        confidence_level=level,
+        columns=columns,
+        intervals=[
+            _apply(method, columns, level)
+            for method in _METHODS
+            if method.kind == study.kind and columns.keys() >= set(method.needs)
+        ],
+    )
+
+
+def describe_study_report(analysis: StudyAnalysis) -> StudyReport:
+    """Return a study with its intervals as it is answered."""
+    return StudyReport(
+        **dict(describe_study(analysis.study)),
+        confidence_level=analysis.confidence_level,
+        intervals=list(analysis.intervals),
+    )
+
+
+def load_columns(session: Session, study: storage.Study) -> dict[str, _Rounds]:
+    """Return the rounds of *study* by field, in the order of a file of them."""
+    rows = storage.list_rounds(session, study.id)
+    known = {
+        name: column
+        for name, column in zip(ROUND_FIELDS, zip(*rows, strict=True), strict=True)
+        if column[0] is not None
+    }
+    return {name: np.array(column, dtype=np.float64) for name, column in known.items()}
+
+
+def list_study_rows(session: Session, study: storage.Study) -> list[dict[str, Any]]:
+    columns = load_columns(session, study)
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def _apply(
+    method: _Method, columns: Mapping[str, _Rounds], level: float
+) -> StudyInterval:
+    rounds = [columns[name] for name in method.needs]
+    interval = method.interval(*rounds, level)
+    return StudyInterval(
+        method=method.name,
+        accuracy=float(method.correct(*rounds).mean()),
+        low=float(interval.low),
+        high=float(interval.high),
+        is_guaranteed=False,
+        meaning=method.meaning,
+    )

@@ -6,8 +6,8 @@ from tracker.services.by import Actor
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import get_import
 from tracker.services.labelling.auditing.audits import get_audit
+from tracker.services.labelling.predictions import find_any
 from tracker.services.labelling.studies import get_study
-from tracker.services.queries.waiting import find_any
 from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
 from tracker.services.wording import missing

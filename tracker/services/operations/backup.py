@@ -74,7 +74,6 @@ class BackupWriter:
         self._missing: list[str] = []
 
     def add_tables(self, session: Session) -> None:
-        """Write every table as the one snapshot of *session* shows it."""
         for table in storage.list_tables():
             self._tables.append(self._add_table(session, table))
         self._images = sorted(storage.iter_image_names(session))
@@ -180,5 +179,4 @@ def compute_seal(file: IO[Any], key: str) -> bytes:
 
 
 def member_of(table: str) -> str:
-    """Return the name under which a backup holds *table*."""
     return f"tables/{table}.jsonl"

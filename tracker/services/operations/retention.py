@@ -5,14 +5,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.storage import tasks
+from tracker.storage import tasks, telling
 from tracker.storage.estimates import job_runs
 from tracker.storage.operations.retention import (
     Place,
     delete_disposable,
     lock_disposable,
 )
-from tracker.storage.telling import deliveries
 
 # Deliveries that have ended, tasks that were given up, and runs without a snapshot.
 _RECORDS_KEPT = timedelta(days=30)
@@ -36,7 +35,6 @@ def delete_unlabelled(
 
 
 def delete_records(session: Session, at: datetime) -> None:
-    """Delete some records of work that ended a month ago."""
     before = at - _RECORDS_KEPT
-    for delete in (deliveries.delete_ended, tasks.delete_ended, job_runs.delete_runs):
+    for delete in (telling.delete_ended, tasks.delete_ended, job_runs.delete_runs):
         delete(session, before=before, limit=_DELETED_AT_ONCE)

@@ -1,20 +1,171 @@
-"""Accounts of people: made, changed, disabled; none is ever deleted."""
+"""Accounts of people: names, passwords, what each may do and see; none is deleted."""
 
+import threading
+import unicodedata
 from collections.abc import Iterable
+from functools import cache
+from itertools import chain
 from typing import Any
 
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
-from tracker.services.by import By
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
-from tracker.services.people.names import check_is_free, check_name
-from tracker.services.people.passwords import check_password, hash_password
-from tracker.services.wording import invalid, missing, show
-from tracker.storage.people import accounts as storage
-from tracker.storage.people import second_factors, sign_ins
-from tracker.storage.people.accounts import Account
+from tracker.services.fields import KeyName
+from tracker.services.wording import describe_errors, invalid, missing, show
+from tracker.storage import people
+from tracker.storage import people as storage
+from tracker.storage.dialect import lock
+from tracker.storage.people import Account, ShownKey, list_accounts, list_keys
+from tracker.storage.prepared import Asked
 from tracker.words import ADMIN, ROLES
+
+# Control and format characters, surrogates, and what fonts draw as they please.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+
+
+def parse_name(text: str, *, field: str = "name") -> str:
+    """Return *text* as a name; raises InvalidInputError."""
+    try:
+        return TypeAdapter(KeyName).validate_python(text)
+    except ValidationError as error:
+        wrong = "; ".join(one.message for one in describe_errors(error))
+        raise InvalidInputError.of(field, wrong) from error
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidInputError for what cannot be the name of an account or a key."""
+    parse_name(name)
+    if any(unicodedata.category(character) in _UNSEEN for character in name):
+        wrong = "characters that are unseen or turn the text are not allowed"
+        raise invalid("name", name, wrong)
+
+
+def check_is_free(session: Session, name: str) -> None:
+    """Raise ConflictError if an account or a key has *name*, or one like it.
+
+    Both at once: labels say by name who gave them.
+    """
+    found = find_alike(session, name)
+    if found is not None:
+        noun, taken = found
+        like = "" if taken == name else f", which {show(name)} is too much like"
+        raise ConflictError(
+            f"there is {noun} named {show(taken)} already{like}; choose another name"
+        )
+
+
+def find_alike(session: Session, name: str) -> tuple[str, str] | None:
+    """Return what has *name*, or one that differs in case or in form alone.
+
+    No other account or key is made before this transaction ends: the constraint of
+    the database knows nothing of case.
+    """
+    lock(session, "names of accounts and keys")
+    wanted = _fold(name)
+    named = chain(
+        (("an account", account.name) for account in list_accounts(session)),
+        (("an API key", key.name) for key in list_keys(session)),
+    )
+    return next((found for found in named if _fold(found[1]) == wanted), None)
+
+
+def _fold(name: str) -> str:
+    # Folding may undo the normal form, and the normal form may bring back case.
+    for _ in range(2):
+        name = unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", name)
+
+
+FEWEST_CHARACTERS = 8
+MOST_CHARACTERS = 1_000
+# Of zxcvbn's scores 0 to 4, the first that resists guessing through a sign-in
+# page which counts tries.
+_LOWEST_SCORE = 2
+# It looks no further, and its time grows with the square of the length.
+_JUDGED_CHARACTERS = 72
+
+# Argon2id with the parameters that RFC 9106 gives for machines with little memory:
+# 64 MiB.
+_HASHER = PasswordHasher()
+# A hundred people who sign in at once must neither take all processors nor all
+# memory from those who are at work.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def hash_password(password: str) -> str:
+    """Return what is stored of *password*: Argon2id with a salt of its own."""
+    with _ONE_AT_A_TIME:
+        return _HASHER.hash(_encoded(password))
+
+
+def is_right(password: str, stored: str | None) -> bool:
+    """Return whether *password* is the one that was stored.
+
+    It takes the same time where nothing is stored, so that nobody learns from a
+    watch which accounts there are.
+    """
+    if len(password) > MOST_CHARACTERS:
+        password, stored = "", None
+    with _ONE_AT_A_TIME:
+        try:
+            _HASHER.verify(stored or _unknown(), _encoded(password))
+        except VerifyMismatchError:
+            return False
+    return stored is not None
+
+
+def check_password(password: str, *, name: str) -> None:
+    """Raise InvalidInputError for a password that is short, long or easily guessed."""
+    if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
+        raise InvalidInputError.of(
+            "password",
+            f"it has {len(password)} characters; it must have {FEWEST_CHARACTERS} to "
+            f"{MOST_CHARACTERS:,}",
+        )
+    # Its word lists take a tenth of a second to load, which no other command needs.
+    from zxcvbn import zxcvbn  # noqa: PLC0415
+
+    judged = zxcvbn(_normalized(password)[:_JUDGED_CHARACTERS], [name, "tracker"])
+    if judged["score"] < _LOWEST_SCORE:
+        why = judged["feedback"]["warning"] or "It is easily guessed."
+        raise InvalidInputError.of(
+            "password", f"{why} Three or four words that do not belong together do."
+        )
+
+
+def _normalized(password: str) -> str:
+    # The same letters typed on another keyboard may come as other code points.
+    return unicodedata.normalize("NFKC", password)
+
+
+def _encoded(password: str) -> bytes:
+    return _normalized(password).encode("utf-8", "surrogatepass")
+
+
+@cache
+def _unknown() -> str:
+    return _HASHER.hash(b"")
+
+
+def actor_of_account(session: Session, account: Account) -> Actor:
+    """Return *account* as one who asks."""
+    seen = None
+    if account.role != ADMIN and not account.has_all_detectors:
+        seen = frozenset(people.list_detector_ids(session, account.id))
+    return Actor(account.name, account.role, "account", account.id, seen)
+
+
+def actor_of_key(session: Asked, key: ShownKey) -> Actor:
+    """Return the program that shows *key* as one who asks."""
+    seen = None
+    if not key.has_all_detectors:
+        seen = frozenset(people.list_key_detector_ids(session, key.id))
+    return Actor(key.name, key.role, "key", key.id, seen)
 
 
 def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
@@ -36,10 +187,7 @@ def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
     check_name(name)
     check_is_free(session, name)
     account = Account(
-        name=name,
-        role=role,
-        has_all_detectors=has_all_detectors,
-        created_at=by.at,
+        name=name, role=role, has_all_detectors=has_all_detectors, created_at=by.at
     )
     session.add(account)
     session.flush()
@@ -110,9 +258,9 @@ def disable_account(session: Session, account: Account, by: By) -> None:
     """
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
-    sign_ins.delete_sign_ins(session, account.id)
-    sign_ins.delete_links(session, account.id)
-    second_factors.delete_steps(session, account.id)
+    people.delete_sign_ins(session, account.id)
+    people.delete_links(session, account.id)
+    people.delete_steps(session, account.id)
     by.record(session, "account disabled", account.name)
 
 
@@ -135,9 +283,9 @@ def set_password(
     *excluding* is the hash of what the one browser shows that stays signed in.
     """
     _set_password(account, password)
-    sign_ins.delete_sign_ins(session, account.id, excluding=excluding)
-    sign_ins.delete_links(session, account.id)
-    second_factors.delete_steps(session, account.id)
+    people.delete_sign_ins(session, account.id, excluding=excluding)
+    people.delete_links(session, account.id)
+    people.delete_steps(session, account.id)
     by.record(session, "password changed", account.name)
 
 
@@ -147,7 +295,6 @@ def _set_password(account: Account, password: str) -> None:
 
 
 def has_open_account(session: Session) -> bool:
-    """Return whether there is an account that is not disabled."""
     return any(row.disabled_at is None for row in storage.list_accounts(session))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.wording import dump_instant
-from tracker.storage.people import audit as storage
+from tracker.storage import people as storage
 
 COLUMNS = (
     *("happened_at", "actor", "actor_kind"),

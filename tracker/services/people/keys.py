@@ -1,23 +1,21 @@
 """API keys: made once, shown once, stored hashed."""
 
-import hashlib
 import re
 import secrets
 import string
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import get_detector
-from tracker.services.fields import KeyName, is_storable
-from tracker.services.people.names import check_is_free, check_name
-from tracker.services.wording import describe_errors, dump_instant, invalid, missing
-from tracker.storage.people import api_keys as storage
-from tracker.storage.people.api_keys import ApiKey, ShownKey
+from tracker.services.fields import is_storable
+from tracker.services.people.accounts import check_is_free, check_name, parse_name
+from tracker.services.people.sign_ins import digest_of
+from tracker.services.wording import dump_instant, invalid, missing
+from tracker.storage import people as storage
+from tracker.storage.people import ApiKey, ShownKey
 from tracker.storage.prepared import Asked
 from tracker.words import ROLES
 
@@ -52,12 +50,12 @@ def create_key(  # noqa: PLR0913 - what it may do, see and last.
     check_name(name)
     check_is_free(session, name)
     expires_at = None if not expires else _parse_expiry(expires, at=by.at)
-    owner = _parse_owner(owner, by)
+    owner = parse_name(owner, field="owner") if owner else by.name or None
     text = "trk_" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     key = ApiKey(
         name=name,
         role=role,
-        digest=_digest(text),
+        digest=digest_of(text),
         has_all_detectors=detectors is None,
         created_at=by.at,
         expires_at=expires_at,
@@ -71,13 +69,7 @@ def create_key(  # noqa: PLR0913 - what it may do, see and last.
         storage.add_key_detector_id(session, key.id, detector_id)
     ends = None if expires_at is None else dump_instant(expires_at)
     by.record(
-        session,
-        "key made",
-        name,
-        role=role,
-        detectors=given,
-        expires=ends,
-        owner=owner,
+        session, "key made", name, role=role, detectors=given, expires=ends, owner=owner
     )
     return text
 
@@ -95,27 +87,16 @@ def _parse_expiry(text: str, *, at: datetime) -> datetime:
     return at + timedelta(days=days)
 
 
-def _parse_owner(owner: str | None, by: By) -> str | None:
-    if not owner:
-        return by.name or None
-    try:
-        return TypeAdapter(KeyName).validate_python(owner)
-    except ValidationError as error:
-        wrong = "; ".join(one.message for one in describe_errors(error))
-        raise InvalidInputError.of("owner", wrong) from error
-
-
 def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
     """Return the key with that text, unless it is unknown, revoked or expired."""
     # Found by its hash: comparing hashes tells an attacker nothing by its timing.
-    key = storage.find_key_by_digest(session, _digest(text))
+    key = storage.find_key_by_digest(session, digest_of(text))
     if key is None or key.revoked_at is not None or has_expired(key, at=at):
         return None
     return key
 
 
 def has_expired(key: ShownKey, *, at: datetime) -> bool:
-    """Return whether the time of *key* is over."""
     return key.expires_at is not None and key.expires_at <= at
 
 
@@ -131,7 +112,3 @@ def revoke_key(session: Session, name: str, by: By) -> None:
         raise missing("key", name)
     key.revoked_at = key.revoked_at or by.at
     by.record(session, "key revoked", name)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

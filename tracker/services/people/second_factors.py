@@ -1,21 +1,25 @@
-"""A second step to sign in: codes of an app (RFC 6238), and recovery codes."""
+"""A second step to sign in: codes of an app (RFC 6238), recovery codes, passkeys."""
 
 import base64
-import hashlib
 import hmac
+import json
+import re
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
+from tracker.services.people.accounts import parse_name
 from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
-from tracker.storage.people import second_factors as storage
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.second_factors import SignInStep, Totp
+from tracker.storage import people as storage
+from tracker.storage.dialect import lock
+from tracker.storage.people import Account, Passkey, SignInStep, Totp
 
 RECOVERY_CODES = 10
 STEP_LASTS = timedelta(minutes=10)
@@ -34,7 +38,7 @@ def begin_totp(session: Session, account: Account) -> str:
 
     Raises ConflictError where an app is confirmed already.
     """
-    found = storage.find_totp(session, account.id)
+    found = session.get(Totp, account.id)
     if found is not None and found.confirmed_at is not None:
         raise ConflictError("an app is set up already; remove it first")
     if found is None:
@@ -48,7 +52,7 @@ def begin_totp(session: Session, account: Account) -> str:
 
 def find_begun_totp(session: Session, account: Account) -> str:
     """Return the secret that waits for its first code, a new one if there is none."""
-    found = storage.find_totp(session, account.id)
+    found = session.get(Totp, account.id)
     if found is None or found.confirmed_at is not None:
         return begin_totp(session, account)
     return found.secret
@@ -62,7 +66,7 @@ def describe_totp(account: Account, secret: str) -> str:
 
 def confirm_totp(session: Session, account: Account, code: str, by: By) -> None:
     """Ask for codes of the app from now on; raises InvalidInputError."""
-    found = storage.find_totp(session, account.id)
+    found = session.get(Totp, account.id)
     if found is None or found.confirmed_at is not None:
         raise ConflictError("no app waits for its first code; begin again")
     if not _take_code(session, found, code, at=by.at):
@@ -82,7 +86,6 @@ def totp_code(secret: str, step: int) -> str:
 
 
 def step_of(at: datetime) -> int:
-    """Return the half minute in which *at* lies."""
     return int(at.timestamp()) // _STEP_SECONDS
 
 
@@ -101,7 +104,7 @@ def take_code(
     session: Session, account: Account, code: str, *, at: datetime
 ) -> str | None:
     """Return what *code* is, of the app or for recovery, and take it; None if wrong."""
-    found = storage.find_totp(session, account.id)
+    found = session.get(Totp, account.id)
     is_confirmed = found is not None and found.confirmed_at is not None
     if found is not None and is_confirmed and _take_code(session, found, code, at=at):
         return "a code"
@@ -130,14 +133,12 @@ def _digest_code(code: str) -> str:
 
 
 def remove_totp(session: Session, account: Account, by: By) -> None:
-    """Ask for no codes of the app any more."""
     storage.delete_totp(session, account.id)
     by.record(session, "second step removed", account.name, what="app")
     forget_codes(session, account)
 
 
 def forget_codes(session: Session, account: Account) -> None:
-    """Delete recovery codes that stand for nothing any more."""
     if not storage.has_second_factor(session, account.id):
         storage.set_recovery_codes(session, account.id, ())
 
@@ -170,10 +171,7 @@ def add_step(
     """Keep a step for a while; raises IntegrityError for one that is there."""
     session.add(
         SignInStep(
-            digest=digest,
-            account_id=account.id,
-            how=how,
-            expires_at=by.at + STEP_LASTS,
+            digest=digest, account_id=account.id, how=how, expires_at=by.at + STEP_LASTS
         )
     )
     session.flush()
@@ -185,13 +183,176 @@ def find_step(
     """Return the step that a browser shows and whose it is, None if it is over."""
     if not isinstance(token, str):
         return None
-    step = storage.find_step(session, digest_of(token))
+    step = session.get(SignInStep, digest_of(token))
     if step is None or step.expires_at <= at:
         return None
     account = session.get_one(Account, step.account_id)
     return None if account.disabled_at is not None else (step, account)
 
 
-def fingerprint(challenge: str) -> str:
-    """Return what is stored of a challenge that was used."""
-    return hashlib.sha256(challenge.encode()).hexdigest()
+_MOST = 20
+_ID = re.compile(r"[A-Za-z0-9_-]{1,2000}")
+_WRONG = "the passkey did not fit; try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where browsers find this server, to which a passkey is bound."""
+
+    host: str
+    origin: str
+
+
+def offer_passkey(
+    session: Session, account: Account, site: Site
+) -> tuple[dict[str, Any], str]:
+    """Return what a browser needs to make a passkey, and the challenge in it."""
+    # The library takes a tenth of a second to load, which no other page needs.
+    from webauthn import generate_registration_options  # noqa: PLC0415
+    from webauthn.helpers import structs  # noqa: PLC0415
+
+    known = storage.list_passkeys(session, account.id)
+    if len(known) >= _MOST:
+        raise ConflictError(f"there are {_MOST} passkeys already; remove one first")
+    options = generate_registration_options(
+        rp_id=site.host,
+        rp_name="Tracker",
+        user_id=str(account.id).encode(),
+        user_name=account.name,
+        authenticator_selection=structs.AuthenticatorSelectionCriteria(
+            resident_key=structs.ResidentKeyRequirement.REQUIRED,
+            user_verification=structs.UserVerificationRequirement.REQUIRED,
+        ),
+        exclude_credentials=[
+            structs.PublicKeyCredentialDescriptor(id=_bytes(key.credential))
+            for key in known
+        ],
+    )
+    return _dump(options)
+
+
+def add_passkey(  # noqa: PLR0913, PLR0917 - whose, where, what, called what, by whom.
+    session: Session,
+    account: Account,
+    site: Site,
+    credential: Any,
+    challenge: str,
+    name: str,
+    by: By,
+) -> Passkey:
+    """Add the passkey that a browser made; raises InvalidInputError."""
+    # As above.
+    from webauthn import verify_registration_response  # noqa: PLC0415
+    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
+
+    name = parse_name(name)
+    if not isinstance(credential, dict):
+        raise InvalidInputError.of("credential", _WRONG)
+    try:
+        made = verify_registration_response(
+            credential=credential,
+            expected_challenge=_bytes(challenge),
+            expected_rp_id=site.host,
+            expected_origin=site.origin,
+            require_user_verification=True,
+        )
+    except (WebAuthnException, ValueError, TypeError, KeyError) as error:
+        raise InvalidInputError.of("credential", _WRONG) from error
+    passkey = Passkey(
+        account_id=account.id,
+        credential=_text(made.credential_id),
+        public_key=_text(made.credential_public_key),
+        uses=made.sign_count,
+        name=name,
+        created_at=by.at,
+    )
+    if storage.find_passkey(session, passkey.credential) is not None:
+        raise ConflictError("this passkey is here already")
+    session.add(passkey)
+    session.flush()
+    by.record(session, "second step added", account.name, what="passkey", name=name)
+    return passkey
+
+
+def ask_for_passkey(site: Site) -> tuple[dict[str, Any], str]:
+    """Return what a browser needs to show a passkey, and the challenge in it."""
+    # As above.
+    from webauthn import generate_authentication_options  # noqa: PLC0415
+    from webauthn.helpers import structs  # noqa: PLC0415
+
+    options = generate_authentication_options(
+        rp_id=site.host, user_verification=structs.UserVerificationRequirement.REQUIRED
+    )
+    return _dump(options)
+
+
+def take_passkey(
+    session: Session, site: Site, credential: Any, challenge: str, by: By
+) -> Account | None:
+    """Return whose passkey a browser shows; None if it is wrong or shown twice.
+
+    The device has checked who holds it, so that it counts for both steps.
+    """
+    # As above.
+    from webauthn import verify_authentication_response  # noqa: PLC0415
+    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
+
+    said = credential.get("id") if isinstance(credential, dict) else None
+    passkey = storage.find_passkey(session, str(said)) if _is_id(said) else None
+    # A challenge that was answered is answered no second time, not even at once.
+    lock(session, "sign-in steps")
+    used = digest_of(challenge)
+    if passkey is None or session.get(SignInStep, used) is not None:
+        return None
+    account = session.get_one(Account, passkey.account_id)
+    try:
+        shown = verify_authentication_response(
+            credential=credential,
+            expected_challenge=_bytes(challenge),
+            expected_rp_id=site.host,
+            expected_origin=site.origin,
+            credential_public_key=_bytes(passkey.public_key),
+            credential_current_sign_count=passkey.uses,
+            require_user_verification=True,
+        )
+    except (WebAuthnException, ValueError, TypeError, KeyError):
+        return None
+    add_step(session, account, used, by, how="passkey")
+    passkey.uses, passkey.used_at = shown.new_sign_count, by.at
+    return None if account.disabled_at is not None else account
+
+
+def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) -> None:
+    """Take a passkey away; raises NotFoundError."""
+    removed = storage.delete_passkeys(session, account.id, id=passkey_id)
+    if not removed:
+        raise missing("passkey", str(passkey_id))
+    by.record(
+        session, "second step removed", account.name, what="passkey", name=removed[0]
+    )
+    forget_codes(session, account)
+
+
+def _is_id(said: object) -> bool:
+    return isinstance(said, str) and _ID.fullmatch(said) is not None
+
+
+def _dump(options: Any) -> tuple[dict[str, Any], str]:
+    # As above.
+    from webauthn import options_to_json  # noqa: PLC0415
+
+    return json.loads(options_to_json(options)), _text(options.challenge)
+
+
+def _text(raw: bytes) -> str:
+    # As above.
+    from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415
+
+    return str(bytes_to_base64url(raw))
+
+
+def _bytes(text: str) -> bytes:
+    # As above.
+    from webauthn.helpers import base64url_to_bytes  # noqa: PLC0415
+
+    return bytes(base64url_to_bytes(text))

@@ -1,23 +1,38 @@
-"""Signing in: by a password or by a link, and out again.
+"""Signing in by a password, a link or a provider (OpenID Connect), and out again.
 
 What a browser or a link shows is 256 random bits; only a hash of it is stored.
 """
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import chain, count
+from typing import Any, TypeGuard
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, TrackerError
+from tracker.errors import ConflictError, InvalidInputError, TrackerError
 from tracker.services.by import By, network_of
-from tracker.services.people.actors import actor_of_account
+from tracker.services.people.accounts import (
+    actor_of_account,
+    change_account,
+    check_name,
+    create_account,
+    find_alike,
+)
 from tracker.services.wording import missing
+from tracker.storage import people as storage
 from tracker.storage.dialect import lock
-from tracker.storage.people import sign_ins as storage
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
+from tracker.storage.people import (
+    Account,
+    SignIn,
+    SignInLink,
+    SignInTry,
+    find_account_by_identity,
+)
+from tracker.words import ROLES
 
 LINK_LASTS = timedelta(hours=1)
 INVITATION_LASTS = timedelta(days=7)
@@ -52,9 +67,7 @@ def create_link(
     token = secrets.token_urlsafe(32)
     session.add(
         SignInLink(
-            digest=digest_of(token),
-            account_id=account.id,
-            expires_at=by.at + lasts,
+            digest=digest_of(token), account_id=account.id, expires_at=by.at + lasts
         )
     )
     session.flush()
@@ -74,7 +87,7 @@ def invite(session: Session, account: Account, by: By) -> str:
 
 def find_link(session: Session, token: str, *, at: datetime) -> Account | None:
     """Return whom a link would sign in, None if it is unknown, used or too old."""
-    return _owner_of(session, storage.find_link(session, digest_of(token)), at)
+    return _owner_of(session, session.get(SignInLink, digest_of(token)), at)
 
 
 def use_link(session: Session, token: str, *, used_at: datetime) -> Account | None:
@@ -129,10 +142,7 @@ def sign_in(
     The log says *how*, and that it was the account itself.
     """
     storage.delete_expired(
-        session,
-        at=by.at,
-        seen_until=by.at - LONGEST_IDLE,
-        made_until=by.at - LONGEST,
+        session, at=by.at, seen_until=by.at - LONGEST_IDLE, made_until=by.at - LONGEST
     )
     forget_tries(session, account.name)
     token = secrets.token_urlsafe(32)
@@ -179,7 +189,6 @@ def end_sign_in(session: Session, token: str) -> None:
 
 
 def sign_out(session: Session, token: str, by: By) -> None:
-    """Sign out the browser that shows *token*."""
     end_sign_in(session, token)
     by.record(session, "signed out", by.name)
 
@@ -192,11 +201,66 @@ def sign_out_of(session: Session, account: Account, sign_in_id: int, by: By) -> 
 
 
 def sign_out_everywhere(session: Session, account: Account, by: By) -> None:
-    """Sign an account out of every browser."""
     storage.delete_sign_ins(session, account.id)
     by.record(session, "signed out everywhere", account.name)
 
 
 def digest_of(token: str) -> str:
-    """Return what is stored of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def choose_role(
+    claims: Mapping[str, Any], claim: str, values: Mapping[str, str]
+) -> str | None:
+    """Return the strongest role that *claims* give, None if they give none.
+
+    *claim* is the name of one of them, a word or a list of words; *values* says
+    which word stands for a role, where it is not the role's own name.
+    """
+    said = claims.get(claim)
+    words = said if isinstance(said, list) else [said]
+    given = [role for role in ROLES if values.get(role, role) in words]
+    return given[-1] if given else None
+
+
+def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Account:
+    """Return the account of whom *claims* speak, made at the first time.
+
+    Its role becomes *role*.  It is known by issuer and subject alone: a name or an
+    address that equals another account's gives nothing.
+    """
+    identity = f"{claims['iss']} {claims['sub']}"
+    account = find_account_by_identity(session, identity)
+    if account is None:
+        name = _find_free_name(session, claims)
+        account = create_account(session, name, role, by)
+        account.identity = identity
+    elif account.role != role:
+        change_account(session, account, by, role=role)
+    session.flush()
+    return account
+
+
+def end_role(session: Session, claims: Mapping[str, Any], by: By) -> None:
+    """Sign out everywhere whom the provider gives no role any more."""
+    account = find_account_by_identity(session, f"{claims['iss']} {claims['sub']}")
+    if account is not None:
+        sign_out_everywhere(session, account, by)
+
+
+def _find_free_name(session: Session, claims: Mapping[str, Any]) -> str:
+    said = (claims.get(name) for name in ("preferred_username", "email", "name"))
+    otherwise = f"person {str(claims['sub'])[:50]}"
+    name = next((found for found in (*said, otherwise) if _is_name(found)), "person")
+    tried = chain([name], (f"{name[:90]} {number}" for number in count(2)))
+    return next(free for free in tried if find_alike(session, free) is None)
+
+
+def _is_name(said: object) -> TypeGuard[str]:
+    if not isinstance(said, str):
+        return False
+    try:
+        check_name(said)
+    except InvalidInputError:
+        return False
+    return True

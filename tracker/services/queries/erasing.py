@@ -10,9 +10,9 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.labelling.auditing.audits import is_awaited
 from tracker.storage.labelling.golds import erase_answers
+from tracker.storage.labelling.inputs import delete_reference
 from tracker.storage.labelling.judgements import delete_judgements
 from tracker.storage.labelling.rechecks import erase_recheck
-from tracker.storage.labelling.references import delete_reference
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import erase_notes
 from tracker.storage.queries import erasing as storage

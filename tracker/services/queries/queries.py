@@ -11,7 +11,7 @@ from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.evidence.ranks import rank_new_query
-from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.standing import decide, stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
 from tracker.services.fields import (
@@ -40,6 +40,7 @@ from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import (
     GROUPED,
     NO_ANSWER,
+    TARGETED,
     UNSTATED,
     AgreementWord,
     SamplingWord,
@@ -206,7 +207,6 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         label_id=None if new.label is None else number,
         label=new.label,
         is_gold=False,
-        agreement=None,
         erased_at=None,
     )
     storage.add_query(session, query)
@@ -244,11 +244,18 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         "sampling": sampling,
         "standing": None,
         "is_replayed": False,
+        "agreement": None,
         "queue_rank": None,
         "rank": None,
     } | truths.place(version_id, new.input)
     if new.label is not None:
-        query["standing"], _ = stand_in_group(query, sampling, units=truths.units)
+        words = {} if sampling == TARGETED else {by.name: new.label}
+        found = decide(
+            query, detector, new.label, said=sampling, words=words, units=truths.units
+        )
+        query |= {"standing": found.standing, "agreement": found.agreement}
+        if found.is_open and not found.is_spent:
+            query["queue_rank"] = rank_new_query(detector, query, label=None)
     elif group is None or not truths.units.is_spent(query):
         query["queue_rank"] = rank_new_query(detector, query, label=None)
         query["rank"] = truths.keep_rank(query)

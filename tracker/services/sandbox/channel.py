@@ -23,16 +23,13 @@ class Channel:
     """Messages to and from a reader: JSON values, some with bytes behind them."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Talk over *connection*."""
         self._connection = connection
         self._incoming = connection.makefile("rb", buffering=2**20)
 
     def send(self, value: Any, content: bytes = b"") -> None:
-        """Send *value*."""
         self.send_json(dump(value), content)
 
     def send_json(self, text: bytes, content: bytes = b"") -> None:
-        """Send a value that was dumped."""
         self._connection.sendall(_HEADER.pack(len(text), len(content)) + text)
         if content:
             self._connection.sendall(content)
@@ -54,7 +51,6 @@ class Channel:
         return content
 
     def close(self) -> None:
-        """Say nothing more."""
         self._incoming.close()
         self._connection.close()
 

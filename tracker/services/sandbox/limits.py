@@ -10,7 +10,6 @@ class Unpacked:
     """Counts the bytes that a file has unpacked to; whatever it says of itself."""
 
     def __init__(self, most: int = MOST_UNPACKED) -> None:
-        """Allow *most* bytes in all."""
         self._most = most
         self._size = 0
 

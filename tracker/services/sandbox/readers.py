@@ -90,7 +90,6 @@ class Reader(Channel):
         return value, content
 
     def end(self) -> None:
-        """End the process, if it has not ended by itself."""
         self.close()
         self.ended |= self._starter.end(self.pid, kills=True)
 
@@ -142,7 +141,6 @@ class _Starter:
         return {}
 
     def close(self) -> None:
-        """End the process, and with it all of its copies."""
         self._answers.close()
         self._control.close()
         self._process.wait()

@@ -1,6 +1,5 @@
 """Badges: made and revoked by editors, looked at by everybody who knows the address."""
 
-import hashlib
 import secrets
 from datetime import datetime
 from typing import Literal
@@ -12,14 +11,17 @@ from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.estimates.estimate import get_estimate
+from tracker.services.evidence.measure import read_measure
+from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
+from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
 from tracker.shapes import Accuracy, Shape
+from tracker.storage import telling as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector
-from tracker.storage.telling import badges as storage
-from tracker.storage.telling.badges import Badge
-from tracker.words import DECIDING_METHOD, UNSTATED, Verdict
+from tracker.storage.telling import Badge
+from tracker.words import BALANCED, DECIDING_METHOD, UNSTATED, Verdict
 
 Colour = Literal["brightgreen", "red", "yellow", "blue", "lightgrey"]
 _COLOURS: dict[Verdict, Colour] = {
@@ -62,7 +64,7 @@ def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, s
     token = secrets.token_urlsafe(24)
     badge = Badge(
         detector_id=detector.id,
-        digest=_digest(token),
+        digest=digest_of(token),
         created_by=by.name,
         created_at=by.at,
     )
@@ -75,7 +77,7 @@ def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, s
 def get_badge(session: Session, reference: str) -> Badge:
     """Return a badge by its id; raises NotFoundError."""
     number = parse_id("bdg", reference)
-    badge = None if number is None else storage.find_badge(session, number)
+    badge = None if number is None else session.get(Badge, number)
     if badge is None:
         raise missing("badge", reference)
     return badge
@@ -88,7 +90,6 @@ def revoke_badge(session: Session, badge: Badge, by: By) -> None:
 
 
 def describe_badge(badge: Badge) -> BadgeSummary:
-    """Return a badge as it is answered."""
     return BadgeSummary.from_row(badge, id=dump_id("bdg", badge.id))
 
 
@@ -106,7 +107,7 @@ def describe_made(badge: Badge, token: str, server: str) -> MadeBadge:
 def get_shown_detector(session: Session, token: str) -> Detector:
     """Return the detector that an address shows; raises NotFoundError."""
     # Found by its hash: comparing hashes tells an attacker nothing by its timing.
-    badge = storage.find_badge_by_digest(session, _digest(token))
+    badge = storage.find_badge_by_digest(session, digest_of(token))
     detector = badge and find_detector(session, badge.detector_id)
     if not detector:
         raise NotFoundError("there is no badge at this address")
@@ -131,8 +132,9 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
         colour = "lightgrey"
     since = estimate.span.since if estimate.span else None
     day = f" since {since:%-d %b %Y}" if since else ""
-    return BadgeFace(message=f"{text} ({low} to {high}%){day}", color=colour)
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    measure = read_measure(detector.measure)
+    name = "" if measure.kind == BALANCED else f"{measure.name} "
+    kind = estimate.population.kind
+    whose = "" if kind == LIVE else f", {kind} labels"
+    message = f"{name}{text} ({low} to {high}%){day}{whose}"
+    return BadgeFace(message=message, color=colour)

@@ -16,12 +16,19 @@ from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
 from tracker.services.wording import dump_instant, show
 from tracker.shapes import Accuracy, Shape
+from tracker.storage import telling as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.tasks import DELIVERY, Task, enqueue, finish, hold, repeat
-from tracker.storage.telling import deliveries as storage
-from tracker.storage.telling.deliveries import DELIVERED, FAILED, STATES, WAITING
-from tracker.storage.telling.events import Event
-from tracker.storage.telling.webhooks import Webhook, list_listeners, lock_webhook
+from tracker.storage.telling import (
+    DELIVERED,
+    FAILED,
+    STATES,
+    WAITING,
+    Event,
+    Webhook,
+    list_listeners,
+    lock_webhook,
+)
 from tracker.words import (
     CHANGE_EVENTS,
     EVENT_FIGURES,
@@ -53,6 +60,14 @@ class Delivery(Shape):
     next_try_at: Instant | None = Field(description="null once it has ended.")
     status: int | None = Field(description="The HTTP status of the last attempt.")
     error: str | None = Field(description="Why the last attempt got no answer.")
+
+
+def check_events(value: list[str]) -> list[str]:
+    """Return the events without repeats; raises ValueError for an unknown one."""
+    for name in value:
+        if name not in EVENTS:
+            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
+    return list(dict.fromkeys(value))
 
 
 def describe_delivery(delivery: storage.Delivery) -> Delivery:
@@ -134,7 +149,6 @@ def find_next(session: Session, task: Task) -> storage.Delivery | None:
 
 
 def say(kind: str, data: Mapping[str, Any]) -> str:
-    """Return an event in a sentence."""
     if kind == TEST_EVENT:
         return "Tracker can reach this webhook."
     return EVENTS[kind].format_map(_with_nouns(data))

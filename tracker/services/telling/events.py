@@ -8,18 +8,25 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.by import By
+from tracker.services.estimates.calendar import Calendar
 from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.fold import Fold
+from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.fields import Address, Instant
+from tracker.services.labelling.auditing.audit_lifecycle import end_audit
+from tracker.services.labelling.auditing.audits import find_result
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
 from tracker.shapes import Shape
 from tracker.stats import log_evidence_above
+from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
-from tracker.storage.telling import events as storage
-from tracker.storage.telling.events import find_last_event, find_last_events
-from tracker.words import BALANCED, DECIDING_METHOD, EventWord, Verdict
+from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.telling import find_last_event, find_last_events
+from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD, EventWord, Verdict
 
 VERDICT = "verdict.changed"
 FAILING = "detector.failing"
@@ -107,7 +114,6 @@ class VerdictChange:
     since: str | None
 
     def dump(self) -> dict[str, Any]:
-        """Return it as it stands in an event."""
         return asdict(self)
 
 
@@ -210,3 +216,93 @@ def tell_stalls(session: Session, at: datetime) -> int:
         tell(session, STALLED, detector, at=at, data=data)
         told += 1
     return told
+
+
+def close_audit(session: Session, audit: Audit, by: By) -> Audit:
+    """End an audit, and tell of it; twice changes nothing."""
+    ended, is_new = end_audit(session, audit, by)
+    result = find_result(ended)
+    if is_new and result is not None:
+        data = {
+            "audit": ended.name,
+            "id": dump_id("aud", ended.id),
+            "labels": result.labels,
+            "is_reached": result.is_reached,
+            "low": result.balanced.low,
+            "high": result.balanced.high,
+        }
+        detector = session.get_one(Detector, ended.detector_id)
+        tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
+    return ended
+
+
+class FoldEvents:
+    """Listens to some folds, and adds the events of each when it is stored."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, storage.Event] = {}
+        self.verdicts: dict[int, VerdictChange] = {}
+
+    def load(self, session: Session, folds: Sequence[Fold]) -> None:
+        """Read the last verdicts of versions that may have another."""
+        seen = [
+            version_id
+            for fold in folds
+            if fold.target is not None
+            for version_id in fold.calendars
+        ]
+        self._last = dict(find_last_verdicts(session, seen)) if seen else {}
+
+    def follow(self, folds: Sequence[Fold]) -> None:
+        """Find where the verdict of a version with a target changes."""
+        for fold in folds:
+            if fold.target is None:
+                continue
+            for version_id, calendar in fold.calendars.items():
+                last = self._last.get(version_id)
+                look = _look(calendar)
+                found = follow_verdict(look, fold.target, fold.level, last)
+                if found is not None:
+                    self.verdicts[version_id] = found
+
+    def tell(
+        self,
+        session: Session,
+        fold: Fold,
+        versions: Mapping[int, Version],
+        *,
+        at: datetime,
+    ) -> None:
+        """Add the events of a fold."""
+        for version_id, folded in fold.versions.items():
+            version = versions[version_id]
+            told: list[tuple[str, dict[str, Any] | None]] = []
+            if folded.queries and not version.queries:
+                told.append((FIRST_SEEN, None))
+            # A change may be what ends a verdict, so it is told first.
+            calendar = fold.calendars.get(version_id)
+            if calendar is not None:
+                changes = calendar.list_untold(at)
+                told += [(CHANGE_EVENTS[one.state], one.dump()) for one in changes]
+            if version_id in self.verdicts:
+                told.append((VERDICT, self.verdicts[version_id].dump()))
+            if Slices in fold.kinds:
+                told += [(SLICE_WORSE, worse) for worse in folded.of(Slices).worse]
+            if told:
+                detector = session.get_one(Detector, fold.detector_id)
+                for kind, data in told:
+                    tell(session, kind, detector, at=at, version=version, data=data)
+
+
+def _look(calendar: Calendar) -> Look:
+    """Return the counts and the interval of the detector's measure by what is now."""
+    low, high = calendar.interval
+    since = calendar.now.since
+    return Look(
+        *calendar.right,
+        low,
+        high,
+        calendar.shares if len(calendar.right[1]) > 1 else None,
+        calendar.terms.measure,
+        None if since is None else since.isoformat(),
+    )

@@ -1,10 +1,14 @@
-"""Mail to people about detectors: who is told of what, and how they end it."""
+"""Mail to people about detectors, at addresses that their owners have confirmed."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from itsdangerous import BadSignature, URLSafeSerializer
 from pydantic import AfterValidator, Field
@@ -14,19 +18,211 @@ from tracker.errors import NotFoundError
 from tracker.services import tasks
 from tracker.services.by import By
 from tracker.services.fields import Input
-from tracker.services.people.actors import actor_of_account
-from tracker.services.telling.addresses import give_address
-from tracker.services.telling.deliveries import say, say_in_full
-from tracker.services.telling.letters import Failure, Letterhead, begin_letter
-from tracker.services.wording import dump_instant
+from tracker.services.people.accounts import actor_of_account
+from tracker.services.telling.deliveries import check_events, say, say_in_full
+from tracker.services.wording import dump_instant, missing
+from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.people.accounts import Account
-from tracker.storage.tasks import DIGEST, Task, enqueue, finish, hold, repeat
-from tracker.storage.telling import mail as storage
-from tracker.storage.telling.events import Event
-from tracker.storage.telling.mail import Notice
+from tracker.storage.people import Account
+from tracker.storage.tasks import (
+    ADDRESS,
+    DIGEST,
+    Task,
+    enqueue,
+    find_task,
+    finish,
+    hold,
+    repeat,
+    withdraw,
+)
+from tracker.storage.telling import Event, Notice
 from tracker.words import EVENTS
+
+# A header with an address in it would be encoded where it is folded, and no mail
+# program would find the address again.
+_UNFOLDED = SMTP.clone(max_line_length=998)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a mail server did not take a mail."""
+
+    reason: str
+    # Whether to try again is of no use.
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Letterhead:
+    """Who sends mail, where its links lead, and what signs them."""
+
+    sender: str
+    public_url: str
+    secret_key: str
+
+    @property
+    def host(self) -> str:
+        """The name of this server, as it stands in the id of a message."""
+        return urlsplit(self.public_url).hostname or "localhost"
+
+
+def begin_letter(head: Letterhead, to: str, at: datetime) -> EmailMessage:
+    """Return a mail to an address, without subject, id and content."""
+    message = EmailMessage(policy=_UNFOLDED)
+    message["From"], message["To"] = head.sender, to
+    message["Date"] = format_datetime(at)
+    # No program is to answer it.
+    message["Auto-Submitted"] = "auto-generated"
+    return message
+
+
+# Nobody can fill the mailboxes of others by typing their addresses.
+_ASK_EVERY = timedelta(minutes=10)
+_GOOD_FOR = timedelta(days=7)
+
+
+def give_address(
+    session: Session, account: Account, email: str | None, at: datetime
+) -> None:
+    """Ask for an address to be confirmed, unless it is; None takes all of them away.
+
+    Until then mail goes on to the address that was confirmed before.
+    """
+    if email is None:
+        account.email = None
+    asked = storage.find_address_check(session, account.id)
+    if email is None or email == account.email:
+        _forget(session, account.id)
+    elif asked is None or asked.email != email:
+        ask_address(session, account.id, email, at)
+
+
+def ask_address(session: Session, account_id: int, email: str, at: datetime) -> None:
+    """Let a mail ask the owner of an address to confirm it."""
+    asked = storage.find_address_check(session, account_id)
+    storage.set_address_check(session, account_id, email, at=at)
+    due_at = at
+    # An instant that is yet to come was written before the clock was set back.
+    if asked is not None and asked.sent_at is not None and asked.sent_at <= at:
+        due_at = max(at, asked.sent_at + _ASK_EVERY)
+    enqueue(session, ADDRESS, str(account_id), due_at=due_at, replaces=True)
+
+
+def is_being_asked(session: Session, account_id: int) -> bool:
+    """Whether the mail to the address of an account is still to be sent."""
+    return find_task(session, ADDRESS, str(account_id)) is not None
+
+
+def _forget(session: Session, account_id: int) -> None:
+    storage.delete_address_check(session, account_id)
+    withdraw(session, ADDRESS, str(account_id))
+
+
+def ask_again(session: Session, account: Account, by: By) -> None:
+    """Send the mail that asks for confirmation once more.
+
+    Raises NotFoundError unless an address waits for it.
+    """
+    check = storage.find_address_check(session, account.id)
+    if check is None:
+        raise missing("address to confirm", account.name)
+    ask_address(session, account.id, check.email, by.at)
+    by.record(session, "mail address asked again", account.name)
+
+
+def compose_check(
+    session: Session, task: Task, head: Letterhead, at: datetime
+) -> EmailMessage | None:
+    """Return the mail that asks the owner of an address to confirm it.
+
+    None where nobody is asked any more.
+    """
+    check = storage.find_address_check(session, int(task.key))
+    account = session.get_one(Account, int(task.key))
+    if check is None or account.disabled_at is not None:
+        return None
+    message = begin_letter(head, check.email, at)
+    message["Subject"] = "Confirm your address"
+    number = f"{account.id}.{check.asked_at:%Y%m%d%H%M%S%f}"
+    message["Message-ID"] = f"<address.{number}@{head.host}>"
+    token = sign_address(head.secret_key, account.id, check.email)
+    message.set_content(
+        "\n".join(
+            [
+                f"The account {account.name} of Tracker at {head.public_url} asks for "
+                "mail about its detectors at this address.",
+                "",
+                f"If that is you, confirm it: {head.public_url}/account/mail/"
+                f"confirm/{token}",
+                "",
+                "If not, do nothing: you will get no mail.",
+                "",
+            ]
+        )
+    )
+    return message
+
+
+def note_check(
+    session: Session, task: Task, failure: Failure | None, at: datetime
+) -> bool:
+    """Write what came of an attempt to ask; returns whether it is given up.
+
+    Raises LostTaskError, also if the person gave another address meanwhile.
+    """
+    row = hold(session, task)
+    check = storage.find_address_check(session, int(task.key))
+    assert check is not None
+    if failure is None:
+        check.sent_at, check.error = at, None
+        finish(session, row)
+        return False
+    check.error = tasks.dump_error(failure.reason)
+    session.flush()
+    return tasks.retry(session, row, failure.reason, at=at, is_final=failure.is_final)
+
+
+def sign_address(secret_key: str, account_id: int, email: str) -> str:
+    """Return what proves that a person reads the mail of an address."""
+    return str(_address_signer(secret_key).dumps([account_id, email]))
+
+
+def find_asked_address(
+    session: Session, account: Account, secret_key: str, token: str, at: datetime
+) -> str:
+    """Return the address that a link confirms.
+
+    Raises NotFoundError for a link that is not of this account, is older than a week
+    or names an address that the account no longer asks for.
+    """
+    try:
+        account_id, email = _address_signer(secret_key).loads(token)
+    except BadSignature as error:
+        raise missing("address to confirm", token) from error
+    check = storage.find_address_check(session, account.id)
+    if check is None or (account_id, email) != (account.id, check.email):
+        raise missing("address to confirm", token)
+    if at - max(check.asked_at, check.sent_at or check.asked_at) > _GOOD_FOR:
+        raise missing("address to confirm", token)
+    return check.email
+
+
+def confirm_address(
+    session: Session, account: Account, secret_key: str, token: str, by: By
+) -> None:
+    """Let an account get its mail at the address of a link.
+
+    Raises NotFoundError as `find_asked_address` does.
+    """
+    account.email = find_asked_address(session, account, secret_key, token, by.at)
+    _forget(session, account.id)
+    by.record(session, "mail address confirmed", account.name)
+
+
+def _address_signer(secret_key: str) -> URLSafeSerializer:
+    return URLSafeSerializer(secret_key, salt="mail-address")
+
 
 _DIGEST_EVERY = timedelta(hours=1)
 _MOST_SHOWN = 50
@@ -43,13 +239,6 @@ def _check_address(value: str) -> str:
     return value
 
 
-def _check_events(value: list[str]) -> list[str]:
-    for name in value:
-        if name not in EVENTS:
-            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
-    return list(dict.fromkeys(value))
-
-
 EmailAddress = Annotated[
     str, Field(min_length=3, max_length=254), AfterValidator(_check_address)
 ]
@@ -60,7 +249,7 @@ class MailChoice(Input):
 
     email: EmailAddress | None = None
     events: Annotated[
-        list[str], Field(max_length=100), AfterValidator(_check_events)
+        list[str], Field(max_length=100), AfterValidator(check_events)
     ] = Field(default=list(EVENTS))
 
 

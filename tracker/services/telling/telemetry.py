@@ -9,12 +9,13 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import compare_with_target, is_decided_by
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
-from tracker.storage.telling.sent_estimates import list_unsent
-from tracker.words import BALANCED
+from tracker.storage.telling import list_unsent
+from tracker.words import BALANCED, DECIDING_METHOD
 
 _MOST_VERSIONS = 100
 _EVENT = "gen_ai.evaluation.result"
@@ -63,12 +64,16 @@ def _describe(
         "tracker.confidence_level": row.confidence_level,
         "tracker.method": row.method,
     }
-    target, decides = detector.target, is_decided_by(detector, row)
-    if not row.position and decides and calendar and target is not None:
-        # By what counts now, as on the page; the row is of the whole version.
+    target, decides = detector.target, row.method == DECIDING_METHOD
+    if row.position or not decides or row.population != LIVE:
+        return found
+    if calendar and target is not None:
+        # By what counts now, as on the page, and of the measure that the target is on;
+        # the row is of the balanced accuracy of the whole version.
         now = calendar[""]
         verdict = compare_with_target(now["low"], now["high"], target)
         found |= {"gen_ai.evaluation.score.label": verdict, "tracker.target": target}
+        found["tracker.measure"] = detector.measure
     return found
 
 

@@ -14,24 +14,16 @@ from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import Input, Instant
 from tracker.services.http_client import Target, check_target
-from tracker.services.telling.deliveries import MOST_WEBHOOKS, queue_test
+from tracker.services.telling.deliveries import MOST_WEBHOOKS, check_events, queue_test
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
+from tracker.storage import telling as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
-from tracker.storage.telling import deliveries
-from tracker.storage.telling import webhooks as storage
 from tracker.words import EVENTS, EventWord
 
 _SECRET_BYTES = 32
 _OVERLAP = timedelta(hours=24)
-
-
-def _check_events(value: list[str]) -> list[str]:
-    for name in value:
-        if name not in EVENTS:
-            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
-    return list(dict.fromkeys(value))
 
 
 def _check_url(value: str) -> str:
@@ -41,7 +33,7 @@ def _check_url(value: str) -> str:
 
 Url = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
 EventTypes = Annotated[
-    list[EventWord], Field(min_length=1, max_length=100), AfterValidator(_check_events)
+    list[EventWord], Field(min_length=1, max_length=100), AfterValidator(check_events)
 ]
 References = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=200)]],
@@ -116,7 +108,6 @@ class MadeWebhook(Webhook):
 
 
 def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
-    """Return a webhook as it is answered."""
     return Webhook(**_describe(session, webhook))
 
 
@@ -223,7 +214,7 @@ def change_webhook(
     if change.is_enabled is True:
         webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
         session.flush()
-        deliveries.wake_deliveries(session, webhook.id, at=by.at)
+        storage.wake_deliveries(session, webhook.id, at=by.at)
         wake_lane(session, DELIVERY, str(webhook.id), at=by.at)
     elif change.is_enabled is False and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = by.at, f"by {by.name}"
@@ -246,9 +237,7 @@ def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> Webhook
     )
 
 
-def try_webhook(
-    session: Session, webhook: storage.Webhook, by: By
-) -> deliveries.Delivery:
+def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.Delivery:
     """Send a message that only tries the webhook; raises ConflictError if disabled."""
     if webhook.disabled_at is not None:
         raise ConflictError("the webhook is disabled; enable it first")
@@ -259,7 +248,7 @@ def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook, and what still waits for it."""
     storage.lock_webhook(session, webhook.id)
     withdraw_lane(session, DELIVERY, str(webhook.id))
-    deliveries.delete_deliveries(session, webhook.id)
+    storage.delete_deliveries(session, webhook.id)
     storage.delete_webhook(session, webhook)
     by.record(session, "webhook deleted", dump_id("whk", webhook.id))
 
@@ -270,14 +259,13 @@ def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webho
     Raises NotFoundError.
     """
     webhook_id = parse_id("whk", reference)
-    webhook = None if webhook_id is None else storage.find_webhook(session, webhook_id)
+    webhook = None if webhook_id is None else session.get(storage.Webhook, webhook_id)
     if webhook is None or not _is_seen(session, webhook, actor):
         raise missing("webhook", reference)
     return webhook
 
 
 def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
-    """Return the webhooks that *actor* may know of, the oldest first."""
     found = storage.list_webhooks(session)
     return [one for one in found if _is_seen(session, one, actor)]
 

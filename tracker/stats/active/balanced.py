@@ -70,7 +70,7 @@ class BalancedBets:
         # Only of what was known before the draw, never of the draw itself.
         rounding = 1e-12 * (u * (rows.right_off + rows.of_off)[:, :-1]).sum(axis=1)
         reach = rows.reach * ends[:, side] - sign * off + rounding
-        self.bets = bets_for(rows.spreads[:, -1], reach)
+        self.bets = bets_for(rows.spreads[:, -1], reach, rows.wanted)
 
     def factors(self, at: Floats) -> Floats:
         """Return all bettors' factors at the accuracies *at* (bettors, draws)."""

@@ -12,7 +12,9 @@ GRID = 2**17
 """Bounds are whole multiples of 1/GRID: exact, and the same on every machine."""
 
 DISTANCES = 0.8 * 0.5 ** np.arange(7.0)
-LOG_PRIOR = np.log(np.array([2.0, 4, 8, 8, 4, 2, 1]) / 29)
+_AIMED = np.array([1.25, 0.8])
+# Half of the wealth is for bets on the distance at which the goal is reached.
+LOG_PRIOR = np.log(np.array([2.0, 4, 8, 8, 4, 2, 1, 14.5, 14.5]) / 58)
 
 _EDGES = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9]
 _EDGES += [0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 1]
@@ -59,14 +61,17 @@ def log_mean(logs: Floats) -> float:
     return top + math.log(float(np.exp(weighted - top).sum()))
 
 
-def bets_for(spreads: Floats, reach: Floats) -> Floats:
+def bets_for(spreads: Floats, reach: Floats, wanted: Floats) -> Floats:
     """Return the bet of every bettor (bettors, draws).
 
-    Each believes that the truth is one of DISTANCES away and bets what is best for a
-    gain of two values then; *reach* is what a draw can take at most per unit bet.
+    Each believes that the truth is one of DISTANCES away, or about the one *wanted*,
+    and bets what is best for a gain of two values then; *reach* is what a draw can
+    take at most per unit bet.
     """
+    fixed = np.broadcast_to(DISTANCES[:, None], (len(DISTANCES), len(wanted)))
+    distances = np.concatenate([fixed, _AIMED[:, None] * wanted])
     safe = np.maximum(reach, 0.0) * (1.0 + _RESERVE) + _RESERVE * spreads
-    return np.asarray(1.0 / (spreads / DISTANCES[:, None] + safe))
+    return np.asarray(1.0 / (spreads / distances + safe))
 
 
 class ClassBets:
@@ -79,7 +84,7 @@ class ClassBets:
         self._off = rows.right_off[:, measure], rows.of_off[:, measure]
         self._size = rows.size[:, measure]
         self._reach = rows.reach
-        self._spreads = rows.spreads[:, measure]
+        self._spreads, self._wanted = rows.spreads[:, measure], rows.wanted
         side = 0 if sign > 0 else 1
         self._ends = rows.ends[side, :, measure][rows.which]
         self._is_overall = measure == rows.right.shape[1] - 1
@@ -100,7 +105,7 @@ class ClassBets:
             ends = EDGES[cell] / GRID, EDGES[cell + 1] / GRID
             # What a draw can take is convex in r, so it is largest at an end.
             reach = np.maximum(*(self._reach_at(r) for r in ends))
-            self._bets[cell] = bets_for(self._spreads, reach)
+            self._bets[cell] = bets_for(self._spreads, reach, self._wanted)
         return self._bets[cell]
 
     def factors(self, cell: int, point: int) -> Floats:

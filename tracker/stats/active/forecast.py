@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracker.stats.active.goals import Goal, Step
 from tracker.stats.active.learning import AS_SAID, fitted, next_round
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.looks import Standing, look
@@ -21,46 +22,6 @@ _MOST_WORK, _LEAST_DRAWS = 4000, 120
 _RUNS_UP_TO = {3: (5, 9), 20: (3, 3)}
 # Longer rounds than those of an audit are far quicker, and hardly change its course.
 _SHORTEST_ROUND, _LONGEST_ROUND, _ROUND_PART = 48, 800, 3
-# From a target the interval is told apart by no less than this.
-_LEAST_DISTANCE = 0.005
-
-
-class Step(NamedTuple):
-    """The interval of what is aimed at after so many labels."""
-
-    labels: int
-    low: float
-    high: float
-
-    @property
-    def half_width(self) -> float:
-        """Half of the distance between the bounds."""
-        return (self.high - self.low) / 2.0
-
-
-class Goal(NamedTuple):
-    """What an audit is asked for: a class or None for balanced, and how well.
-
-    Either *half_width* is given, or a *target* that the interval is to lie above or
-    below.
-    """
-
-    aim: int | None
-    half_width: float | None
-    target: float | None
-
-    def is_reached(self, step: Step) -> bool:
-        """Return whether nothing more is to be labelled."""
-        if self.target is not None:
-            return step.low > self.target or step.high < self.target
-        return self.half_width is not None and step.half_width <= self.half_width
-
-    def wanted(self, step: Step) -> float:
-        """Return the half-width at which the goal would be reached from *step*."""
-        if self.target is None:
-            assert self.half_width is not None
-            return self.half_width
-        return max(_LEAST_DISTANCE, abs((step.low + step.high) / 2.0 - self.target))
 
 
 class Forecast(NamedTuple):
@@ -81,33 +42,52 @@ def foresee(strata: Strata, known: Ints, goal: Goal, level: float) -> Forecast:
     Labels that are known correct that; a forecast is no promise, and another seed
     would give a somewhat different one.
     """
+    return Forecast(
+        *(
+            foresee_labels(
+                *(strata, known, goal, level),
+                is_even=is_even,
+                runs=_runs(strata, is_even=is_even),
+            )
+            for is_even in (False, True)
+        )
+    )
+
+
+def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
+    strata: Strata,
+    known: Ints,
+    goal: Goal,
+    level: float,
+    *,
+    is_even: bool = False,
+    runs: int = 1,
+) -> int:
+    """Return the labels of one way to draw: the median of so many made-up audits."""
     wrong, rows = fitted(strata, known, AS_SAID)
-    chances = wrong[:, None] * rows[strata.predicted]
+    chances = wrong[:, None] * rows
     chances[np.arange(len(wrong)), strata.predicted] = 1.0 - wrong
     shares = _with_known(strata, known, chances)
     left = int(strata.sizes.sum() - known.sum())
-    answers = []
-    for is_even in (False, True):
-        found = []
-        for seed in range(_runs(strata, is_even=is_even)):
-            course = imagine(
-                *(strata, shares, known, goal.aim, level),
-                is_even=is_even,
-                stop=goal.is_reached,
-                seed=seed,
-            )
-            before, last = (None, *course)[-2:]
-            assert last is not None
-            found.append(_reached_between(before, last, goal, left))
-        answers.append(int(np.median(found)))
-    return Forecast(*answers)
+    found = []
+    for seed in range(runs):
+        course = imagine(
+            *(strata, shares, known, goal, level),
+            is_even=is_even,
+            stop=goal.is_reached,
+            seed=seed,
+        )
+        before, last = (None, *course)[-2:]
+        assert last is not None
+        found.append(_reached_between(before, last, goal, left))
+    return int(np.median(found))
 
 
 def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
     strata: Strata,
     shares: Floats,
     known: Ints,
-    aim: int | None,
+    goal: Goal,
     level: float,
     *,
     is_even: bool,
@@ -121,7 +101,7 @@ def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it i
     courses = [
         list(
             imagine(
-                *(strata, shares, known, aim, level),
+                *(strata, shares, known, goal, level),
                 is_even=is_even,
                 draws=min(draws, most_draws(strata.classes)),
                 seed=seed,
@@ -144,7 +124,7 @@ def _reached_between(before: Step | None, last: Step, goal: Goal, total: int) ->
         return labels_needed(last, goal, total)
     # Within the last round, whose squared half-width went with 1 / labels.
     was, now, wanted = (
-        one**2 for one in (before.half_width, last.half_width, goal.wanted(before))
+        one**2 for one in (before.half_width, last.half_width, _wanted(goal, before))
     )
     share = min(1.0, (was - wanted) / max(was - now, 1e-12))
     inverse = 1.0 / before.labels
@@ -161,18 +141,18 @@ def labels_needed(step: Step, goal: Goal, total: int) -> int:
         return step.labels
     grown = 1.0 / total
     if step.labels:
-        share = (goal.wanted(step) / step.half_width) ** 2
+        share = (_wanted(goal, step) / step.half_width) ** 2
         grown += min(1.0, share) * (1.0 / step.labels - 1.0 / total)
     return min(total, max(step.labels + 1, math.ceil(1.0 / grown)))
 
 
-def label_shares(ledger: Ledger, known: Ints, aim: int | None) -> Floats:
+def label_shares(ledger: Ledger, known: Ints, goal: Goal) -> Floats:
     """Return how often each label is expected in each stratum, unclear last.
 
     Labels that are there count as they are, the others as the model has learnt.
     """
     strata = ledger.strata
-    latest = next_round(ledger, known, aim)
+    latest = next_round(ledger, known, goal)
     chances = label_chances(strata, latest.wrong, latest.rows) / UNIT
     counts = known.copy()
     answered = ledger.labels != OPEN
@@ -187,11 +167,26 @@ def _with_known(strata: Strata, counts: Ints, chances: Floats) -> Floats:
     return np.asarray(expected / strata.sizes[:, None])
 
 
+def without_judges(
+    strata: Strata, shares: Floats, known: Ints
+) -> tuple[Strata, Floats, Ints]:
+    """Return strata by prediction and confidence alone, and the same of *shares*."""
+    pairs, index = np.unique(
+        np.column_stack([strata.predicted, strata.bins]), axis=0, return_inverse=True
+    )
+    together = np.equal(index.ravel(), np.arange(len(pairs))[:, None]).astype(np.int64)
+    sizes = together @ strata.sizes
+    none = strata.verdicts[: len(pairs), :0]
+    merged = Strata(strata.classes, pairs[:, 0], pairs[:, 1], sizes, none)
+    expected = together @ (strata.sizes[:, None] * shares)
+    return merged, np.asarray(expected / sizes[:, None]), together @ known
+
+
 def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
     strata: Strata,
     shares: Floats,
     known: Ints,
-    aim: int | None,
+    goal: Goal,
     level: float,
     *,
     is_even: bool = False,
@@ -206,7 +201,7 @@ def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
     first step that is enough for *stop*, or after so many draws.
     """
     rng = np.random.default_rng(seed)
-    left = strata.sizes - known.sum(axis=1)
+    aim, left = goal.aim, strata.sizes - known.sum(axis=1)
     end = min(int(left.sum()), most_draws(strata.classes) if draws is None else draws)
     marks = np.cumsum(shares, axis=1)
     ledger = _begin(strata)
@@ -214,7 +209,7 @@ def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
     drawn: list[int] = []
     labels: list[int] = []
     while True:
-        following = next_round(ledger, known, aim, is_even=is_even)
+        following = next_round(ledger, known, goal, is_even=is_even)
         ledger = replace(
             ledger,
             rounds=(*ledger.rounds, following),
@@ -241,6 +236,10 @@ def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
             drawn.append(stratum)
             labels.append(min(label, strata.classes))
         ledger = replace(ledger, drawn=np.array(drawn), labels=np.array(labels))
+
+
+def _wanted(goal: Goal, step: Step) -> float:
+    return goal.wanted((step.low + step.high) / 2.0)
 
 
 def _one(measures: tuple[Floats, Floats], place: int) -> tuple[float, float]:

@@ -1,10 +1,12 @@
 """Learn from the labels so far where the next ones tell most."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from tracker.stats.active.goals import Goal
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.rounds import (
     UNIT,
@@ -12,7 +14,13 @@ from tracker.stats.active.rounds import (
     expected_counts,
     label_chances,
 )
-from tracker.stats.active.strata import NO_CONFIDENCE, Ints, Strata, bin_logits
+from tracker.stats.active.strata import (
+    MISSING,
+    NO_CONFIDENCE,
+    Ints,
+    Strata,
+    bin_logits,
+)
 from tracker.stats.arguments import Floats
 
 _WEIGHT_UNIT = 2**16
@@ -23,6 +31,16 @@ _SLOPE_SPREAD = 0.35
 _CLASS_SPREAD = 0.7
 _SHARE_LABELS = 1.5
 _UNCLEAR_LABELS = 0.1
+# What a judge that differs adds to the log odds of being wrong, give or take, and one
+# that is missing; and how many labels the class is worth that it says instead.
+_JUDGE_SLOPE, _JUDGE_SPREAD, _MISSING_SPREAD = 2.0, 1.5, 0.5
+_JUDGE_LABELS = 2.0
+# Beyond so many judges their mean counts as one.
+_MOST_JUDGES = 3
+# So many labels of its own are worth as much to a stratum as what others tell of it.
+_OWN_LABELS = 10.0
+# The fewer labels, the larger the surprises that bets allow for.
+_CAUTION = 30.0
 
 
 class Belief(NamedTuple):
@@ -46,15 +64,14 @@ def round_length(draws: int) -> int:
 
 
 def next_round(
-    ledger: Ledger, known: Ints, aim: int | None, *, is_even: bool = False
+    ledger: Ledger, known: Ints, goal: Goal, *, is_even: bool = False
 ) -> Round:
     """Return the next round: its weights, its model and its bets.
 
     *ledger* may have open draws; *known* (strata, classes + 1) counts the labels
-    that are there without a draw, *aim* is a class, or None for the balanced
-    accuracy.  Half of the chances are uniform, so that what confidences hide is
-    found; half go by how much a label is expected to move the aim.  If *is_even* all
-    are uniform, which is random labelling with the same bets.
+    that are there without a draw.  Half of the chances are uniform, so that what
+    confidences hide is found; half go by how much a label is expected to move the
+    aim.  If *is_even* all are uniform, which is random labelling with the same bets.
 
     J. Neyman, Journal of the Royal Statistical Society 97 (1934), 558-625.
     """
@@ -75,8 +92,7 @@ def next_round(
     of_class = counts[:, :-1].sum(axis=0)
     is_said = np.isin(np.arange(strata.classes), strata.predicted)
     directions[(of_class == 0) & ~is_said] = 0.0
-    aimed = directions if aim is None else np.eye(strata.classes)[aim]
-    spread = np.sqrt(belief.variance_of_aim(aimed))
+    spread = np.sqrt(belief.variance_of(goal.aim, directions))
     mean = float(left @ spread) / max(1, int(left.sum()))
     relative = spread / mean if mean > 0 else np.ones_like(spread)
     weights = _UNIFORM_PART + (1.0 - _UNIFORM_PART) * relative
@@ -89,7 +105,8 @@ def next_round(
         wrong=wrong_units,
         rows=row_units,
         directions=directions,
-        spreads=belief.spreads(directions, whole),
+        spreads=belief.spreads(directions, whole) * (1.0 + _CAUTION / (labels + 10.0)),
+        wanted=goal.wanted(belief.accuracy_of(goal.aim)),
     )
 
 
@@ -118,9 +135,23 @@ class _Expected:
         # What the variance of a measure is divided by to be one of counts.
         self.scales = np.append(self.sizes, [max(1.0, float(self.sizes.sum())), 1.0])
 
-    def variance_of_aim(self, directions: Floats) -> Floats:
+    def accuracy_of(self, aim: int | None) -> float:
+        """Return the accuracy that is aimed at."""
+        if aim is None:
+            return float(self.accuracies.mean())
+        if aim < len(self.accuracies):
+            return float(self.accuracies[aim])
+        return float(self.sizes @ self.accuracies / self.sizes.sum())
+
+    def variance_of(self, aim: int | None, directions: Floats) -> Floats:
         """Return the variance that one label of each stratum has in the aim."""
-        values = directions * (self.said - self.accuracies)
+        classes = len(self.accuracies)
+        if aim is not None and aim < classes:
+            directions = np.eye(classes)[aim]
+        if aim == classes:
+            values = self.said - self.accuracy_of(classes)
+        else:
+            values = directions * (self.said - self.accuracies)
         mean = (self.q * values).sum(axis=1)
         variance = (self.q * values**2).sum(axis=1) - mean**2
         return np.asarray(np.maximum(variance, 0.0))
@@ -128,12 +159,10 @@ class _Expected:
     def spreads(self, directions: Floats, weights: Ints) -> Floats:
         """Return the variance of one draw for each measure, over its scale."""
         by_class = self.q * (1.0 - self.q) * (self.said - self.accuracies) ** 2
-        right, some = (self.q * self.said).sum(axis=1), self.q.sum(axis=1)
-        r = float(self.sizes @ self.accuracies / self.sizes.sum())
-        overall = right * (1 - r) ** 2 + (some - right) * r**2 - (right - r * some) ** 2
-        per_query = np.column_stack(
-            [by_class, np.maximum(overall, 0.0), self.variance_of_aim(directions)]
-        )
+        others = [
+            self.variance_of(aim, directions) for aim in (len(self.accuracies), None)
+        ]
+        per_query = np.column_stack([by_class, *others])
         shares = (self.left / weights)[:, None] * per_query
         variance = float(self.left @ weights) * shares.sum(axis=0)
         # Where the model expects no variance at all, bets are still finite.
@@ -147,22 +176,43 @@ def fitted(strata: Strata, counts: Ints, before: Belief) -> tuple[Floats, Floats
     *counts* (strata, classes + 1) are the labels so far, and *before* is believed
     without any.
     """
-    said = strata.predicted
+    said, classes = strata.predicted, strata.classes
+    own = np.arange(len(said)), said
     total = counts.sum(axis=1).astype(np.float64)
-    right = counts[np.arange(len(said)), said]
-    logits = _logistic(strata, total - right, total, before)
-    shares = np.bincount(said, weights=strata.sizes, minlength=strata.classes)
-    shares = _SHARE_LABELS * shares / shares.sum()
-    seen = np.zeros((strata.classes, strata.classes + 1))
+    missed = total - counts[own]
+    wrong = expit(_logistic(strata, missed, total, before))
+    wrong = (missed + _OWN_LABELS * wrong) / (total + _OWN_LABELS)
+    # A class that nobody predicts is as likely to be missed as others.
+    shares = np.bincount(said, weights=strata.sizes, minlength=classes)
+    shares = _SHARE_LABELS * (shares / shares.sum() + 1.0 / classes) / 2.0
+    seen = np.zeros((classes, classes + 1))
     np.add.at(seen, said, counts)
-    mass = seen + np.append(shares, _UNCLEAR_LABELS)
-    mass[np.arange(strata.classes), np.arange(strata.classes)] = 0.0
-    rows: Floats = mass[:, :-1] / mass.sum(axis=1, keepdims=True)
-    return np.asarray(expit(logits)), rows
+    mass = (seen + np.append(shares, _UNCLEAR_LABELS))[said]
+    mass[own] = 0.0
+    mass /= mass.sum(axis=1, keepdims=True)
+    for verdict in strata.verdicts.T:
+        says = np.flatnonzero((verdict >= 0) & (verdict != said))
+        mass[says, verdict[says]] += _JUDGE_LABELS
+    mass *= _OWN_LABELS / mass.sum(axis=1, keepdims=True)
+    mass += counts
+    mass[own] = 0.0
+    return np.asarray(wrong), mass[:, :-1] / mass.sum(axis=1, keepdims=True)
+
+
+def _votes(strata: Strata) -> Iterator[tuple[Floats, Floats]]:
+    """Yield how far each judge differs, from -1 to 1, and how far it is missing."""
+    verdicts = strata.verdicts
+    is_missing = (verdicts == MISSING).astype(np.float64)
+    agrees = verdicts == strata.predicted[:, None]
+    differs = np.where(is_missing, 0.0, np.where(agrees, -1.0, 1.0))
+    if verdicts.shape[1] > _MOST_JUDGES:
+        yield differs.mean(axis=1), is_missing.mean(axis=1)
+    else:
+        yield from zip(differs.T, is_missing.T, strict=True)
 
 
 def _logistic(strata: Strata, wrong: Floats, total: Floats, before: Belief) -> Floats:
-    """Return log odds of being wrong by ridge regression on those of the confidence.
+    """Return log odds of being wrong by ridge regression on confidence and verdicts.
 
     Newton's steps are halved until the loss falls: undamped ones overshoot far from
     the middle, and the model becomes absurdly sure.
@@ -170,12 +220,16 @@ def _logistic(strata: Strata, wrong: Floats, total: Floats, before: Belief) -> F
     z = bin_logits(strata.bins)
     none = strata.bins == NO_CONFIDENCE
     of_class = strata.predicted[:, None] == np.arange(strata.classes)
-    design = np.column_stack([np.ones_like(z), z, none, of_class])
-    centre = np.zeros(design.shape[1])
-    centre[1:3] = before
-    spread = np.full(design.shape[1], _CLASS_SPREAD)
-    spread[:3] = 1.0, _SLOPE_SPREAD, 1.0
-    precision = spread**-2.0
+    terms = [(np.ones_like(z), 0.0, 1.0), (z, before.slope, _SLOPE_SPREAD)]
+    terms += [(none, before.without, 1.0)]
+    terms += [(one, 0.0, _CLASS_SPREAD) for one in of_class.T]
+    for differs, is_missing in _votes(strata):
+        terms += [(differs, _JUDGE_SLOPE, _JUDGE_SPREAD)]
+        terms += [(is_missing, 0.0, _MISSING_SPREAD)]
+        terms += [(differs * one, 0.0, _CLASS_SPREAD) for one in of_class.T]
+    design = np.column_stack([column for column, _, _ in terms])
+    centre = np.array([middle for _, middle, _ in terms])
+    precision = np.array([spread for _, _, spread in terms]) ** -2.0
 
     def loss(b: Floats) -> float:
         x = design @ b

@@ -91,8 +91,9 @@ class Rows:
     r the true value of a measure, `right - r * of` has a mean of zero given all
     rows before; `right_off - r * of_off` is the part that was known before the draw.
     *size* bounds what rounding may be relative to, *reach* is the sum of the weights
-    left.  *ends* (sides, rounds, measures, 2) bounds what a draw can be against the
-    bet per unit of *reach*, at r = 0 and r = 1.
+    left, *wanted* the distance that the goal wants.  *ends* (sides, rounds, measures,
+    2) bounds what a draw can be against the bet per unit of *reach*, at r = 0 and
+    r = 1.
     """
 
     which: Ints
@@ -104,6 +105,7 @@ class Rows:
     size: Floats
     spreads: Floats
     directions: Floats
+    wanted: Floats
     ends: Floats
 
     def first(self, draws: int) -> "Rows":
@@ -156,6 +158,7 @@ def build_rows(ledger: Ledger) -> Rows:
                 triples[0][2] + triples[1][2],
                 frozen.spreads * shrunk,
                 np.broadcast_to(frozen.directions, (len(drawn), strata.classes)),
+                np.full(len(drawn), frozen.wanted),
             )
         )
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -18,10 +18,11 @@ class Round:
 
     *start* is the number of the first draw.  *weights* (strata) are positive
     integers, the chance of a query being its weight over the sum of those left.
-    *wrong* (strata) and *rows* (predicted, label) say in units of 1/UNIT how likely
+    *wrong* (strata) and *rows* (strata, label) say in units of 1/UNIT how likely
     the model thinks a query to be wrong, and as which class.  *directions* (classes)
-    and *spreads* (classes, overall, balanced) scale the bets.  None of it needs to
-    be right for the intervals to be valid.
+    and *spreads* (classes, overall, balanced) scale the bets, of which two are for a
+    truth that is about *wanted* away.  None of it needs to be right for the intervals
+    to be valid.
     """
 
     start: int
@@ -30,6 +31,7 @@ class Round:
     rows: Ints
     directions: Floats
     spreads: Floats
+    wanted: float
 
     def as_json(self) -> dict[str, Any]:
         """Return plain numbers that `from_json` reads back to the last bit."""
@@ -52,12 +54,13 @@ class Round:
             rows=whole("rows"),
             directions=real("directions"),
             spreads=real("spreads"),
+            wanted=float(stored["wanted"]),
         )
 
 
 def label_chances(strata: Strata, wrong: Ints, rows: Ints) -> Ints:
     """Return the model's chance of each label, (strata, classes) in units of 1/UNIT."""
-    chances: Ints = (wrong[:, None] * rows[strata.predicted]) // UNIT
+    chances: Ints = (wrong[:, None] * rows) // UNIT
     chances[np.arange(len(wrong)), strata.predicted] = UNIT - wrong
     return chances
 

@@ -1,6 +1,7 @@
 """Divide a set of queries into strata, and draw from them with known chances."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,55 +14,94 @@ Ints = npt.NDArray[np.int64]
 NO_CONFIDENCE = -1000
 """The bin of predictions that came without a confidence."""
 
+MISSING, DIFFERS = -1, -2
+"""The verdict of a judge that gave none, and one that is only known to differ."""
+
 _BINS_PER_LOGIT = 2
 _FURTHEST = 1e-9
 _BIN_CODES = 2000
+_MOST_STRATA, _MOST_JUDGES = 400, 3
 
 
 class Strata(NamedTuple):
     """The strata of a set: who is in one differs in nothing that the choice goes by.
 
     *predicted*, *bins* and *sizes* have one entry for each stratum: the class that
-    the detector said, the bin of its confidence and how many queries there are.
+    the detector said, the bin of its confidence and how many queries there are;
+    *verdicts* (strata, columns) says what judges said: a class, MISSING or DIFFERS.
     """
 
     classes: int
     predicted: Ints
     bins: Ints
     sizes: Ints
+    verdicts: Ints
 
 
 def build_strata(
-    classes: int, predicted: npt.ArrayLike, confidence: npt.ArrayLike
+    classes: int,
+    predicted: npt.ArrayLike,
+    confidence: npt.ArrayLike,
+    verdicts: npt.ArrayLike | None = None,
 ) -> tuple[Strata, Ints]:
     """Return the strata of a set, and the stratum of each query.
 
     *predicted* holds classes from 0 on, *confidence* numbers in [0, 1] or NaN for
-    none.  Bins are half a unit of the log odds of being wrong wide.
+    none, *verdicts* (queries, judges) classes or MISSING.  Bins are half a unit of
+    the log odds of being wrong wide.  Up to three judges are told apart; of more, or
+    where that makes more than 400 strata, it counts how many agree with the detector,
+    differ and are missing, and where that makes more, which of these is the most.
 
     Raises ValueError unless there are 2 or more classes, at least one query and
     every class and confidence is in range.
     """
     said = np.asarray(predicted, dtype=np.int64)
     sure = np.asarray(confidence, dtype=np.float64)
+    judged = np.asarray([[]] * said.size if verdicts is None else verdicts, np.int64)
     if classes < 2 or said.ndim != 1 or not said.size or said.shape != sure.shape:
         raise ValueError("predicted and confidence must be lists of the same length")
-    if not ((said >= 0) & (said < classes)).all():
+    if judged.shape[:-1] != said.shape or not _in_range(judged, MISSING, classes):
+        raise ValueError("verdicts must have a row of classes or MISSING for each")
+    if not _in_range(said, 0, classes):
         raise ValueError(f"predicted must hold classes from 0 to {classes - 1}")
     if not (np.isnan(sure) | ((sure >= 0) & (sure <= 1))).all():
         raise ValueError("confidence must lie between 0 and 1")
+    bins = confidence_bins(sure)
     # One number for both, since sorting pairs takes many times as long.
-    codes = said * _BIN_CODES + (confidence_bins(sure) - NO_CONFIDENCE)
-    found, index, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    return (
-        Strata(
-            classes,
-            found // _BIN_CODES,
-            found % _BIN_CODES + NO_CONFIDENCE,
-            sizes.astype(np.int64),
-        ),
-        index.astype(np.int64),
+    base = said * _BIN_CODES + (bins - NO_CONFIDENCE)
+    for columns in _told_apart(said, judged):
+        codes = base
+        for column in columns.T:
+            codes = np.unique(codes, return_inverse=True)[1] * (classes + 2) + column
+        found = np.unique(
+            codes, return_index=True, return_inverse=True, return_counts=True
+        )
+        if len(found[0]) <= _MOST_STRATA:
+            break
+    _, first, index, sizes = found
+    strata = Strata(
+        *(classes, said[first], bins[first], sizes.astype(np.int64), columns[first])
     )
+    return strata, index.astype(np.int64)
+
+
+def _in_range(values: Ints, least: int, end: int) -> bool:
+    return bool(((values >= least) & (values < end)).all())
+
+
+def _told_apart(said: Ints, judged: Ints) -> Iterator[Ints]:
+    """Yield what strata go by of verdicts, each time with fewer strata."""
+    judges = judged.shape[1]
+    if judges <= _MOST_JUDGES:
+        yield judged
+    if not judges:
+        return
+    mine = said[:, None]
+    votes = np.where((judged >= 0) & (judged != mine), DIFFERS, judged)
+    yield np.sort(votes, axis=1)
+    balance = (votes == mine).sum(axis=1) - (votes == DIFFERS).sum(axis=1)
+    most = np.where(balance > 0, said, np.where(balance < 0, DIFFERS, MISSING))
+    yield most[:, None]
 
 
 def confidence_bins(confidence: Floats) -> Ints:

@@ -27,7 +27,9 @@ _NEGLIGIBLE = 10.0
 # More than rounding adds to a logarithm of counts of this size.
 _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
 
-_WHOLE_STAKE = 0.5
+# The parts of the error of verdicts: by all labels of a version, by those since any
+# day, and by a replay.
+_WHOLE_STAKE, _DAYS_STAKE, _REPLAY_STAKE = 0.5, 0.25, 0.25
 _MEASURE_SHARE, _CLASSES_SHARE = 0.5, 0.5
 
 Ints = npt.NDArray[np.int64]
@@ -96,11 +98,43 @@ def level_since(confidence_level: float, since: int | None, birth: int) -> float
 
     Raises ValueError for a day more than twenty years from *birth*.
     """
-    level = math.nextafter(
-        1.0 - tail_share(confidence_level, 1) * _stake(since, int(birth)), 2.0
-    )
     if since is not None and abs(since - birth) > _FURTHEST:
         raise ValueError(f"since must be within {_FURTHEST} days of birth, not {since}")
+    return _level_of(confidence_level, _stake(since, int(birth)))
+
+
+def replay_level(confidence_level: float) -> float:
+    """Return the level at which a replay decides.
+
+    With the intervals of `level_since` of all days, all hold together.
+    """
+    return _level_of(confidence_level, _REPLAY_STAKE)
+
+
+# The sum of v ** -1.1 over all versions is 10.5844.
+_FAMILY_POWER, _FAMILY_SUM = 1.1, 10.59
+
+
+def family_level(confidence_level: float, number: int, passed: int) -> float:
+    """Return the level for the *number*-th version that a gate is asked about.
+
+    *passed* versions had passed when it was first asked about.  If each keeps its
+    level, and what has passed is never taken back, the expected share of false passes
+    among all passes is at most the error of one side, however the labels of versions
+    depend on each other (e-LOND).
+
+    Raises ValueError unless 0 <= passed < number, and where the level is too near 1.
+
+    Z. Xu and A. Ramdas, Online multiple testing with e-values (2024).
+    """
+    if not 0 <= passed < number:
+        raise ValueError(f"passed must be 0 to {number} - 1, not {passed!r}")
+    stake = number**-_FAMILY_POWER / _FAMILY_SUM * (passed + 1)
+    return _level_of(confidence_level, stake)
+
+
+def _level_of(confidence_level: float, stake: float) -> float:
+    level = math.nextafter(1.0 - tail_share(confidence_level, 1) * stake, 2.0)
     if level >= 1.0:
         raise ValueError(f"confidence_level {confidence_level!r} is too high")
     return level
@@ -124,7 +158,7 @@ def _stake(start: int | None, birth: int) -> float:
     if start is None:
         return _WHOLE_STAKE
     before, until = _up_to(np.array([start - 1, start]), None, birth)
-    return (1.0 - _WHOLE_STAKE) * float(until - before)
+    return _DAYS_STAKE * float(until - before)
 
 
 def _up_to(days: Ints, start: int | None, birth: int) -> Floats:

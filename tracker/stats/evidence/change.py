@@ -1,5 +1,6 @@
 """Evidence that an average is lower since a day than it was before."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from tracker.stats.evidence.programme import Bets, least_evidence
 _MOST_AT_ONCE = 2**19
 _CLOSE = 4e-3
 _LEAST_CHANCE = 1e-9
-_STEPS = 5
+_UNBET = 0.02
+_STEPS, _EVEN = 20, 1e-6
 
 
 class Split(NamedTuple):
@@ -99,13 +101,25 @@ class Split(NamedTuple):
         before, since = (self.right_before + prior) / size, self.right_since + prior
         since = since / later
         first, second, price = before, since, np.zeros((len(before), 1))
+        least, most = np.zeros_like(price), np.full_like(price, np.inf)
         for _ in range(_STEPS):
+            over = total_of(first - second)[:, None]
+            is_even = np.abs(over) < _EVEN
+            if is_even.all():
+                break
+            least, most = (
+                np.where(over > 0, price, least),
+                np.where(over < 0, price, most),
+            )
             slope = total_of(
                 first * (1.0 - first) / (size + price * (1.0 - 2.0 * first))
                 + second * (1.0 - second) / (later - price * (1.0 - 2.0 * second))
             )
-            step = total_of(first - second) / np.maximum(slope, 1e-300)
-            price = np.maximum(price + step[:, None], 0.0)
+            near = price + over / np.maximum(slope, 1e-300)[:, None]
+            # Of sides of very different size the slope at one end leads far astray.
+            is_astray = (near <= least) | (near >= most)
+            near = np.where(is_astray & (most < np.inf), (least + most) / 2.0, near)
+            price = np.where(is_even, price, np.maximum(near, 0.0))
             first = _pulled(before, size, price)
             second = 1.0 - _pulled(1.0 - since, later, price)
         # What is still missing is given to all classes alike.
@@ -149,6 +163,11 @@ def _least(split: Split, shares: Floats | None) -> Floats:
         usual_tilt=USUAL_TILT,
         largest_tilt=LARGEST_TILT,
     )
+    # A part is not bet: many labels of one side, for which every tilt is too steep,
+    # take no more than it from what the other side proves.
+    tilts = np.concatenate([tilts, np.zeros_like(tilts[:, :1])], axis=1)
+    log_nodes = np.concatenate([log_nodes, log_nodes[:1]])
+    log_weights = np.append(log_weights + math.log1p(-_UNBET), math.log(_UNBET))
     right = np.stack([split.right_before, split.since - split.right_since], axis=1)
     bets = Bets(
         scores=log_nodes + tilts * right.reshape(2 * rows, 1, classes, 1),

@@ -17,13 +17,14 @@ _ROUNDING = 1e-12
 
 # Terms that are so many nats below the largest, after so many steps, are dropped, which
 # only loses evidence.
-_NEGLIGIBLE = {1: 60.0, 4: 25.0}
+_NEGLIGIBLE = {1: 60.0, 4: 25.0, 8: 25.0}
 
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_LEFT = 40, 6, 0.125
 # Above, the Hessian costs more than the steps that it saves.
 _MOST_CLASSES = 64
 _CLOSE_EVIDENCE, _CLOSE_MEAN, _CLOSE_VALUE = 0.02, 1e-5, 1e-7
 _FLATTEST = 1e-9
+_NEAR = 10.0
 
 
 class Bets(NamedTuple):
@@ -151,7 +152,11 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
                 aim = aim._replace(mean=aim.mean[keep])
         if step in _NEGLIGIBLE:
             least = value.totals.max(axis=1, keepdims=True) - _NEGLIGIBLE[step]
-            bets = bets.prune(value.totals > least)
+            if aim.mean is not None:
+                # Far from the least evidence other terms may be the largest there.
+                far = value.logarithm - found[keep] > _NEAR
+                least[_sides_of(np.flatnonzero(far), bets.sides)] = -np.inf
+            bets = bets.prune(value.totals >= least)
             value = _value(bets, p)
         p, value = _step(bets, p, value, aim)
     return best

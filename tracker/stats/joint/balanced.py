@@ -88,19 +88,6 @@ def balanced_joint(
     )
 
 
-def joint_lower_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the balanced accuracy exceeds, but for a chance of *error*.
-
-    It is the lower bound of `balanced_joint`, one-sided: whatever the class
-    accuracies, the bound is above their mean with a probability of at most *error*.
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < error < 1.
-    """
-    correct, labelled = checked_class_counts(k, n)
-    return _lower(correct, labelled, checked_fraction("error", error))
-
-
 def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
     """Return what the balanced accuracy stays below, but for a chance of *error*.
 

@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker.stats.arguments import Floats
-from tracker.stats.joint.ellipse import (
+from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes, most_counts
+from tracker.stats.joint.search import (
     Nodes,
     Path,
+    Search,
     amplification,
     nodes_needed,
     nodes_of,
     to_coefficients,
 )
-from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes, most_counts
-from tracker.stats.joint.search import Search
 
 # How much of the error the interpolants' remainders may be, and how much of it may
 # be left unused.

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tracker.stats.arguments import Floats
-from tracker.stats.joint.ellipse import (
+from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes
+from tracker.stats.joint.search import (
+    Search,
     amplification,
     nodes_needed,
     nodes_of,
     to_coefficients,
 )
-from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes
-from tracker.stats.joint.search import Search
 
 # How much of the error an interpolant's remainder may be, and how much of it may
 # be left unused.

@@ -6,12 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import kl_div
 
-from tracker.stats.arguments import (
-    Floats,
-    checked_counts,
-    checked_fraction,
-    tail_share,
-)
+from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
 from tracker.stats.exact import Interval, lower_bound, upper_bound
 
 ACCEPTABLE_RATE = 0.02
@@ -28,10 +23,7 @@ _DOUBT = 2.0**-40
 
 
 def log_evidence_careless(
-    wrong: npt.ArrayLike,
-    known: npt.ArrayLike,
-    *,
-    acceptable: float = ACCEPTABLE_RATE,
+    wrong: npt.ArrayLike, known: npt.ArrayLike, *, acceptable: float = ACCEPTABLE_RATE
 ) -> Floats:
     """Return the logarithm of the evidence that a labeler errs more than acceptably.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any, Literal, NamedTuple
 
-from tracker.words import GROUPED, REPEAT, UNCLEAR
+from tracker.words import GROUPED, REPEAT, UNCLEAR, WITHDRAWN
 
 # Where the class shares that `anytime` bets on come from.
 SharesSource = Literal["stated", "first_labels"]
@@ -27,7 +27,6 @@ class Cell(NamedTuple):
     predicted: str
 
     def is_scored(self, standings: Standings) -> bool:
-        """Return whether its labels count for the accuracy of a population."""
         return self.standing in standings and self.label != UNCLEAR
 
 
@@ -112,7 +111,6 @@ class Shares:
 
     @property
     def labels(self) -> int:
-        """How many labels they were counted of."""
         return 0 if self.source == STATED else int(sum(self.by_class.values()))
 
     def of(self, classes: Sequence[str]) -> tuple[float, ...] | None:
@@ -157,7 +155,6 @@ class Counts:
         return sum(n for cell, n in self.cells.items() if cell.standing in standings)
 
     def scored(self, standings: Standings) -> int:
-        """Return how many labels count for the accuracy of a population."""
         return sum(n for cell, n in self.cells.items() if cell.is_scored(standings))
 
     def select(self, standings: Standings) -> Selection:
@@ -175,8 +172,8 @@ class Counts:
         return Selection(confusion, unclear)
 
     def add(self, cell: Cell, number: int) -> None:
-        """Count so many labels more in a cell."""
-        self.cells[cell] = self.cells.get(cell, 0) + number
+        if cell.standing != WITHDRAWN:
+            self.cells[cell] = self.cells.get(cell, 0) + number
 
     def take(self, change: Change) -> None:
         """Count the label of a change, and no longer the one that it replaces."""

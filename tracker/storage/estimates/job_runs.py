@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import (
     CheckConstraint,
@@ -14,6 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from tracker.clock import Clock
 from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
@@ -71,18 +71,24 @@ def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
     session.execute(delete(JobRun).where(JobRun.id.in_(ids)))
 
 
-def beat(session: Session, worker: str, *, seen_at: datetime) -> bool:
-    """Say that *worker* is alive; returns whether the clock was set back.
+def forget_future(session: Session, clock: Clock) -> bool:
+    """Forget the heartbeats that are yet to come; returns whether there were any.
 
-    So it was where a worker has been seen at an instant that is yet to come.  What was
-    seen then, or is long gone, is forgotten.
+    Then the clock was set back.  It is read after the heartbeats: under load or behind
+    a lock seconds may pass between two lines, in which others go on beating.
     """
+    newest = find_last_heartbeat(session)
+    if newest is None or newest <= clock() + _SKEW:
+        return False
+    session.execute(delete(Heartbeat).where(Heartbeat.seen_at > clock() + _SKEW))
+    return True
+
+
+def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
+    """Say that *worker* is alive, and forget those that are long gone."""
     gone = delete(Heartbeat).where(Heartbeat.seen_at < seen_at - _REMEMBERED)
     session.execute(gone)
-    late = delete(Heartbeat).where(Heartbeat.seen_at > seen_at + _SKEW)
-    result: Any = session.execute(late)
     upsert(session, Heartbeat, [{"worker": worker, "seen_at": seen_at}])
-    return bool(result.rowcount)
 
 
 def find_last_heartbeat(

@@ -74,7 +74,6 @@ _ADD_DRAWN = Prepared.adding(_BATCHES)
 
 
 def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
-    """Add a pending batch and return its number."""
     values = {"detector_id": detector_id, "created_at": created_at}
     (number,) = _ADD.first(session, values)
     return int(number)

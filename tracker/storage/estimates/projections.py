@@ -89,7 +89,6 @@ def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kep
 def find_projection(
     session: Session, version: Version, name: str, key: str = ""
 ) -> dict[str, Any] | None:
-    """Return the state of a projection of *version* under a key."""
     place = (version.detector_id, version.id, name, key)
     found = load_projections(session, [place]).get(place)
     return None if found is None else found.state

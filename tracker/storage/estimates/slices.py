@@ -30,7 +30,6 @@ def list_slices(session: Session, version: Version, name: str) -> Sequence[Kept]
 
 
 def delete_slices(session: Session, detector_id: int, names: Iterable[str]) -> None:
-    """Delete the slices of a detector by the keys *names*."""
     for name in names:
         delete_projections(session, detector_id, SLICE + name)
         delete_projections(session, detector_id, SLICED, key=name)

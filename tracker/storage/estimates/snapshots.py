@@ -106,17 +106,14 @@ class SnapshotMeasure(_Scored, Base):
 
 
 def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert snapshots."""
     insert_rows(session, Snapshot, rows)
 
 
 def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows of snapshots."""
     insert_rows(session, SnapshotInterval, rows)
 
 
 def add_measures(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the other measures of snapshots."""
     insert_rows(session, SnapshotMeasure, rows)
 
 

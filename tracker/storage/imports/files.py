@@ -33,9 +33,9 @@ from tracker.words import ON_ERROR, ActorKind
 
 # The size of a file of which some is still to come; see ``arriving``.
 STILL_ARRIVING = -1
-STATES = WAITING, RUNNING, DONE, REJECTED, FAILED = (
+STATES = WAITING, RUNNING, DONE, REJECTED, FAILED, UNDONE = (
     *("waiting", "running"),
-    *("done", "rejected", "failed"),
+    *("done", "rejected", "failed", "undone"),
 )
 
 
@@ -168,14 +168,12 @@ def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
 
 
 def start_import(session: Session, import_id: int, *, at: datetime) -> None:
-    """Note that a worker begins with an import."""
     change_import(
         session, import_id, state=RUNNING, started_at=at, rows_read=0, bytes_read=0
     )
 
 
 def note_progress(session: Session, import_id: int, progress: Progress) -> None:
-    """Note how far an import is."""
     change_import(session, import_id, **_noted(progress))
 
 
@@ -223,7 +221,6 @@ def resume_import(session: Session, import_id: int) -> bool:
 
 
 def change_import(session: Session, import_id: int, **values: Any) -> None:
-    """Change columns of an import."""
     # Not by its object, which may have been read before others changed the row.
     statement = update(FileImport).where(FileImport.id == import_id).values(values)
     session.execute(statement, execution_options={"synchronize_session": False})

@@ -36,7 +36,6 @@ def add_pieces(session: Session, import_id: int, *files: BinaryIO) -> int:
 
 
 def add_piece(session: Session, import_id: int, position: int, content: bytes) -> None:
-    """Store the next part of a file."""
     row = {"import_id": import_id, "position": position, "content": content}
     session.execute(insert(ImportPiece), row)
 
@@ -56,7 +55,6 @@ def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
 
 
 def measure_pieces(session: Session, import_id: int) -> int:
-    """Return how many bytes of a file are there."""
     statement = select(func.coalesce(func.sum(func.length(ImportPiece.content)), 0))
     found = session.scalar(statement.where(ImportPiece.import_id == import_id))
     return int(found or 0)

@@ -78,3 +78,19 @@ def note_file(
         session.add(found)
     found.prefix, found.hashes = prefix, b64encode(hashes).decode()
     session.flush()
+
+
+def take_hashes(session: Session, detector_id: int, digest: str, prefix: str) -> bytes:
+    """Forget the file of *digest*, and return what is noted of rows with *prefix*."""
+    found = session.scalars(
+        select(KeylessFile).where(
+            KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
+        )
+    ).all()
+    packed = next((one.hashes for one in found if one.hashes is not None), "")
+    for one in found:
+        one.hashes = None
+        if one.digest == digest:
+            session.delete(one)
+    session.flush()
+    return b64decode(packed)

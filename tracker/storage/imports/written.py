@@ -35,7 +35,10 @@ def note_piece(session: Session, import_id: int, piece: WrittenPiece) -> None:
     """Note a piece in its transaction, for a worker that holds the task."""
     noted = {"rows": piece.rows, "rows_done": piece.rows_done, "report": piece.report}
     change_import(session, import_id, **noted)
-    session.add_all(
-        ImportBatch(batch=batch, import_id=import_id) for batch in piece.batches
-    )
+    note_batches(session, import_id, piece.batches)
+
+
+def note_batches(session: Session, import_id: int, batches: Sequence[int]) -> None:
+    """Note batches that an import wrote."""
+    session.add_all(ImportBatch(batch=batch, import_id=import_id) for batch in batches)
     session.flush()

@@ -4,20 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Text,
-    bindparam,
-    case,
-    false,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector, LabelledDetector
-from tracker.storage.labelling.assignments import Assignment
+from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.prepared import Prepared
 from tracker.storage.queries.queries import LabelledQuery, Query, update_each

@@ -67,11 +67,6 @@ class GoldAnswer(Base):
     answered_at: Mapped[datetime]
 
 
-def find_gold(session: Session, query_id: int) -> Gold | None:
-    """Return what is known of a query that is gold, or was."""
-    return session.get(Gold, query_id)
-
-
 def count_golds(session: Session, detector_id: int) -> int:
     """Count the gold queries of a detector."""
     statement = select(func.count()).where(
@@ -89,12 +84,7 @@ def list_golds(
     """
     near = on_postgresql(Query.detector_id == Gold.detector_id)
     statement = (
-        select(
-            Gold,
-            Query.id.label("id"),
-            Query.key,
-            Query.is_gold,
-        )
+        select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
         .join(Query, (Query.id == Gold.query_id) & near)
         .where(Gold.detector_id == detector_id)
         .order_by(Gold.query_id.desc())
@@ -205,6 +195,5 @@ def release(session: Session, query_id: int) -> None:
 
 
 def erase_answers(session: Session, query: Query) -> None:
-    """Take away the notes of what was answered to *query*."""
     statement = update(GoldAnswer).where(GoldAnswer.query_id == query.id)
     session.execute(statement.values(note=None))

@@ -54,7 +54,6 @@ def lock_left(session: Session, detector_id: int, *, limit: int) -> Sequence[Any
 def list_labels_of(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[Any]:
-    """Return all labels of these queries in order."""
     statement = select(*Label.__table__.c).where(Label.detector_id == detector_id)
     rows = look_up(session, statement, Label.query_id, query_ids)
     return sorted(rows, key=lambda row: int(row.id))

@@ -1,7 +1,8 @@
-"""Inputs: one truth each, shared by the queries of all versions that were put to it."""
+"""Inputs: their queries, labels and references."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -9,22 +10,94 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     Boolean,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Text,
+    and_,
     bindparam,
     case,
     cast,
+    delete,
     func,
+    null,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId
-from tracker.storage.detectors import Version
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import is_sqlite
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query, update_each
+from tracker.storage.queries.queries import Query, has_standing, update_each
+from tracker.words import SAMPLINGS, UNCLEAR
+
+
+class Reference(Base):
+    """The label of an input, which queries with that input take over."""
+
+    __tablename__ = "input_references"
+    __table_args__ = (
+        CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
+        {"sqlite_with_rowid": False},
+    )
+
+    detector_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey(Detector.id), primary_key=True, autoincrement=False
+    )
+    input: Mapped[str] = mapped_column(Name, primary_key=True)
+    label: Mapped[str] = mapped_column(Name)
+    sampling: Mapped[str] = mapped_column(Text)
+    labeler: Mapped[str] = mapped_column(Text)
+    labelled_at: Mapped[datetime]
+    created_at: Mapped[datetime]
+    # The batch of the import that wrote it.
+    batch: Mapped[int | None] = mapped_column(BigId)
+
+
+def find_references(
+    session: Session, detector_id: int, inputs: Collection[str]
+) -> dict[str, Any]:
+    """Return the references of those of *inputs* that have one, as rows."""
+    statement = select(*Reference.__table__.c).where(
+        Reference.detector_id == detector_id
+    )
+    return {
+        row.input: row
+        for row in look_up(session, statement, Reference.input, [*inputs])
+    }
+
+
+def count_references(session: Session, detector_id: int) -> int:
+    statement = select(func.count()).where(Reference.detector_id == detector_id)
+    return session.execute(statement.select_from(Reference)).scalar_one()
+
+
+def put_references(
+    session: Session,
+    new: Sequence[Mapping[str, Any]],
+    changed: Sequence[dict[str, Any]],
+) -> None:
+    """Add *new* references, and change others; their inputs are locked."""
+    if new:
+        insert_rows(session, Reference, new)
+    if changed:
+        session.execute(update(Reference), list(changed))
+
+
+def delete_reference(session: Session, detector_id: int, name: str) -> None:
+    """Delete the reference of an input, if it has one."""
+    session.execute(
+        delete(Reference).where(
+            Reference.detector_id == detector_id, Reference.input == name
+        )
+    )
+
 
 _AT_ONCE = 5_000
 # As the index has it, which would not be used for IS false.
@@ -60,8 +133,7 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
     # In one order, or two of them would wait for each other.
     numbers = sorted({_number_of(name) for name in names})
     source = select(
-        cast(detector_id, BigInteger),
-        func.unnest(cast(numbers, ARRAY(BigInteger))),
+        cast(detector_id, BigInteger), func.unnest(cast(numbers, ARRAY(BigInteger)))
     )
     statement = insert(InputLock).from_select(["detector_id", "number"], source)
     # To change a row without changing it is what holds it.
@@ -211,3 +283,85 @@ def leave_pool(session: Session, detector_id: int, query_ids: Sequence[int]) -> 
     """Let queries count no longer where versions are pooled."""
     rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
     session.connection().execute(update_each().values(is_pooled=False), rows)
+
+
+_OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)
+
+
+def iter_replayable(
+    session: Session, detector_id: int, version_id: int, *, standings: Collection[str]
+) -> Iterator[Any]:
+    """Yield the queries of a version whose inputs were labelled at random, as rows.
+
+    They are those with a label of one of *standings*; of an input the first one.
+    """
+    statement = select(_OLD.id, _OLD.input, _OLD.group, _OLD.key)
+    chosen = _labelled(detector_id, standings)
+    yield from stream(session, statement.where(*chosen, _OLD.version_id == version_id))
+
+
+def iter_replayed(
+    session: Session, detector_id: int, version_id: int, *, standings: Collection[str]
+) -> Iterator[Any]:
+    """Yield the same of all other versions, by id, with what one version said.
+
+    ``version_id``, ``label`` and when the input was first ``labelled`` by any version's
+    query or ``referred`` to, and ``predicted`` and ``asked``, when the query of the one
+    version arrived; these are None of an input that it was not put to.  References
+    follow, of the version None.
+    """
+    said = (_NEW.predicted, _NEW.created_at.label("asked"))
+    referred = (
+        select(Reference.created_at)
+        .where(Reference.detector_id == detector_id, Reference.input == _OLD.input)
+        .scalar_subquery()
+    )
+    queries = (
+        select(_OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label)
+        .add_columns(*said, _first_label(detector_id), referred.label("referred"))
+        .outerjoin(_NEW, _is_put_to(_OLD.input, detector_id, version_id))
+        .where(*_labelled(detector_id, standings), _OLD.version_id != version_id)
+    )
+    yield from stream(session, queries.order_by(_OLD.id))
+    nothing = (null().label("group"), null().label("version_id"))
+    references = (
+        select(Reference.input, Reference.label, *nothing, *said)
+        .add_columns(null().label("labelled"), Reference.created_at.label("referred"))
+        .outerjoin(_NEW, _is_put_to(Reference.input, detector_id, version_id))
+        .where(
+            Reference.detector_id == detector_id,
+            Reference.sampling.in_(sorted(standings)),
+            Reference.label != UNCLEAR,
+        )
+    )
+    yield from stream(session, references.order_by(Reference.input))
+
+
+def _is_put_to(name: Any, detector_id: int, version_id: int) -> ColumnElement[bool]:
+    """Return the condition that the new query is the first of a version with *name*."""
+    return and_(
+        _NEW.detector_id == detector_id,
+        _NEW.version_id == version_id,
+        _NEW.input == name,
+        ~_NEW.is_repeat,
+    )
+
+
+def _first_label(detector_id: int) -> Any:
+    """Return when any query with the input of the old one was first labelled."""
+    found = select(func.min(Label.created_at)).join(_ANY, _ANY.id == Label.query_id)
+    chosen = found.where(
+        _ANY.detector_id == detector_id,
+        _ANY.input == _OLD.input,
+        on_postgresql(Label.detector_id == detector_id),
+    )
+    return chosen.correlate(_OLD).scalar_subquery().label("labelled")
+
+
+def _labelled(detector_id: int, standings: Collection[str]) -> tuple[Any, ...]:
+    return (
+        _OLD.detector_id == detector_id,
+        _OLD.input.is_not(None),
+        ~_OLD.is_repeat,
+        has_standing(_OLD, standings),
+    )

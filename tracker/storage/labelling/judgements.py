@@ -3,7 +3,7 @@
 A judgement is never the truth of a query.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.dialect import upsert
 from tracker.storage.queries.queries import Query, has_standing
 from tracker.words import COMPARED, JUDGE_KINDS
@@ -67,8 +67,24 @@ def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) ->
     upsert(session, Judgement, [row], where=is_wanted)
 
 
+def list_judges(session: Session, detector_id: int) -> Sequence[str]:
+    """Return the names of the judges of a detector."""
+    statement = select(Judgement.judge).where(Judgement.detector_id == detector_id)
+    return session.scalars(statement.distinct().order_by(Judgement.judge)).all()
+
+
+def iter_verdicts(
+    session: Session, detector_id: int, judges: Sequence[str]
+) -> Iterator[Any]:
+    """Stream what these judges said: query_id, judge and judged."""
+    columns = Judgement.query_id, Judgement.judge, Judgement.judged
+    statement = select(*columns).where(
+        Judgement.detector_id == detector_id, Judgement.judge.in_(judges)
+    )
+    return stream(session, statement, rows=20_000)
+
+
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
-    """Return what judges said of a query, by their names."""
     statement = select(Judgement).where(Judgement.query_id == query.id)
     return session.scalars(statement.order_by(Judgement.judge)).all()
 
@@ -113,5 +129,4 @@ def count_judgements(
 
 
 def delete_judgements(session: Session, query: Query) -> None:
-    """Delete what judges said of a query."""
     session.execute(delete(Judgement).where(Judgement.query_id == query.id))

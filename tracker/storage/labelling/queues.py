@@ -31,7 +31,6 @@ class RandomQueue:
 
     @property
     def name(self) -> str:
-        """What a reservation says of how its query was found."""
         return self.sampling
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -51,7 +50,6 @@ class RandomQueue:
         return found
 
     def order(self) -> list[Any]:
-        """Return what they are sorted by."""
         return [Query.queue_rank]
 
     def holds(self, query: Query) -> bool:
@@ -92,7 +90,6 @@ class TargetedQueue:
 
     @property
     def name(self) -> str:
-        """What a reservation says of how its query was found."""
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -115,13 +112,11 @@ class TargetedQueue:
         return [*found, *self.tests]
 
     def order(self) -> list[Any]:
-        """Return what they are sorted by."""
         if self.order_by == "newest":
             return [Query.id.desc()]
         return [Query.confidence.asc().nulls_last(), Query.id]
 
     def holds(self, query: Query) -> bool:
-        """Return whether *query*, which was found here, still waits."""
         return query.label is None
 
 
@@ -141,7 +136,6 @@ class DisagreementQueue:
 
     @property
     def name(self) -> str:
-        """What a reservation says of how its query was found."""
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -170,11 +164,9 @@ class DisagreementQueue:
         ]
 
     def order(self) -> list[Any]:
-        """Return what they are sorted by."""
         return [Query.queue_rank]
 
     def holds(self, query: Query) -> bool:
-        """Return whether *query*, which was found here, still waits."""
         return query.label is None
 
 
@@ -208,7 +200,6 @@ class AuditQueue:
 
     @property
     def name(self) -> str:
-        """What a reservation says of how its query was found."""
         return f"audit {self.audit_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -230,7 +221,6 @@ class AuditQueue:
         return [number.scalar_subquery()]
 
     def holds(self, query: Query) -> bool:
-        """Return whether *query*, which was found here, still waits."""
         return query.label is None
 
 
@@ -246,7 +236,6 @@ class RecheckQueue:
 
     @property
     def name(self) -> str:
-        """What a reservation says of how its query was found."""
         return f"recheck {self.version_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -266,7 +255,6 @@ class RecheckQueue:
         ]
 
     def order(self) -> list[Any]:
-        """Return what they are sorted by."""
         place = select(Recheck.place).where(Recheck.query_id == Query.id)
         return [place.scalar_subquery()]
 

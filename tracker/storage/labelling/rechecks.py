@@ -128,7 +128,6 @@ def find_recheck(session: Session, query_id: int) -> Recheck | None:
 
 
 def find_rechecks(session: Session, query_ids: Sequence[int]) -> dict[int, Recheck]:
-    """Return what was drawn of these queries, by query."""
     statement = select(Recheck).where(Recheck.query_id.in_(query_ids))
     return {found.query_id: found for found in session.scalars(statement)}
 

@@ -1,26 +1,38 @@
-"""Reservations: who is about to label which query, and what was set aside."""
+"""Queries reserved or set aside, and inputs drawn where versions disagree."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
+    ForeignKey,
     ForeignKeyConstraint,
     Index,
     Text,
+    and_,
+    case,
     delete,
     func,
+    or_,
     select,
     text,
     update,
 )
-from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
+from sqlalchemy.orm import (
+    InstrumentedAttribute,
+    Mapped,
+    Session,
+    aliased,
+    mapped_column,
+)
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
-from tracker.storage.labelling.queues import Queue
-from tracker.storage.queries.queries import Query, find_query_of
-from tracker.words import RANDOM
+from tracker.storage.labelling.queues import DisagreementQueue, Queue
+from tracker.storage.queries.queries import Query, find_query_of, has_standing
+from tracker.words import RANDOM, TARGETED, UNCLEAR
 
 # One request clears away so many at most, or it would pay for all others.
 _MOST_EXPIRED = 100
@@ -122,7 +134,6 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
 
 
 def renew(session: Session, query_ids: Sequence[int], *, until: datetime) -> None:
-    """Prolong the reservations of these queries."""
     statement = update(Reservation).where(Reservation.query_id.in_(query_ids))
     session.execute(statement.values(until=until), execution_options=_IN_PLACE)
 
@@ -141,7 +152,6 @@ def delete_expired(session: Session, *, at: datetime) -> None:
 
 
 def delete_of_query(session: Session, query_id: int) -> None:
-    """Delete whatever kept a query from being given to anybody."""
     for rows_of in (Reservation, Skip):
         statement = delete(rows_of).where(rows_of.query_id == query_id)
         session.execute(statement, execution_options=_IN_PLACE)
@@ -216,7 +226,6 @@ def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
 
 
 def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
-    """Count the queries of *queue*, and stop at *limit*."""
     # In order, or PostgreSQL would look at all of them before it stops.
     some = select(Query.id).where(*queue.conditions())
     some = some.order_by(*queue.order()).limit(limit)
@@ -226,7 +235,109 @@ def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
 def release_others(session: Session, queue: Queue, labeler: str) -> None:
     """End what *labeler* has reserved by other choices from the targeted queue."""
     statement = delete(Reservation).where(
-        Reservation.labeler == labeler,
-        Reservation.queue.not_in([RANDOM, queue.name]),
+        Reservation.labeler == labeler, Reservation.queue.not_in([RANDOM, queue.name])
     )
     session.execute(statement, execution_options=_IN_PLACE)
+
+
+class Draw(Base):
+    """A query of one version whose prediction differs from that of another.
+
+    It was given to a labeler because chance drew it from all such, so its label
+    tells which of the two is better, though it is left out of their accuracies.
+    """
+
+    __tablename__ = "draws"
+    # A query without a label is deleted when its time has come.
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["query_id", "detector_id"],
+            [Query.id, Query.detector_id],
+            ondelete="CASCADE",
+        ),
+        Index(None, "detector_id"),
+    )
+
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    other_version_id: Mapped[int] = mapped_column(
+        ForeignKey(Version.id), primary_key=True
+    )
+    detector_id: Mapped[int] = mapped_column(BigId)
+    drawn_at: Mapped[datetime]
+
+
+class Drawn(NamedTuple):
+    """How many of the inputs drawn each version alone was right about."""
+
+    won: int
+    lost: int
+
+
+def add_draw(
+    session: Session, queue: DisagreementQueue, query_id: int, *, drawn_at: datetime
+) -> None:
+    """Keep that *queue* gave out a query, and when it last did."""
+    row = {
+        "query_id": query_id,
+        "other_version_id": queue.old_id,
+        "detector_id": queue.detector_id,
+        "drawn_at": drawn_at,
+    }
+    upsert(session, Draw, [row])
+
+
+def count_drawn(
+    session: Session,
+    detector_id: int,
+    *,
+    old_id: int,
+    new_id: int,
+    standings: Collection[str],
+) -> Drawn:
+    """Count what was drawn and has a label that no accuracy counts.
+
+    An input whose other query has a label with one of *standings* is counted as a pair.
+    """
+    own, other = aliased(Query), aliased(Query)
+    newest = (
+        select(func.max(Query.id))
+        .where(
+            Query.detector_id == detector_id,
+            Query.version_id == Draw.other_version_id,
+            Query.input == own.input,
+            ~Query.is_repeat,
+        )
+        .scalar_subquery()
+    )
+    is_new = own.version_id == new_id
+    is_own_right, is_other_right = (
+        own.label == own.predicted,
+        own.label == other.predicted,
+    )
+    statement = (
+        select(_count(is_new, is_own_right, is_other_right))
+        .add_columns(_count(~is_new, is_own_right, is_other_right))
+        .select_from(Draw)
+        .join(own, own.id == Draw.query_id)
+        .join(other, other.id == newest)
+        .where(
+            Draw.detector_id == detector_id,
+            on_postgresql(own.detector_id == detector_id),
+            on_postgresql(other.detector_id == detector_id),
+            or_(
+                and_(own.version_id == new_id, Draw.other_version_id == old_id),
+                and_(own.version_id == old_id, Draw.other_version_id == new_id),
+            ),
+            own.label != UNCLEAR,
+            own.sampling == TARGETED,
+            or_(other.label.is_(None), ~has_standing(other, standings)),
+        )
+    )
+    return Drawn(*session.execute(statement).one())
+
+
+def _count(is_new: Any, is_own_right: Any, is_other_right: Any) -> Any:
+    """Count what the new version won, or with *is_new* negated what it lost."""
+    wins = and_(is_new, is_own_right, ~is_other_right)
+    losses = and_(~is_new, is_other_right, ~is_own_right)
+    return func.count(case((or_(wins, losses), 1)))

@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, list_newest
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import insert_rows
 
@@ -58,13 +58,7 @@ class StudyRound(Base):
 
 
 def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rounds from mappings of every column."""
     insert_rows(session, StudyRound, rows)
-
-
-def find_study(session: Session, study_id: int) -> Study | None:
-    """Return a study."""
-    return session.get(Study, study_id)
 
 
 def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
@@ -83,12 +77,8 @@ def list_studies(
     limit: int | None = None,
 ) -> Sequence[Study]:
     """Return the studies of a detector, the newest first."""
-    statement = (
-        select(Study).where(Study.detector_id == detector_id).order_by(Study.id.desc())
-    )
-    if before is not None:
-        statement = statement.where(Study.id < before)
-    return session.scalars(statement.limit(limit)).all()
+    own = Study.detector_id == detector_id
+    return list_newest(session, Study, own, before=before, limit=limit)
 
 
 def list_rounds(session: Session, study_id: int) -> Sequence[Any]:

@@ -25,8 +25,7 @@ from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation
 from tracker.storage.operations import schema
-from tracker.storage.people.second_factors import SignInStep
-from tracker.storage.people.sign_ins import SignIn, SignInLink, SignInTry
+from tracker.storage.people import SignIn, SignInLink, SignInStep, SignInTry
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import Task
@@ -54,7 +53,6 @@ def iter_table(session: Session, table: Table) -> Generator[Any]:
 
 
 def _kept(table: Table) -> list[ColumnElement[bool]]:
-    """Return the condition on the rows of *table* that are kept."""
     # Without a key it is what a worker does by itself now and then.
     return [Task.key != ""] if table is Task.__table__ else []
 

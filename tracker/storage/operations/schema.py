@@ -17,7 +17,9 @@ from tracker.storage import (
     device,  # noqa: F401
     idempotency,  # noqa: F401
     labels,  # noqa: F401
+    people,  # noqa: F401
     tasks,  # noqa: F401
+    telling,  # noqa: F401
 )
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
@@ -29,35 +31,17 @@ from tracker.storage.estimates import (
 )
 from tracker.storage.imports import files as imports  # noqa: F401
 from tracker.storage.imports import import_pieces, keyless, written  # noqa: F401
-from tracker.storage.labelling import (
-    assignments,  # noqa: F401
-    draws,  # noqa: F401
-    golds,  # noqa: F401
-    inputs,  # noqa: F401
-    judgements,  # noqa: F401
-    rechecks,  # noqa: F401
-    references,  # noqa: F401
-    reservations,  # noqa: F401
-    studies,  # noqa: F401
+from tracker.storage.labelling import (  # noqa: F401
+    golds,
+    inputs,
+    judgements,
+    labelers,
+    rechecks,
+    reservations,
+    studies,
 )
 from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
-from tracker.storage.people import (
-    accounts,  # noqa: F401
-    api_keys,  # noqa: F401
-    audit,  # noqa: F401
-    second_factors,  # noqa: F401
-    sign_ins,  # noqa: F401
-)
 from tracker.storage.queries import queries, tags, waiting  # noqa: F401
-from tracker.storage.telling import (
-    addresses,  # noqa: F401
-    badges,  # noqa: F401
-    deliveries,  # noqa: F401
-    events,  # noqa: F401
-    mail,  # noqa: F401
-    sent_estimates,  # noqa: F401
-    webhooks,  # noqa: F401
-)
 
 metadata = Base.metadata
 _FORBIDDEN = "42501"
@@ -105,7 +89,6 @@ def current_revision(database: Database) -> str | None:
 
 
 def head_revision() -> str:
-    """Return the newest revision that this version of the program knows."""
     head = _scripts().get_current_head()
     assert head is not None
     return head

@@ -17,6 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Version
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
 Conditions = Sequence[ColumnElement[bool]]
@@ -46,6 +47,11 @@ def begins_with(prefix: str) -> list[ColumnElement[bool]]:
             following = _SURROGATES.stop
         found.append(Query.key < stem[:-1] + chr(following))
     return found
+
+
+def has_key(text: str) -> list[ColumnElement[bool]]:
+    """Return the conditions on a key; with a * at its end all that begin so pass."""
+    return begins_with(text[:-1]) if text.endswith("*") else [Query.key == text]
 
 
 def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from it.
@@ -96,6 +102,34 @@ def count_queries(
     return session.scalar(select(func.count()).select_from(some)) or 0
 
 
+def list_answers(
+    session: Session, conditions: Conditions, *, limit: int
+) -> Sequence[Any]:
+    """Return what is known of labelled queries that meet *conditions*, newest first."""
+    statement = (
+        select(
+            Query.predicted,
+            Query.label,
+            Query.confidence,
+            Query.asked_at,
+            Query.details,
+            Query.tags,
+            Label.labeler,
+        )
+        .join(Label, Label.id == Query.label_id)
+        .where(*conditions)
+        .order_by(Query.id.desc())
+        .limit(limit)
+    )
+    return session.execute(statement).all()
+
+
+def is_labelled_by(labeler: str) -> ColumnElement[bool]:
+    """Return the condition that the current label of a query is by *labeler*."""
+    own = select(literal(1)).where(Label.id == Query.label_id, Label.labeler == labeler)
+    return own.exists()
+
+
 def find_first_asked(session: Session, version: Version) -> datetime | None:
     """Return when the first query of a version was asked, of those there are now."""
     statement = select(Query.asked_at).where(
@@ -117,11 +151,12 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
     """Return when the first and the last of the queries that count were asked.
 
     *labels* says how many there are, about.  An index leads to a few of them, and of
-    many the first one is met soon by a walk along the time.
+    many, or those under *conditions*, the first one is met sooner by a walk along the
+    time.
     """
     is_few = labels <= _FEW
     if conditions:
-        statement = _select_span(conditions, is_few=is_few)
+        statement = _select_span(conditions, is_few=False)
     else:
         statement = _select_span_of_all(is_few=is_few)
     values = {"detector_id": detector_id, "versions": versions, "classes": classes}

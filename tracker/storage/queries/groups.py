@@ -93,7 +93,6 @@ _NOTE = Prepared(
 
 
 def note_groups(session: Session, detector_id: int) -> None:
-    """Note that queries of a detector have groups."""
     _NOTE.run(session, {"of_detector": detector_id})
 
 

@@ -239,7 +239,6 @@ def find_query(session: Session, query_id: int) -> Query | None:
 
 
 def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | None:
-    """Return a query of a detector."""
     return session.scalars(_select_query(detector_id, query_id)).one_or_none()
 
 
@@ -275,7 +274,6 @@ _ID_OF_KEY = Prepared(
 
 
 def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | None:
-    """Return the query of a detector with that key."""
     row = _ID_OF_KEY.first(session, {"detector_id": detector_id, "key": key})
     return None if row is None else find_query_of(session, detector_id, row[0])
 
@@ -288,7 +286,6 @@ def add_query(session: Session, query: Query) -> None:
 
 
 def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert queries from mappings of every column."""
     insert_rows(session, Query, rows)
 
 

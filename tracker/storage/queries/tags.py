@@ -17,7 +17,6 @@ _MOST = 1_000
 
 
 def load_tags(stored: str | None) -> list[str]:
-    """Return the tags of a query as they are kept."""
     found: list[str] = [] if stored is None else json.loads(stored)
     return found
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, list_newest
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
@@ -112,12 +112,8 @@ def list_waiting(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[WaitingQuery]:
     """Return queries that wait for their prediction, the newest first."""
-    statement = select(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
-    if before is not None:
-        statement = statement.where(WaitingQuery.id < before)
-    return session.scalars(
-        statement.order_by(WaitingQuery.id.desc()).limit(limit)
-    ).all()
+    own = WaitingQuery.detector_id == detector_id
+    return list_newest(session, WaitingQuery, own, before=before, limit=limit)
 
 
 def list_page(

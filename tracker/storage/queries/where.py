@@ -35,7 +35,6 @@ class Equals:
     value: Any
 
     def test(self, _session: Session) -> ColumnElement[bool]:
-        """Return the condition on a query."""
         found: ColumnElement[bool] = _column(self.column) == self.value
         return found
 

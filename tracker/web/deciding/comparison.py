@@ -17,8 +17,12 @@ from tracker.services.deciding.comparison import (
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
 from tracker.services.evidence.measure import read_measure
-from tracker.services.labelling.queues import DISAGREEMENTS, QueueChoice, build_queue
-from tracker.services.labelling.reservations import count_waiting
+from tracker.services.labelling.queues import (
+    DISAGREEMENTS,
+    QueueChoice,
+    build_queue,
+    count_waiting,
+)
 from tracker.storage.detectors import Detector, list_versions
 from tracker.web.blueprint import pages
 from tracker.web.drawing.differences import (

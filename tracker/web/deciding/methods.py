@@ -74,12 +74,10 @@ class MethodRow:
 
     @property
     def use(self) -> str:
-        """When to use it."""
         return narrow(_USES.get(self.method.method.name, ""))
 
     @property
     def holds_estimate(self) -> bool:
-        """Whether the estimate lies within the interval."""
         one = self.method.balanced
         return one.accuracy is None or one.low <= one.accuracy <= one.high
 

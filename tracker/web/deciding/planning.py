@@ -14,9 +14,11 @@ from tracker.services.deciding.planning import (
     PlannedClass,
     build_plan,
     choose_next,
+    find_advice,
     labels_for_balanced,
 )
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
@@ -63,7 +65,11 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             estimate=estimate,
             version=version,
-            plan=build_page(estimate, points=parse_points(request.args.get("within"))),
+            plan=build_page(
+                estimate,
+                points=parse_points(request.args.get("within")),
+                advice=find_advice(session, detector, estimate),
+            ),
             choices=CHOICES,
         )
 
@@ -73,12 +79,15 @@ def parse_points(text: str | None) -> str:
     return text if text in CHOICES else USUAL
 
 
-def build_page(estimate: Estimate, *, points: str) -> Plan:
+def build_page(
+    estimate: Estimate, *, points: str, advice: Advice | None = None
+) -> Plan:
     """Return how many more labels bring *estimate* within *points* up or down."""
     following = choose_next(estimate).name
     shown = {one.name for one in read_classes(estimate, limit=MOST_ROWS)}
     goal = Goal(width=2 * float(points) / 100)
-    plan = build_plan(estimate, goal, among={*shown, following})
+    among = {*shown, following}
+    plan = build_plan(estimate, goal, advice=advice, among=among)
     accuracies = {one.name: one.accuracy for one in estimate.classes}
     return Plan(
         points=points,

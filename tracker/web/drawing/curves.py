@@ -16,16 +16,13 @@ class Frame:
     bottom: float
 
     def x(self, share: float) -> float:
-        """Return how far to the right *share* lies."""
         return 100 * (share - self.left) / max(1 - self.left, 1e-9)
 
     def y(self, share: float) -> float:
-        """Return how far down *share* lies."""
         return 100 * (1 - share) / max(1 - self.bottom, 1e-9)
 
     @property
     def columns(self) -> list[Tick]:
-        """The numbers along the bottom."""
         return [Tick(f"{self.x(one):.2f}%", f"{one:.2f}") for one in _spread(self.left)]
 
     @property

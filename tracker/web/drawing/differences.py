@@ -67,12 +67,10 @@ class Axis:
 
     @property
     def has_room_below(self) -> bool:
-        """Whether a word fits on the left of zero."""
         return self._percent(0) > 20
 
     @property
     def has_room_above(self) -> bool:
-        """Whether a word fits on the right of zero."""
         return self._percent(0) < 80
 
 

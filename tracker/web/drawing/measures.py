@@ -1,64 +1,40 @@
-"""Overall accuracy, precision and F1 as pages show them, with counts and interval."""
+"""What a page says beside the accuracy of a class: precision, and what is confused."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracker.charts.words import accuracy, bounds
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import score_estimate
-from tracker.shapes import Accuracy, Score
-from tracker.web.drawing.readings import MOST_ROWS, Reading, read
-from tracker.web.drawing.words import narrow, number
-from tracker.words import EXACT, F1, OVERALL, PRECISION
+from tracker.services.estimates.intervals import score
+from tracker.services.evidence.measure import Measure
+from tracker.shapes import Score
+from tracker.words import PRECISION
 
 
 @dataclass(frozen=True, slots=True)
-class ClassLine:
-    """The other measures of one class."""
+class Pair:
+    """A label and the wrong class that was predicted for it."""
 
-    name: str
-    precision: Reading
-    f1: Reading
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """The measures of one version by their exact intervals."""
-
-    overall: Reading
-    macro_precision: str
-    macro_f1: str
-    lines: Sequence[ClassLine]
-    left_out: int
+    label: str
+    predicted: str
+    number: int
 
 
-def read_measures(estimate: Estimate) -> Measures:
-    """Return the other measures for the counts of *estimate*."""
-    counted = estimate.model_copy(update={"method": EXACT})
-    overall = score_estimate(counted, OVERALL)[0]
-    macro_precision, *precisions = score_estimate(counted, PRECISION)
-    macro_f1, *f1s = score_estimate(counted, F1)
-    rows = list(zip(estimate.confusion, precisions, f1s, strict=True))
-    return Measures(
-        overall=read(overall, name="Overall", tone=0),
-        macro_precision=_say(macro_precision),
-        macro_f1=_say(macro_f1),
-        lines=[
-            ClassLine(name, read(precision, name="", tone=0), _read_f1(f1))
-            for name, precision, f1 in rows[:MOST_ROWS]
-        ],
-        left_out=len(rows[MOST_ROWS:]),
-    )
+def list_pairs(estimate: Estimate) -> list[Pair]:
+    """Return what is taken for what, the most frequent first."""
+    pairs = [
+        Pair(label, predicted, number)
+        for label, row in estimate.confusion.items()
+        for predicted, number in row.items()
+        if predicted != label and number
+    ]
+    return sorted(pairs, key=lambda pair: -pair.number)
 
 
-def _read_f1(score: Score) -> Reading:
-    counts = f"{number(score.correct)} of {number(score.labelled)}"
-    shown = Accuracy(accuracy=score.accuracy, low=score.low, high=score.high)
-    return Reading("", 0, shown, f"{counts} labelled or predicted so")
-
-
-def _say(score: Accuracy) -> str:
-    low, high = bounds(score)
-    said = accuracy(score)
-    within = f"[{low}\N{EN DASH}{high} %]"
-    return narrow(within if said is None else f"{said} {within}")
+def read_precision(estimate: Estimate) -> Sequence[Score]:
+    """Return how often a prediction of each class is right, by the same method."""
+    found = [
+        Measure(PRECISION, one.name).count_right(estimate.confusion)
+        for one in estimate.classes
+    ]
+    right, said = ([one[side][0] for one in found] for side in (0, 1))
+    return score([right], [said], estimate.method, estimate.shown_level)[0][1:]

@@ -14,11 +14,14 @@ from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
 from tracker.services.estimates.unclear import UnclearBounds
+from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
-from tracker.words import BALANCED
+from tracker.words import BALANCED, EXACT, JOINT
 
 MOST_ROWS = 20
+# So much of the height of a chart is above and below what is drawn, in percent.
+ABOVE, BELOW = 5, 12
 _TONES = len(COLOURS["light"].classes)
 # Of the classes without a label so many are named.
 _MOST_NAMED = 2
@@ -42,27 +45,44 @@ class Axis:
         """Return where *share* lies, as an SVG length along the axis."""
         return f"{self._percent(share):.2f}%"
 
-    def cuts(self, reading: "Reading") -> bool:
-        """Return whether the bar of *reading*, or its whisker, goes on below."""
-        ends = [one.low for one in (reading.score, reading.deciding) if one]
-        return bool(reading.estimate) and min(ends) < self.low - 1e-9
-
     def span(self, low: float, high: float) -> str:
         """Return the distance from *low* to *high* as an SVG length."""
         return f"{self._percent(high) - self._percent(low):.2f}%"
 
     def _percent(self, share: float) -> float:
-        return 100 * min(1.0, max(0.0, (share - self.low) / (1 - self.low)))
+        return 100 * self.part(share)
+
+    def part(self, share: float) -> float:
+        """Return which part of the axis lies below *share*."""
+        return min(1.0, max(0.0, (share - self.low) / (1 - self.low)))
 
     @property
     def ticks(self) -> list[Tick]:
-        """The numbers, every 10 % and every 20 % on an axis that begins low."""
-        first = round(self.low * 10)
-        step = 1 if first >= 4 else 2
-        return [
-            Tick(self.place(tenth / 10), narrow(f"{tenth * 10} %"))
-            for tenth in range(10, first - 1, -step)
-        ][::-1]
+        """The numbers: the closer, the later the axis begins."""
+        return [Tick(self.place(one), _whole(one)) for one in self._shares]
+
+    @property
+    def steps(self) -> list[Tick]:
+        """The same numbers along an upright axis."""
+        return [Tick(self.up(one), _whole(one)) for one in self._shares]
+
+    @property
+    def _shares(self) -> list[float]:
+        first = round(self.low * 100)
+        step = 5 if first >= 80 else 10 if first >= 40 else 20
+        return [percent / 100 for percent in range(100, first - 1, -step)][::-1]
+
+    def up(self, share: float) -> str:
+        """Return how far below the top *share* lies in a chart, as an SVG length."""
+        return f"{ABOVE + (1 - self.part(share)) * (100 - ABOVE - BELOW):.2f}%"
+
+    def rise(self, low: float, high: float) -> str:
+        """Return the distance from *low* up to *high* as an SVG length."""
+        return f"{(self.part(high) - self.part(low)) * (100 - ABOVE - BELOW):.2f}%"
+
+
+def _whole(share: float) -> str:
+    return narrow(f"{100 * share:.0f} %")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +98,8 @@ class Reading:
     missing: str = ""
     # How many classes it is the mean of; 0 for the accuracy of a class.
     mean_of: int = 0
-    # The interval that the verdict goes by: the whisker.
-    deciding: Accuracy | None = None
-    # The interval by the published method, where the bar has another one.
-    published: Accuracy | None = None
+    # The target that its bounds are written on the right side of.
+    beside: float | None = None
 
     @property
     def estimate(self) -> str | None:
@@ -91,13 +109,11 @@ class Reading:
 
     @property
     def low(self) -> str:
-        """The lower bound in percent."""
-        return chart_words.bounds(self.score)[0]
+        return chart_words.bounds(self.score, beside=self.beside)[0]
 
     @property
     def high(self) -> str:
-        """The upper bound in percent."""
-        return chart_words.bounds(self.score)[1]
+        return chart_words.bounds(self.score, beside=self.beside)[1]
 
     @property
     def basis(self) -> list[str]:
@@ -125,9 +141,9 @@ class Reading:
         )
 
     @property
-    def published_span(self) -> str | None:
-        """The interval by the published method, such as "90.4–98.3 %"."""
-        return None if self.published is None else span(self.published)
+    def span(self) -> str:
+        """The interval, such as "90.4–98.3 %"."""
+        return span(self.score)
 
     @property
     def exact_bounds(self) -> tuple[str, str]:
@@ -148,13 +164,11 @@ def span(interval: Accuracy, target: float | None = None) -> str:
 
 
 def span_decided(found: Decision | UnclearBounds | BeforeChange) -> str:
-    """Return the interval that a verdict goes by, in percent."""
     target = found.target if isinstance(found, Decision) else None
     return span(Accuracy(accuracy=None, low=found.low, high=found.high), target)
 
 
 def read(score: Score, *, name: str, tone: int) -> Reading:
-    """Return *score* as pages draw and say it."""
     return Reading(name, tone, score, chart_words.counts(score) or "no labels yet")
 
 
@@ -182,31 +196,45 @@ def _missing(labelled: Mapping[str, int]) -> str:
 
 
 def read_balanced(estimate: Estimate) -> Reading:
-    """Return the balanced accuracy as pages draw and say it, with its whisker."""
-    found = estimate.decision
-    if found is not None and found.measure != BALANCED:
-        # It decides on another number than this one.
-        found = None
+    """Return the balanced accuracy as pages draw and say it."""
     reading = read_mean(estimate.whole, count_classes(estimate))
     if estimate.last_label_at and not estimate.labels:
         # Those there are do not count: unclear, or picked.
         reading = replace(reading, counts="no scored labels yet")
-    return replace(
-        reading,
-        deciding=None
-        if found is None
-        else Accuracy(accuracy=None, low=found.low, high=found.high),
+    return reading
+
+
+def read_whole(estimate: Estimate) -> Reading:
+    """Return what the verdict is about: the balanced accuracy, or another measure."""
+    found = estimate.decision
+    if found is None:
+        return read_balanced(estimate)
+    if found.measure == BALANCED:
+        return replace(read_balanced(estimate), beside=found.target)
+    right, name = sum(found.claim.right), read_measure(found.measure).name
+    score = Score(
+        correct=right,
+        labelled=found.labels,
+        accuracy=found.accuracy,
+        low=found.low,
+        high=found.high,
     )
+    reading = read(score, name=name[0].upper() + name[1:], tone=0)
+    return replace(reading, beside=found.target)
 
 
-def read_published(estimate: Estimate) -> Accuracy:
-    """Return the balanced accuracy by the published method."""
-    level = estimate.confidence_level
-    return score_all([estimate.correct], [estimate.labelled], "exact", level)[0][0]
+def read_once(estimate: Estimate, first: str) -> list[tuple[str, Reading]]:
+    """Return the balanced accuracy by methods for one look, the *first* one first."""
+    if not estimate.labels:
+        return []
+    counts = [estimate.correct], [estimate.labelled]
+    return [
+        (name, read_mean(score_all(*counts, name, estimate.confidence_level)[0][0], {}))
+        for name in sorted((EXACT, JOINT), key=lambda one: one != first)
+    ]
 
 
 def count_classes(estimate: Estimate) -> dict[str, int]:
-    """Return how many scored labels each class has."""
     return {one.name: one.labelled for one in estimate.classes}
 
 
@@ -231,7 +259,6 @@ def tone_of(place: int) -> int:
 def build_axis(readings: Sequence[Reading], target: float | None = None) -> Axis:
     """Return the axis from 50 %, or from lower where a bar or *target* is lower."""
     lows = [reading.score.low for reading in readings]
-    lows += [reading.deciding.low for reading in readings if reading.deciding]
     if target is not None:
         lows.append(target)
     return Axis(min(5, math.floor(10 * min(lows, default=0.5) + 1e-9)) / 10)

@@ -18,7 +18,6 @@ class Sparklines:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._known: dict[tuple[int, str], tuple[int, str]] = {}
 
     def draw(self, session: Session, version: Version, method: str) -> str:

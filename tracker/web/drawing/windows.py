@@ -18,12 +18,13 @@ def describe_lately(
         nothing = "Nothing is known yet: no label has been scored."
         return "No label is that new." if estimate.labels else nothing
     if window.labels >= estimate.labels:
-        return "All labels lie in this window."
-    of = f"the {plural(window.labels, 'label')} of this window"
+        return f"No change seen in {plural(estimate.labels, 'label')}."
+    of = f"the {plural(window.labels, 'label')} lately"
     if window.balanced.high < estimate.balanced.low:
-        return f"Lower lately: {of} lie below the average of all labels."
+        return f"Lower: {of} lie below the average of all labels."
     if window.balanced.low > estimate.balanced.high:
-        return f"Higher lately: {of} lie above the average of all labels."
+        return f"Higher: {of} lie above the average of all labels."
     if last.estimate is None or whole.estimate is None:
         return "Too few labels to compare."
-    return f"No difference shown between {of} and all labels."
+    lately = f"last {plural(window.labels, 'label')} {last.estimate}"
+    return f"No change seen: {lately}, all {whole.estimate}."

@@ -15,6 +15,8 @@ _UNITS = (
     (24, "hour"),
     (30, "day"),
 )
+_NUMBERS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
+_NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
 # The first sign that is found counts: most also name what they are compatible with.
 _BROWSERS = {
     "Edg": "Edge",
@@ -46,7 +48,6 @@ def browser_name(agent: str) -> str:
 
 
 def narrow(text: str) -> str:
-    """Keep each percent sign of *text* close to its number."""
     return text.replace(" %", f"{_NARROW_SPACE}%")
 
 
@@ -68,12 +69,10 @@ def number(value: int) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return *text*, the words of an error, as a sentence."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def roughly(labels: int) -> int:
-    """Return *labels* rounded up to two digits and zeros."""
     unit: int = 10 ** max(len(str(labels)) - 2, 0)
     return -(-labels // unit) * unit
 
@@ -86,6 +85,16 @@ def exactly(instant: datetime) -> str:
 def day(one: date) -> str:
     """Return "12 March 2026"."""
     return f"{one.day} {one:%B %Y}"
+
+
+def count_in_words(value: int) -> str:
+    """Return a small number as a word, and any other as it is."""
+    return _NUMBERS.get(value) or number(value)
+
+
+def short_day(one: date, present: date) -> str:
+    """Return "12 Mar", with the year if it is another one."""
+    return f"{one.day} {one:%b}" + (f" {one.year}" if one.year != present.year else "")
 
 
 def ago(instant: datetime, present: datetime) -> str:

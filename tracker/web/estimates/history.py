@@ -17,34 +17,47 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.estimate import NOW, get_estimate
 from tracker.services.estimates.history import (
     list_rows,
     list_scopes,
 )
 from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.estimates.weeks import get_weeks
 from tracker.services.fields import parse_when
 from tracker.services.labelling.auditing.audits import AuditResult, find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.snapshots import (
     Snapshot,
     find_newest_snapshot,
     list_snapshots,
 )
 from tracker.storage.labelling.auditing.audits import Audit, list_audits
+from tracker.storage.queries.finding import find_first_asked
+from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
+from tracker.web.detector_list import Row
+from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.readings import Reading, read, read_balanced
+from tracker.web.drawing.weeks import draw_weeks
 from tracker.web.drawing.windows import describe_lately, read_window
-from tracker.words import MEASURES, RECALL
+from tracker.words import DECIDING_METHOD, MEASURES, OVERALL, RECALL
 
 _PAGE = 50
 # The newest of them; who wants to see more goes on.
 _FIRST_PAGE = 6
 _COHORTS = 14
+_MOST_TOLD = 8
+_MOST_MARKS = 5
+_LABELS = "labels"
+_VIEWS = ("week", "day", "month", _LABELS)
+# Choices that only the chart along labels has.
+_OF_LABELS = {"method", "x", "axis", "window", "then", "as_known_at", "order"}
+_OF_LABELS |= {"beyond", "scope"}
 _WINDOW = "500"
 _WINDOWS = [
     ("200", "last 200 labels"),
@@ -68,25 +81,41 @@ class Line:
 @pages.get("/detectors/<detector_id>/changes")
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
-    """Show how the intervals of a version tightened, as a chart and a table."""
+    """Show what changed: on the calendar, or along the labels."""
+    by = request.args.get("by") or _view_of(request.args)
+    if by not in _VIEWS:
+        raise invalid("by", by, f"it must be one of {', '.join(_VIEWS)}")
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        chosen = _choose_chart(detector, request.args)
+        chosen = _choose_chart(request.args)
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
         version = versions[-1] if versions else None
         if version is not None and "then" in request.args:
             # The place of a slider: the snapshot of that number says when it was.
             chosen["as_known_at"] = _find_instant(session, version)
+        estimate = get_estimate(
+            session,
+            detector,
+            version=None if version is None else version.name,
+            method=DECIDING_METHOD,
+            span=NOW,
+            computed_at=now(),
+        )
+        row = Row(detector, estimate, queries=0, failure=None)
+        events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
+        along = _along_labels if by == _LABELS else _along_weeks
         return render_template(
             "history/history.html",
             detector=detector,
-            methods=stats.METHODS,
+            by=by,
+            row=row,
+            change=estimate.change,
+            mistakes=estimate.labels - sum(estimate.correct),
+            lately=_describe_lately(session, detector, row),
+            told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
-            **_table(session, detector, version, chosen["method"], choose_measure()),
-            measures=MEASURES,
-            **_compare(session, detector, version, chosen["as_known_at"]),
-            **_told(session, detector, version),
+            **along(session, detector, version, row, chosen),
             closed_audits=_list_closed(session, detector),
             cohorts=get_cohorts(
                 session,
@@ -96,6 +125,78 @@ def show_history(detector_id: str) -> ResponseReturnValue:
                 limit=_COHORTS,
             ),
         )
+
+
+def _view_of(asked: Mapping[str, str]) -> str:
+    """Return the view that the choices in an address are of."""
+    is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
+    return _LABELS if is_of_labels else "week"
+
+
+def _along_labels(
+    session: Session,
+    detector: Detector,
+    version: Version | None,
+    _row: Row,
+    chosen: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the tightening chart and its table."""
+    return {
+        "methods": stats.METHODS,
+        "measures": MEASURES,
+        **_table(session, detector, version, chosen["method"], choose_measure()),
+        **_compare(session, detector, version, chosen["as_known_at"]),
+        **_told(session, detector, version),
+    }
+
+
+def _along_weeks(
+    session: Session,
+    detector: Detector,
+    version: Version | None,
+    row: Row,
+    _chosen: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the weeks, days or months as bars and as a table."""
+    found = get_weeks(
+        session,
+        detector,
+        computed_at=now(),
+        by=request.args.get("by") or "week",  # type: ignore[arg-type]
+        version=None if version is None else version.name,
+        measure=request.args.get("measure") or detector.measure,
+    )
+    is_decided = found.measure == detector.measure
+    names = [detector.measure, *(name for name, _ in detector.also), OVERALL]
+    return {
+        "found": found,
+        "measures": list(dict.fromkeys([*names, found.measure])),
+        "drawn": draw_weeks(
+            found,
+            row.since,
+            row.interval if is_decided else None,
+            [
+                (at, one.name)
+                for one in list_versions(session, detector.id)[-_MOST_MARKS:]
+                if (at := find_first_asked(session, one))
+            ],
+        ),
+    }
+
+
+def _describe_lately(session: Session, detector: Detector, row: Row) -> str:
+    """Say whether the accuracy lately is another one, where no change is proved."""
+    if row.estimate.change:
+        return ""
+    last = get_estimate(
+        session,
+        detector,
+        version=row.estimate.version,
+        window=request.args.get("window") or _WINDOW,
+        computed_at=now(),
+    )
+    whole = read_balanced(row.estimate)
+    return describe_lately(whole, row.estimate, read_window(last), last)
 
 
 def _list_closed(
@@ -141,7 +242,9 @@ def _compare(
         if instant is None and name != "As known now":
             continue
         known: dict[str, Any] = {**choices, "as_known_at": instant}
-        whole = get_estimate(session, detector, method=detector.method, **known)
+        whole = get_estimate(
+            session, detector, method=DECIDING_METHOD, span="all", **known
+        )
         last = get_estimate(session, detector, window=window, **known)
         moments.append((name, read_balanced(whole), whole, read_window(last), last))
     first, newest = 1, 0 if version is None else version.sequence
@@ -150,7 +253,6 @@ def _compare(
         # One that was typed into the address stands beside the usual ones.
         "windows": list(dict([(window, window), *_WINDOWS]).items()),
         "moments": moments,
-        "lately": describe_lately(*moments[0][1:]),
         "first": first,
         "newest": newest,
         "then": _find_then(session, version, known_at),
@@ -262,7 +364,7 @@ def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
     """Draw the tightening chart, or give its specification."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        chosen = _choose_chart(detector, request.args)
+        chosen = _choose_chart(request.args)
         window = request.args.get("window") or None
         chosen |= {"window": window, "then": _parse_instant("then_at")}
         tag = _fingerprint_chart(session, detector, chosen, suffix)
@@ -312,10 +414,10 @@ def _parse_instant(field: str) -> datetime | None:
         raise invalid(field, text, str(error)) from error
 
 
-def _choose_chart(detector: Detector, asked: Mapping[str, str]) -> dict[str, Any]:
+def _choose_chart(asked: Mapping[str, str]) -> dict[str, Any]:
     return {
         "version": asked.get("version") or None,
-        "method": asked.get("method", detector.method),
+        "method": asked.get("method", DECIDING_METHOD),
         "x": "time" if asked.get("x") == "time" else "labels",
         "theme": "dark" if asked.get("theme") == "dark" else "light",
         "layout": "narrow" if asked.get("layout") == "narrow" else "wide",

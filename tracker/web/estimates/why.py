@@ -7,7 +7,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker import stats
-from tracker.charts.tails import TailPicture, draw_curve, draw_tail
+from tracker.charts.histogram import TailPicture, draw_curve, draw_tail
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import (

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from tracker.http import find_comparison
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditEstimate,
@@ -22,14 +23,15 @@ from tracker.stats import OPEN, Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.web.drawing.closing import Closing, draw_closing
-from tracker.web.drawing.comparisons import find_comparison
 from tracker.web.drawing.readings import (
     Axis,
     Reading,
     build_axis,
+    read,
     read_balanced,
     read_classes,
 )
+from tracker.words import OVERALL
 
 # A difference of fewer of the labels is within the luck of a simulation.
 _LEAST_GAIN = 0.15
@@ -51,6 +53,8 @@ class AuditReading:
     half_width_at_random: float
     # What the choice is expected to have saved; None until there are enough labels.
     labels_saved: int | None
+    # None without judges, too.
+    saved_by_judges: int | None
     reason: Reason | None
     labelers: Mapping[str, int]
     # Whether labels went into what random ones would have given.
@@ -58,7 +62,6 @@ class AuditReading:
 
     @property
     def is_choice_idle(self) -> bool:
-        """Whether the choice tells hardly more than chance would."""
         return self.labels_saved is not None and not self.is_choice_seen
 
     @property
@@ -66,6 +69,11 @@ class AuditReading:
         """Whether clearly more random labels would be needed to know as much."""
         saved = self.labels_saved
         return saved is not None and saved >= _LEAST_GAIN * self.found.labels_used
+
+    @property
+    def are_judges_idle(self) -> bool:
+        """Whether knowing the judges tells hardly more than not knowing them."""
+        return (self.saved_by_judges or 0) < _LEAST_GAIN * self.found.labels_used
 
     @property
     def worth(self) -> int:
@@ -92,12 +100,9 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     at_random = comparison.half_width_at_random(used, found.half_width)
     needed = _needed_at_random(audit, found, at_random)
     is_open = audit.closed_at is None and not found.is_reached
-    aimed = balanced
-    if audit.aim is not None:
-        aimed = classes[audit.classes.index(audit.aim)]
     return AuditReading(
         found=found,
-        aimed=aimed,
+        aimed=read_aimed(audit, found, [balanced, *classes]),
         readings=[balanced, *classes],
         axis=build_axis([balanced, *classes]),
         history=history,
@@ -112,16 +117,26 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         left_at_random=max(0, needed - used),
         half_width_at_random=at_random,
         labels_saved=comparison.labels_saved(used),
+        saved_by_judges=comparison.saved_by_judges(used),
         reason=find_last_reason(record),
         labelers=count_labelers(session, audit),
         is_learnt=_is_learnt(record),
     )
 
 
+def read_aimed(
+    audit: Audit, found: AuditEstimate, readings: Sequence[Reading]
+) -> Reading:
+    """Return what an audit aims at; *readings* are balanced and the classes."""
+    if audit.aim is None or audit.aim in audit.classes:
+        return readings[1 + audit.classes.index(audit.aim) if audit.aim else 0]
+    return read(found.overall, name=OVERALL.capitalize(), tone=0)
+
+
 def _steps(audit: Audit, history: Sequence[AuditPoint]) -> list[Step]:
     found: dict[int, Step] = {}
     for point in history:
-        score = aimed_at(audit, point.classes, point.balanced)
+        score = aimed_at(audit, [*point.classes, point.overall], point.balanced)
         # The last of those after as many draws is the narrowest.
         found[point.draws] = Step(point.draws, score.low, score.high)
     return list(found.values())

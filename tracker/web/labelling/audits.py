@@ -14,7 +14,6 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
-    close_audit,
     extend_audit,
     pause_audit,
     resume_audit,
@@ -31,6 +30,7 @@ from tracker.services.labelling.auditing.audits import (
     get_audit,
     plan_audit,
 )
+from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector

@@ -17,9 +17,8 @@ from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.labelling.queues import RECHECK
+from tracker.services.labelling.queues import RECHECK, reserve
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
-from tracker.services.labelling.reservations import reserve
 from tracker.services.queries.queries import get_query_by_number
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -62,12 +61,7 @@ def label_grid(detector_id: str) -> ResponseReturnValue:
         return _show(detector_id, failed_form(request.form, error)), 422
     flash(_describe(stored, is_blind="queue" in _chosen()))
     return redirect(
-        url_for(
-            "pages.show_grid",
-            detector_id=detector_id,
-            **_chosen(),
-        ),
-        303,
+        url_for("pages.show_grid", detector_id=detector_id, **_chosen()), 303
     )
 
 

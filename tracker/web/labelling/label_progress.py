@@ -10,21 +10,21 @@ from sqlalchemy.orm import Session
 from tracker.http import account, database, now, requires
 from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
     get_audit_estimate,
 )
 from tracker.services.labelling.labels import Today, count_today
-from tracker.services.labelling.reservations import (
+from tracker.services.labelling.queues import (
     MOST_COUNTED,
     count_for_others,
     count_waiting,
 )
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.labelling.assignments import Assignment, find_assignment
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.labelers import Assignment, find_assignment
 from tracker.storage.labelling.queues import AuditQueue, RandomQueue
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.deciding.planning import CHOICES
@@ -36,7 +36,9 @@ from tracker.web.drawing.readings import (
     read_classes,
 )
 from tracker.web.drawing.sparklines import draw_sparkline
+from tracker.web.labelling.audit_reading import read_aimed
 from tracker.web.labelling.label_queues import Chosen, choose_queue
+from tracker.words import DECIDING_METHOD
 
 # More of them would push the page down on a phone.
 _MOST_CLASSES = 4
@@ -68,7 +70,6 @@ class Progress:
 
     @property
     def has_more(self) -> bool:
-        """Whether more may wait than were counted."""
         return self.waiting == MOST_COUNTED
 
     @property
@@ -116,8 +117,7 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         session,
         detector,
         version=version,
-        method=detector.method,
-        span=NOW,
+        method=DECIDING_METHOD,
         computed_at=now(),
     )
     shown = [] if version == "*" else choose_versions(session, detector, version)
@@ -149,7 +149,7 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         versions=len(versions),
         assignment=find_assignment(session, detector.id, account().name),
         is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
-        sparkline=draw_sparkline(session, shown[0] if shown else None, detector.method),
+        sparkline=draw_sparkline(session, shown[0] if shown else None, DECIDING_METHOD),
     )
 
 
@@ -161,9 +161,7 @@ def _audit_progress(
     found = get_audit_estimate(session, audit, computed_at=now())
     estimate = found.estimate
     balanced, classes = read_balanced(estimate), read_classes(estimate)
-    reading = balanced
-    if audit.aim is not None:
-        reading = classes[audit.classes.index(audit.aim)]
+    reading = read_aimed(audit, found, [balanced, *classes])
     few = read_classes(estimate, limit=_MOST_CLASSES)
     return Progress(
         estimate=estimate,

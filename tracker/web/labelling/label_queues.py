@@ -51,22 +51,18 @@ class Chosen:
 
     @property
     def is_between_versions(self) -> bool:
-        """Whether the labels decide which of two versions is better."""
         return isinstance(self.queue, DisagreementQueue)
 
     @property
     def is_picked(self) -> bool:
-        """Whether the visitor picks the queries by a filter."""
         return isinstance(self.queue, TargetedQueue)
 
     @property
     def is_recheck(self) -> bool:
-        """Whether labels are given a second time, and count nowhere."""
         return isinstance(self.queue, RecheckQueue)
 
     @property
     def is_audit(self) -> bool:
-        """Whether an audit picks the queries."""
         return isinstance(self.queue, AuditQueue)
 
 

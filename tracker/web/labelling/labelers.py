@@ -1,22 +1,38 @@
-"""The people who label, beside each other."""
+"""The people who label, beside each other, their assignments, and gold queries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flask import render_template
+from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.rounding import outward
-from tracker.services.detectors import get_detector
-from tracker.services.labelling.assignments import list_assignments
-from tracker.services.labelling.golds import list_golds
-from tracker.services.labelling.labelers import Kappa, Labeler, get_labelers
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import parse_input
+from tracker.services.labelling import golds
+from tracker.services.labelling import labelers as services
+from tracker.services.labelling.golds import NewGold, list_golds
+from tracker.services.labelling.labelers import (
+    Assignee,
+    Kappa,
+    Labeler,
+    NewAssignment,
+    get_labelers,
+    list_assignments,
+)
+from tracker.services.queries.queries import get_query
 from tracker.shapes import Score
+from tracker.storage.base import parse_whole
 from tracker.storage.labelling.golds import count_golds
-from tracker.storage.people.accounts import list_people_who_label
+from tracker.storage.people import list_people_who_label
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading, read
+from tracker.web.drawing.words import sentence
+from tracker.web.forms import Form
+from tracker.web.queries.filters import Filter
+from tracker.web.queries.queries import render_query
 
 # So many of the newest gold queries stand on the page.
 MOST_LISTED = 100
@@ -79,3 +95,68 @@ def say_kappa(found: Kappa) -> str:
     low, high = outward(found.low, found.high, 2)
     said = "none" if found.kappa is None else f"{found.kappa:.2f}"
     return f"{said} [{low:.2f}, {high:.2f}]".replace("-", "\N{MINUS SIGN}")
+
+
+@pages.post("/detectors/<detector_id>/assignments")
+@requires("editor")
+def assign(detector_id: str) -> ResponseReturnValue:
+    """Ask a person for so many labels."""
+    typed = request.form
+    given = {
+        "labeler": typed.get("labeler", "").strip(),
+        "labels": parse_whole(typed.get("labels", "")),
+    }
+    try:
+        new = parse_input(NewAssignment, given)
+        with database().write() as session:
+            services.assign(session, get_open_detector(session, detector_id), new, by())
+    except InvalidInputError as error:
+        flash(sentence(str(error)))
+    return _back_to_labelers(detector_id)
+
+
+@pages.post("/detectors/<detector_id>/assignments/end")
+@requires("editor")
+def end_assignment(detector_id: str) -> ResponseReturnValue:
+    """End the assignment of a person."""
+    try:
+        whose = parse_input(Assignee, {"labeler": request.form.get("labeler", "")})
+        with database().write() as session:
+            detector = get_open_detector(session, detector_id)
+            services.end_assignment(session, detector, whose.labeler, by())
+    except InvalidInputError as error:
+        flash(sentence(str(error)))
+    return _back_to_labelers(detector_id)
+
+
+def _back_to_labelers(detector_id: str) -> ResponseReturnValue:
+    return redirect(url_for("pages.show_labelers", detector_id=detector_id), 303)
+
+
+@pages.post("/queries/<query_id>/gold")
+@requires("editor")
+def mark_gold(query_id: str) -> ResponseReturnValue:
+    """Say what the answer of a query is known to be."""
+    try:
+        new = parse_input(NewGold, {"label": request.form.get("known", "")})
+        with database().write() as session:
+            golds.mark_gold(session, query_id, new, by())
+    except (ConflictError, InvalidInputError) as error:
+        with database().read() as session:
+            form = Form({}, {"gold": [str(error)]})
+            return render_query(session, get_query(session, query_id), form), 422
+    return _back_to_query(query_id)
+
+
+@pages.post("/queries/<query_id>/gold/end")
+@requires("editor")
+def unmark_gold(query_id: str) -> ResponseReturnValue:
+    """Make a query an ordinary one again."""
+    with database().write() as session:
+        golds.unmark_gold(session, query_id, by())
+    return _back_to_query(query_id)
+
+
+def _back_to_query(query_id: str) -> ResponseReturnValue:
+    address = Filter.parse(request.args).address
+    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)

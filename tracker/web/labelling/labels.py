@@ -15,8 +15,8 @@ from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
+from tracker.services.labelling.queues import has_unlabelled, reserve, skip
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
-from tracker.services.labelling.reservations import has_unlabelled, reserve, skip
 from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_id
@@ -57,12 +57,10 @@ class Answered:
 
     @property
     def is_unclear(self) -> bool:
-        """Whether there is nothing to agree about."""
         return self.label == UNCLEAR
 
     @property
     def agrees(self) -> bool:
-        """Whether the detector had said the same."""
         return self.label == self.query.predicted
 
 
@@ -177,10 +175,7 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
     def work(session: Session) -> list[int]:
         detector = get_open_detector(session, detector_id)
         queries = reserve(
-            session,
-            choose_queue(session, detector, asked).queue,
-            by_browser(),
-            ahead=1,
+            session, choose_queue(session, detector, asked).queue, by_browser(), ahead=1
         )
         return [query.id for query in queries]
 

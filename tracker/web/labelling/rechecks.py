@@ -13,8 +13,9 @@ from tracker.http import account, by, database, now, requires
 from tracker.rounding import outward
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.measures import LabelErrors
 from tracker.services.fields import parse_input
-from tracker.services.labelling.label_errors import LabelErrors, find_label_errors
+from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.labelling.rechecks import (
     NewRechecks,
     choose_rechecks,
@@ -45,7 +46,6 @@ class Reread:
 
     @property
     def fingerprint(self) -> tuple[int, int, int]:
-        """Changes with what is said."""
         return self.errors.answered, self.errors.drawn, self.errors.different
 
 

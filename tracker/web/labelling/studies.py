@@ -18,20 +18,17 @@ from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.imports.rounds import READERS, read_rounds
 from tracker.services.labelling.studies import (
     MOST_ROUNDS,
-    READERS,
     NewStudy,
-    add_study,
-    get_study,
-    parse_study,
-    read_rounds,
-)
-from tracker.services.labelling.study_intervals import (
     StudyAnalysis,
     StudyInterval,
+    add_study,
     build_study_report,
+    get_study,
     list_study_rows,
+    parse_study,
 )
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id

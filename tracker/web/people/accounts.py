@@ -10,10 +10,8 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import SIGN_IN, account, by, database, requires
 from tracker.services.people import accounts as services
-from tracker.services.people.passwords import is_right
-from tracker.services.people.second_factors import (
-    reset_second_factor as services_reset,
-)
+from tracker.services.people.accounts import is_right
+from tracker.services.people.second_factors import reset_second_factor as services_reset
 from tracker.services.people.sign_ins import (
     INVITATION_LASTS,
     TooManyTriesError,
@@ -24,12 +22,11 @@ from tracker.services.people.sign_ins import (
     sign_out_of,
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
+from tracker.storage import people
+from tracker.storage import people as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.people import accounts as storage
-from tracker.storage.people import sign_ins
-from tracker.storage.people.accounts import Account
-from tracker.storage.people.second_factors import has_second_factor
+from tracker.storage.people import Account, has_second_factor
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import forget
@@ -83,7 +80,7 @@ def _check_old_password() -> str | None:
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
     with database().write() as session:
-        sign_ins.delete_tries_of(session, digest_of(account().name))
+        people.delete_tries_of(session, digest_of(account().name))
     return stored
 
 
@@ -115,7 +112,7 @@ def _render_own(form: Form) -> str:
             "accounts/own.html",
             own=own,
             form=form,
-            browsers=sign_ins.list_sign_ins(session, own.id),
+            browsers=people.list_sign_ins(session, own.id),
             here=digest_of(cookie[SIGN_IN]),
             has_second_factor=has_second_factor(session, own.id),
             detectors=_seen(session, own),
@@ -174,7 +171,7 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
             "accounts/list.html",
             accounts=accounts,
             seen={row.id: _seen(session, row) for row in accounts},
-            browsers=sign_ins.count_sign_ins(session),
+            browsers=people.count_sign_ins(session),
             detectors=list_detectors(session),
             chosen=request.form.getlist("detectors"),
             roles=ROLES,
@@ -261,7 +258,7 @@ def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
             sees_all=shown.has_all_detectors,
             detectors=list_detectors(session),
             chosen=[dump_id("det", number) for number in given],
-            browsers=sign_ins.list_sign_ins(session, shown.id),
+            browsers=people.list_sign_ins(session, shown.id),
             roles=ROLES,
             new_link=link,
             has_second_factor=has_second_factor(session, shown.id),

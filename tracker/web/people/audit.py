@@ -9,7 +9,7 @@ from tracker.http import database, requires
 from tracker.services.fields import Input, LabelText, parse_input
 from tracker.services.people.audit import COLUMNS, iter_rows
 from tracker.storage.base import parse_whole
-from tracker.storage.people.audit import list_doings, list_events
+from tracker.storage.people import list_doings, list_events
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import filled_in

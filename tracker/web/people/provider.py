@@ -14,8 +14,13 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.http import PUBLIC, SIGN_IN, by, context, database, requires
-from tracker.services.people.providers import admit, choose_role, end_role
-from tracker.services.people.sign_ins import end_sign_in, sign_in
+from tracker.services.people.sign_ins import (
+    admit,
+    choose_role,
+    end_role,
+    end_sign_in,
+    sign_in,
+)
 from tracker.settings import Settings
 from tracker.web.blueprint import pages
 from tracker.web.people.sign_in import keep, own_path

@@ -22,9 +22,9 @@ from tracker.http import (
     problem,
     requires,
 )
-from tracker.services.people import accounts, passkeys
+from tracker.services.people import accounts
 from tracker.services.people import second_factors as services
-from tracker.services.people.passkeys import Site
+from tracker.services.people.second_factors import Site
 from tracker.services.people.sign_ins import (
     TooManyTriesError,
     begin_try,
@@ -34,8 +34,8 @@ from tracker.services.people.sign_ins import (
     forget_tries,
     sign_in,
 )
-from tracker.storage.people import second_factors as storage
-from tracker.storage.people.accounts import Account
+from tracker.storage import people as storage
+from tracker.storage.people import Account
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import STEP, keep, own_path
@@ -111,7 +111,7 @@ def offer_passkey() -> ResponseReturnValue:
     """Return what the browser needs to create a passkey."""
     with database().read() as session:
         own = _own_fresh(session)
-        options, challenge = passkeys.offer_passkey(session, own, _site())
+        options, challenge = services.offer_passkey(session, own, _site())
     return _challenge(options, challenge)
 
 
@@ -125,7 +125,7 @@ def add_passkey() -> ResponseReturnValue:
             own = _own_fresh(session)
             name = str(said.get("name") or "Passkey").strip()
             credential, challenge = said.get("credential"), _take_challenge()
-            passkeys.add_passkey(
+            services.add_passkey(
                 session, own, _site(), credential, challenge, name, by()
             )
     except (InvalidInputError, ConflictError) as error:
@@ -139,7 +139,7 @@ def add_passkey() -> ResponseReturnValue:
 def remove_passkey(passkey_id: int) -> ResponseReturnValue:
     """Take a passkey away."""
     with database().write() as session:
-        passkeys.remove_passkey(session, _own_fresh(session), passkey_id, by())
+        services.remove_passkey(session, _own_fresh(session), passkey_id, by())
     flash("The passkey is removed.")
     return redirect(url_for("pages.show_second_factor"), 303)
 
@@ -194,7 +194,7 @@ def sign_in_by_code() -> ResponseReturnValue:
 @requires(PUBLIC)
 def ask_for_passkey() -> ResponseReturnValue:
     """Return what the browser needs to use a passkey."""
-    return _challenge(*passkeys.ask_for_passkey(_site()))
+    return _challenge(*services.ask_for_passkey(_site()))
 
 
 @pages.post("/sign-in/passkey")
@@ -211,7 +211,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
         wait = {"Retry-After": str(error.seconds)}
         return problem(429, "Too many tries", str(error), headers=wait)
     with database().write() as session:
-        found = passkeys.take_passkey(session, _site(), credential, challenge, by())
+        found = services.take_passkey(session, _site(), credential, challenge, by())
         if found is None:
             fail_try(session, "", by(), is_known=False)
         else:
@@ -282,7 +282,7 @@ def _render(
 ) -> str:
     with database().read() as session:
         own = accounts.get_account(session, account().name)
-        totp = storage.find_totp(session, own.id)
+        totp = session.get(storage.Totp, own.id)
         address = None if secret is None else services.describe_totp(own, secret)
         found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
         is_fresh = found is not None and now() - found[0].created_at <= services.FRESH

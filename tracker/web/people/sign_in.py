@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import NotFoundError
 from tracker.http import PUBLIC, SIGN_IN, by, context, database, now, requires
 from tracker.services.fields import is_storable
-from tracker.services.people.passwords import is_right
+from tracker.services.people.accounts import is_right
 from tracker.services.people.second_factors import begin_step
 from tracker.services.people.sign_ins import (
     TooManyTriesError,
@@ -26,8 +26,7 @@ from tracker.services.people.sign_ins import (
     sign_out,
     use_link,
 )
-from tracker.storage.people.accounts import Account, find_account
-from tracker.storage.people.second_factors import has_second_factor
+from tracker.storage.people import Account, find_account, has_second_factor
 from tracker.web.blueprint import pages
 
 # A path on this server.  Two slashes or a backslash would name another one, and
@@ -164,7 +163,6 @@ def forget() -> ResponseReturnValue:
 
 
 def keep(token: str) -> None:
-    """Let the browser show *token* from now on."""
     # Nothing of the previous person stays, including the token of the forms.
     cookie.clear()
     cookie[SIGN_IN] = token

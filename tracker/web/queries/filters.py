@@ -6,7 +6,7 @@ from typing import Any
 
 from werkzeug.datastructures import MultiDict
 
-from tracker.services.queries.finding import QueryFilter
+from tracker.services.estimates.query_lists import QueryFilter
 from tracker.storage.queries.finding import SORTS
 
 _SHOWN: dict[str, dict[str, Any]] = {
@@ -35,6 +35,7 @@ class Filter:
     counted: str = ""
     versus: str = ""
     tag: str = ""
+    labeler: str = ""
     first: str = ""
     last: str = ""
     low: str = ""
@@ -66,12 +67,11 @@ class Filter:
     @property
     def is_narrow(self) -> bool:
         """Whether a filter under *More filters* is set."""
-        more = (self.key, self.counted, self.versus, self.tag, *self.where)
-        return any((*more, self.first, self.last, self.low, self.high))
+        more = (self.key, self.counted, self.versus, self.tag, self.labeler)
+        return any((*more, *self.where, self.first, self.last, self.low, self.high))
 
     @property
     def order(self) -> str:
-        """The order of the list."""
         return self.sort if self.sort in SORTS else "newest"
 
     @property
@@ -90,6 +90,7 @@ class Filter:
             is_counted=_COUNTED.get(self.counted),
             versus=self.versus or None,
             tag=self.tag or None,
+            labeler=self.labeler or None,
             where=where,
             **_SHOWN[self.show],
         )

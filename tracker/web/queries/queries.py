@@ -1,7 +1,6 @@
 """The queries of a detector, and one query with its labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
@@ -11,6 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.query_lists import find_and_count, find_queries
 from tracker.services.evidence.consensus import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
@@ -18,10 +18,9 @@ from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.judgements import list_judgements
 from tracker.services.labelling.labelers import get_agreement
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
+from tracker.services.labelling.predictions import find_any
 from tracker.services.queries import erasing
-from tracker.services.queries.finding import find_and_count, find_queries
 from tracker.services.queries.queries import get_query
-from tracker.services.queries.waiting import find_any
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.labelling.inputs import list_contradictions
@@ -41,25 +40,14 @@ _PAGE = 24
 # A page counts no further, so that it takes no longer with ten million queries.
 MOST_COUNTED = 10_000
 # From so many queries on it says which filters read all of them.
-_MANY = 1_000_000
-
-
-@pages.get("/detectors/<detector_id>/mistakes")
-@requires("viewer")
-def show_mistakes(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that the detector got wrong."""
-    wanted = Filter.parse(request.args)
-    return _render_list(detector_id, replace(wanted, show="wrong"), "show_mistakes")
+MANY = 1_000_000
 
 
 @pages.get("/detectors/<detector_id>/queries")
 @requires("viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
     """Show the queries that match the filters, in the chosen order."""
-    return _render_list(detector_id, Filter.parse(request.args), "show_queries")
-
-
-def _render_list(detector_id: str, wanted: Filter, tab: str) -> ResponseReturnValue:
+    wanted = Filter.parse(request.args)
     place = parse_id("iq", request.args.get("after", ""))
     problem, last, total = None, None, 0
     with database().read() as session:
@@ -67,12 +55,11 @@ def _render_list(detector_id: str, wanted: Filter, tab: str) -> ResponseReturnVa
         versions = list_versions(session, detector.id)
         after = place and find_query_of(session, detector.id, place)
         try:
-            queries, last, total = _list(session, detector, wanted, after or None)
+            queries, last, total = list_page(session, detector, wanted, after or None)
         except InvalidInputError as error:
             problem, queries = str(error), []
         page = render_template(
             "queries/list.html",
-            tab=tab,
             detector=detector,
             shown=[(query, build_picture(detector, query)) for query in queries],
             total=total,
@@ -85,13 +72,13 @@ def _render_list(detector_id: str, wanted: Filter, tab: str) -> ResponseReturnVa
             waiting=count_waiting(session, detector.id),
             tags=list_tags(session, detector.id),
             most_counted=MOST_COUNTED,
-            is_large=sum(one.queries for one in versions) >= _MANY,
+            is_large=sum(one.queries for one in versions) >= MANY,
             **_describe_agreement(session, detector),
         )
     return page, 400 if problem else 200
 
 
-def _list(
+def list_page(
     session: Session, detector: Detector, wanted: Filter, after: Query | None
 ) -> tuple[Sequence[Query], Query | None, int]:
     """Return a page of the list, its last query if more follow, and the total."""

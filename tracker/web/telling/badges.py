@@ -29,7 +29,7 @@ from tracker.services.telling.badges import (
     draw_face,
     get_shown_detector,
 )
-from tracker.storage.telling.badges import list_badges
+from tracker.storage.telling import list_badges
 from tracker.web.blueprint import allow_style, pages
 from tracker.words import DECIDING_METHOD
 

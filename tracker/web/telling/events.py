@@ -7,7 +7,7 @@ from tracker.http import database, requires
 from tracker.services.detectors import get_detector
 from tracker.services.telling.deliveries import say_in_full
 from tracker.storage.base import parse_id
-from tracker.storage.telling.events import list_detector_events
+from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.words import narrow
 

@@ -10,13 +10,12 @@ from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import PUBLIC, account, by, context, database, now, requires
 from tracker.services.fields import parse_input
 from tracker.services.people.accounts import get_account
-from tracker.services.telling import addresses
+from tracker.services.telling import mail
 from tracker.services.telling import mail as services
 from tracker.services.telling.mail import MailChoice
 from tracker.storage.detectors import list_detectors
-from tracker.storage.people.accounts import Account
-from tracker.storage.telling.addresses import find_address_check
-from tracker.storage.telling.mail import list_muted_ids
+from tracker.storage.people import Account
+from tracker.storage.telling import find_address_check, list_muted_ids
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import EVENTS
@@ -42,7 +41,7 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
         own=own,
         form=form,
         asked=asked,
-        is_being_asked=addresses.is_being_asked(session, own.id),
+        is_being_asked=mail.is_being_asked(session, own.id),
         events=list(EVENTS),
         chosen=chosen,
         muted=list_detectors(session, among=muted),
@@ -69,7 +68,7 @@ def choose_mail() -> ResponseReturnValue:
     with database().write() as session:
         own = get_account(session, account().name)
         services.choose_mail(session, own, choice, by())
-        is_asked = addresses.is_being_asked(session, own.id)
+        is_asked = mail.is_being_asked(session, own.id)
     flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
     return redirect(url_for("pages.show_mail"), 303)
 
@@ -79,7 +78,7 @@ def choose_mail() -> ResponseReturnValue:
 def ask_address_again() -> ResponseReturnValue:
     """Send the mail that asks to confirm an address once more."""
     with database().write() as session:
-        addresses.ask_again(session, get_account(session, account().name), by())
+        mail.ask_again(session, get_account(session, account().name), by())
     flash("Another mail will be sent within ten minutes.")
     return redirect(url_for("pages.show_mail"), 303)
 
@@ -91,7 +90,7 @@ def show_confirm(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().read() as session:
         own = get_account(session, account().name)
-        email = addresses.find_asked_address(session, own, key, token, now())
+        email = mail.find_asked_address(session, own, key, token, now())
     return render_template("mail/confirm.html", email=email, token=token)
 
 
@@ -102,7 +101,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
-        addresses.confirm_address(session, own, key, token, by())
+        mail.confirm_address(session, own, key, token, by())
     flash("The address is confirmed.")
     return redirect(url_for("pages.show_mail"), 303)
 
@@ -148,8 +147,5 @@ def _render_unsubscribe(token: str, *, has_ended: bool) -> str:
     with database().read() as session:
         _, detector = services.read_unsubscribe(session, key, token)
         return render_template(
-            "mail/unsubscribe.html",
-            detector=detector,
-            token=token,
-            has_ended=has_ended,
+            "mail/unsubscribe.html", detector=detector, token=token, has_ended=has_ended
         )

@@ -15,8 +15,7 @@ from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import describe_delivery
 from tracker.services.telling.webhooks import NewWebhook, WebhookChange
 from tracker.storage.detectors import list_detectors
-from tracker.storage.telling.deliveries import list_deliveries
-from tracker.storage.telling.webhooks import Webhook
+from tracker.storage.telling import Webhook, list_deliveries
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import EVENTS, FORMATS, STANDARD

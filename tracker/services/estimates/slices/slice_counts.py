@@ -5,40 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracker.services.estimates.projections import Place, Projection, VersionFold
+from tracker.services.estimates.slices.slice_values import (
+    MOST_VALUES,
+    OTHER,
+    read_value,
+)
 from tracker.stats import SliceEvidence, SliceWatch, judge_slices
-from tracker.storage.estimates.cells import Cell, Change
+from tracker.storage.estimates.cells import Change, Counts, Standings
 from tracker.storage.estimates.projections import Kept
 from tracker.storage.estimates.slices import SLICE, SLICED
 from tracker.words import NO_VALUE
 
-# So many values of a key are told apart; the rest are one slice.
-MOST_VALUES = 500
-OTHER = "(other)"
-_LONGEST_VALUE = 200
 _SPECIAL = frozenset({OTHER, NO_VALUE})
 
 
-def read_value(details: Mapping[str, Any], name: str) -> str:
-    """Return which slice of the key *name* a query with these metadata is in.
-
-    Numbers and truth values are written as ``where=`` finds them.
-    """
-    value = details.get(name)
-    if value is None:
-        return NO_VALUE
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        value = int(value) if value.is_integer() else repr(value)
-    if isinstance(value, int):
-        value = str(value)
-    if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
-        return OTHER
-    return value
-
-
 def _parse_details(text: str | None) -> Mapping[str, Any]:
-    """Return the metadata of a query, none being an empty mapping."""
     found: Mapping[str, Any] = {} if text is None else json.loads(text)
     return found
 
@@ -51,7 +32,6 @@ class Slices(Projection):
     """
 
     def __init__(self, fold: VersionFold) -> None:
-        """Begin without a slice."""
         super().__init__(fold)
         self._keys = {name: _Key(name, fold) for name in fold.cut_by}
 
@@ -70,19 +50,17 @@ class Slices(Projection):
         return found
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from stored slices."""
         for key in self._keys.values():
             key.load(rows)
 
     def add(self, change: Change) -> None:
         """Count a query, or a label and no longer the one that it replaces."""
-        if self._keys and (change.is_query or change.moves(self.fold.live)):
+        if self._keys:
             details = _parse_details(change.metadata)
             for name, key in self._keys.items():
                 key.add(read_value(details, name), change)
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        """Find the slices that are worse now."""
         for key in self._keys.values():
             key.close(rows, self.fold.level)
 
@@ -101,9 +79,9 @@ class Slices(Projection):
             return {}
         part = f"slice {value} by metadata.{name.removeprefix(SLICE)}"
         numbers = {f"{part}, queries": kept.state["queries"]}
-        for label, (correct, labelled) in kept.state["counts"].items():
-            numbers[f"{part}, correct of {label}"] = correct
-            numbers[f"{part}, label {label}"] = labelled
+        for cell, number in Counts.load(kept.state["counts"]).cells.items():
+            title = f"{part}, {cell.standing} label {cell.label} of {cell.predicted}"
+            numbers[title] = number
         return numbers
 
 
@@ -136,7 +114,7 @@ class _Key:
                     self._watch.restore(value, parts)
                 self._rows[value] = {
                     "queries": kept.state["queries"],
-                    "counts": kept.state["counts"],
+                    "counts": Counts.load(kept.state["counts"]),
                     "is_told": kept.state["is_told"],
                 }
 
@@ -147,12 +125,10 @@ class _Key:
         if change.is_query:
             row["queries"] += 1
             return
+        row["counts"].take(change)
         added, removed = change.added, change.removed
-        if removed is not None and removed.is_scored(self._live):
-            _count(row["counts"], removed, -1)
         if added is None or not added.is_scored(self._live):
             return
-        _count(row["counts"], added, 1)
         # The evidence takes each label as it was first given: what was multiplied in
         # stays, since the promise is about that.
         if removed is None or not removed.is_scored(self._live):
@@ -165,7 +141,7 @@ class _Key:
         # Two are no values of the metadata, and do not count among them.
         if value not in _SPECIAL and self._values >= MOST_VALUES:
             return self._touch(OTHER)
-        self._rows[value] = {"queries": 0, "counts": {}, "is_told": False}
+        self._rows[value] = {"queries": 0, "counts": Counts(), "is_told": False}
         self._values += value not in _SPECIAL
         return value
 
@@ -194,13 +170,13 @@ class _Key:
         """
         found = dict(self._evidence)
         for kept in stored:
-            found.setdefault(kept.key, as_evidence(kept.state))
+            found.setdefault(kept.key, as_evidence(kept.state, self._live))
         judged = judge_slices(list(found.values()), level, room_for=MOST_VALUES + 2)
         pairs = zip(found, judged, strict=True)
         return [value for value, one in pairs if one.state == "worse"]
 
     def _describe(self, value: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        correct, labelled = sum_counts(row["counts"])
+        correct, labelled = sum_counts(row["counts"], self._live)
         return {
             "by": f"metadata.{self._name}",
             "value": value,
@@ -220,6 +196,7 @@ class _Key:
             evidence = self._evidence.get(value, _NO_EVIDENCE)
             shown = {
                 **row,
+                "counts": row["counts"].dump(),
                 "worse": evidence.worse,
                 "better": evidence.better,
                 "worse_peak": evidence.worse_peak,
@@ -233,19 +210,14 @@ class _Key:
 _NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-def _count(counts: dict[str, list[int]], cell: Cell, step: int) -> None:
-    pair = counts.setdefault(cell.label, [0, 0])
-    pair[0] += step * (cell.predicted == cell.label)
-    pair[1] += step
+def sum_counts(counts: Counts, live: Standings) -> tuple[int, int]:
+    """Return how many live labels of a slice are right, and how many there are."""
+    confusion = counts.select(live).confusion
+    right = sum(n for (label, predicted), n in confusion.items() if label == predicted)
+    return right, sum(confusion.values())
 
 
-def sum_counts(counts: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """Return how many labels of a slice are right, and how many there are."""
-    pairs = counts.values()
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-
-
-def as_evidence(state: Mapping[str, Any]) -> SliceEvidence:
-    """Return the counts and the evidence of a stored slice."""
+def as_evidence(state: Mapping[str, Any], live: Standings) -> SliceEvidence:
     names = ("worse", "better", "worse_peak", "better_peak")
-    return SliceEvidence(*sum_counts(state["counts"]), *(state[name] for name in names))
+    pair = sum_counts(Counts.load(state["counts"]), live)
+    return SliceEvidence(*pair, *(state[name] for name in names))

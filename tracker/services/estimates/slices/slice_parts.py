@@ -7,10 +7,12 @@ from datetime import date, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.slices.slice_counts import OTHER, as_evidence
+from tracker.services.estimates.slices.slice_counts import as_evidence
+from tracker.services.estimates.slices.slice_values import OTHER
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.stats import SliceEvidence
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.slices import (
     CutCounts,
     count_cut,
@@ -41,6 +43,7 @@ def read_parts(
     """Return the slices of *versions* as they were counted, in order."""
     if not versions:
         return []
+    live = standings_of(LIVE, detector.label_sampling)
     if by.startswith(METADATA):
         name = by.removeprefix(METADATA)
         if name not in list_counted(detector):
@@ -49,15 +52,14 @@ def read_parts(
             Part(
                 row.key,
                 row.state["queries"],
-                row.state["counts"],
+                _by_class(Counts.load(row.state["counts"]).select(live).confusion),
                 None if row.key in ("", OTHER) else f"{by}:{row.key}",
-                as_evidence(row.state),
+                as_evidence(row.state, live),
             )
             for row in list_slices(session, versions[0], name)
         ]
     if by == "version":
         return _cut_by_version(session, detector, versions)
-    live = standings_of(LIVE, detector.label_sampling)
     found = count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
     if by == "week":
         found = _join_weeks(found)

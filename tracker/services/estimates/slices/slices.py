@@ -69,7 +69,6 @@ class SliceEstimate(Shape):
 
     @property
     def mistakes(self) -> int:
-        """The scored labels that the detector had not predicted."""
         return self.overall.labelled - self.overall.correct
 
 
@@ -105,7 +104,6 @@ class Slices(OfDetector):
     )
 
     def find(self, state: SliceState) -> list[SliceEstimate]:
-        """Return the slices of that *state*."""
         return [one for one in self.items if one.state == state]
 
 
@@ -130,7 +128,6 @@ SLICE_COLUMNS = (
 
 
 def list_cuts(detector: Detector) -> list[str]:
-    """Return the keys by which queries of *detector* can be sliced."""
     return [*(METADATA + name for name in detector.slices), *BUILT_IN]
 
 

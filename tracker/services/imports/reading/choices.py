@@ -89,6 +89,11 @@ class Choices(Mapping):
     no_answer: list[str] = Field(default_factory=list)
     # Of rows without a key, SAME_ROWS or NEW_ROWS; None where nobody says it.
     rows: Literal["same", "new"] | None = None
+    # Whether confidences are percentages, written without the sign.
+    percent: bool = False
+    # Of a workbook, and the row of a table that names the columns, counted from 1.
+    sheet: str | None = None
+    header_row: int | None = Field(default=None, ge=1, le=1_000)
     # What becomes of other columns where nobody says it.
     usual_extra: Extra = REFUSE
     # Whether what was saved with the detector is to be added.
@@ -148,6 +153,9 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
     no_answer: tuple[str, ...] | list[str] = (),
     same_rows: bool = False,
     new_rows: bool = False,
+    percent: bool = False,
+    sheet: str | None = None,
+    header_row: int | None = None,
     uses_saved: bool = True,
 ) -> Choices:
     """Return what was said in texts, FIELD=COLUMN and VALUE=CLASS among them.
@@ -170,6 +178,9 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
             given=_pairs("set", given, "FIELD=VALUE", wrong)
             | ({"version": version} if version else {}),
             no_answer=list(no_answer),
+            percent=percent,
+            sheet=sheet or None,
+            header_row=header_row,
             rows="same" if same_rows else "new" if new_rows else None,
         )
     except ValidationError as error:

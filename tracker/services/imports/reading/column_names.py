@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
@@ -43,13 +44,24 @@ _INPUTS = frozenset(
 _HEAD = re.compile(r"[^.\[]+")
 _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_TRUTHS = frozenset(
-    (
-        *("truth", "gold", "golden", "expected", "reference", "target", "actual"),
-        *("annotation", "label", "correct", "answer"),
-    )
-)
+_WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
+# What the words of a name say of it where its whole is not known; the first that fits.
+_ROLES = {
+    "": "id ids is has ts at time date count version comment reason explanation url "
+    "tags cost tokens latency error",
+    "confidence": "proba probas prob probs probability probabilities score scores "
+    "confidence logprob konfidenz",
+    "label": "true truth gold golden gt expected reference target actual ideal "
+    "annotation correct wahrheit",
+    "predicted": "pred predicted prediction predictions guess output outputs scored "
+    "completion hypothesis response generated vorhersage model hat yhat",
+}
+# A probability may be that of one class, and scores those of a metric.
+_OF_A_CLASS = frozenset(_ROLES["confidence"].split()[:6])
+_NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
+# Names that say no more than that classes are in the column.
+_PLAIN = frozenset({"class", "category", "classification", "answer", "species"})
+_LOUD = frozenset({*_ROLES["label"].split(), "label", "answer"})
 _WEIGHTS = frozenset({"weight", "weights"})
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
@@ -83,7 +95,7 @@ class Plan:
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add map label={show_name(name)}"
                 for name in others
-                if _words_of(name) & _TRUTHS
+                if _words_of(name) & _LOUD and "is" not in _words_of(name)
             ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
@@ -106,6 +118,41 @@ def _words_of(name: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(name)}
 
 
+def role_of(name: str) -> str | None:
+    """Return the field that a column of that *name* may hold, by its words."""
+    known = guess_field(name)
+    if known is not None:
+        return known
+    if normal(name) in _PLAIN:
+        return "label"
+    words = _words_of(name)
+    found = (role for role in _ROLES if words & set(_ROLES[role].split()))
+    return next(found, None) or None
+
+
+def find_header(lines: Sequence[Sequence[Any]]) -> int:
+    """Return which of the first *lines* of a table names the columns.
+
+    It is the first one, unless titles stand above.
+    """
+    filled = [[str(one) for one in line if one not in {None, ""}] for line in lines]
+    known = [sum(bool(role_of(one)) for one in line) for line in filled]
+    if not known[0] and max(known) > 1:
+        return known.index(max(known))
+    counts = list(map(len, filled))
+    return counts.index(max(counts)) if counts[0] == 1 else 0
+
+
+def is_percentage(name: str) -> bool:
+    """Return whether a column of that *name* holds percentages."""
+    return "%" in name or bool(_words_of(name) & {"percent", "percentage", "pct"})
+
+
+def is_of_classes(name: str) -> bool:
+    """Return whether a column of that *name* may hold a probability of each class."""
+    return bool(_words_of(name) & _OF_A_CLASS)
+
+
 def normal(name: str) -> str:
     """Return *name* without case, and with one sign for blanks and dashes."""
     return _BLANKS.sub("_", name.strip()).casefold()
@@ -117,9 +164,16 @@ def guess_field(name: str) -> str | None:
 
 
 def plan_columns(
-    names: Sequence[str], choices: Choices, *, has_header: bool = True
+    names: Sequence[str],
+    choices: Choices,
+    *,
+    has_header: bool = True,
+    holds_classes: Callable[[str], bool] = lambda _: False,
 ) -> Plan:
     """Decide what the columns *names* hold.
+
+    What is known by some words of its name alone is taken for a class only if it
+    *holds_classes*.
 
     Raises InvalidInputError that says all that is wrong: two columns that could be
     one field, and columns that are not known where these are refused.  Without a
@@ -142,14 +196,9 @@ def plan_columns(
     )
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
-    for found in [one for one in (*FIELDS, IMAGE) if one not in settled]:
-        candidates = [name for name in free if known.get(normal(name)) == found]
-        if len(candidates) > 1:
-            wrong.append(_ambiguous(found, candidates))
-        if candidates:
-            fields[found] = candidates[0]
-            taken.update(candidates)
-    others = [name for name in free if name not in taken]
+    others = _find_known(fields, free, known, settled, wrong)
+    if not is_shaped:
+        _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
@@ -193,6 +242,69 @@ def head_of(column: str, names: Collection[str]) -> str:
     """Return the column that a path begins with, itself for what is a column."""
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
+
+
+def _find_known(
+    fields: dict[str, str],
+    free: list[str],
+    known: Mapping[str, str],
+    settled: Collection[str],
+    wrong: list[FieldError],
+) -> list[str]:
+    """Take columns by their whole names, and return the others."""
+    taken = set(fields.values())
+    for found in [one for one in (*FIELDS, IMAGE) if one not in settled]:
+        candidates = [name for name in free if known.get(normal(name)) == found]
+        if found == "label" and "predicted" not in settled:
+            candidates = _apart(fields, candidates)
+        if len(candidates) > 1:
+            wrong.append(_ambiguous(found, candidates))
+        if candidates:
+            fields[found] = candidates[0]
+            taken.update(candidates)
+    return [name for name in free if name not in {*taken, *fields.values()}]
+
+
+def _apart(fields: dict[str, str], candidates: list[str]) -> list[str]:
+    """Take ``actual`` for the answer where ``expected`` is what it should have been."""
+    by_name = {normal(name): name for name in candidates}
+    if by_name.keys() == {"actual", "expected"} and "predicted" not in fields:
+        fields["predicted"] = by_name["actual"]
+        return [by_name["expected"]]
+    return candidates
+
+
+def _find_by_words(
+    fields: dict[str, str],
+    others: list[str],
+    settled: Collection[str],
+    holds_classes: Callable[[str], bool],
+) -> None:
+    """Take some of *others* for what the words of their names say, where one does."""
+    if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
+        *("predicted", "key"),
+        *settled,
+    }:
+        # The answers of a classifier, as many call them.
+        fields["predicted"] = fields.pop("label")
+    for sought in ("predicted", "label", "confidence"):
+        found = [one for one in others if role_of(one) == sought]
+        if sought == "label" and normal(fields.get("predicted", "")).startswith("y"):
+            found += [one for one in others if normal(one) == "y"]
+        if sought != "confidence":
+            found = [one for one in found if holds_classes(one)]
+        elif "predicted" not in fields:
+            continue
+        else:
+            found = [one for one in found if not _words_of(one) & _NOT_CONFIDENCE]
+        if len(found) == 1 and sought not in {*fields, *settled}:
+            fields[sought] = found[0]
+            others.remove(found[0])
+    if not {"label", "predicted"} & {*fields, *settled}:
+        plain = [one for one in others if not role_of(one) and holds_classes(one)]
+        if len(plain) == 1:
+            fields["predicted" if "confidence" in fields else "label"] = plain[0]
+            others.remove(plain[0])
 
 
 def _find_input(fields: dict[str, str], others: list[str]) -> None:

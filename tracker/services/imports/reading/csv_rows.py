@@ -6,16 +6,20 @@ import io
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.column_names import find_header, role_of
 from tracker.services.imports.reading.rows import (
     FIELDS,
     LONGEST_ROW,
     MOST_COLUMNS,
     PIECE_BYTES,
     PIECE_ROWS,
+    RawPiece,
     Row,
+    RowPiece,
+    TablePiece,
     check_empty_lines,
     refuse_columns,
     refuse_many_columns,
@@ -24,37 +28,13 @@ from tracker.services.imports.reading.rows import (
 from tracker.services.wording import show
 
 _DELIMITERS = ",;\t|"
+# So many lines may be titles above the columns.
+_LOOKED_AT = 20
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # An exported text that a spreadsheet would take for a formula got a quote in
 # front; see services/exports.py.
 _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
 _NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
-
-
-class CsvPiece(NamedTuple):
-    """Lines of a CSV file that follow on each other, cut into cells."""
-
-    first: int
-    names: list[str]
-    lines: list[list[str]]
-    has_comma: bool = False
-    has_header: bool = True
-    is_strict: bool = False
-
-    def rows(self) -> list[Row]:
-        """Return them row by row."""
-        return [
-            _read_row(number, self.names, cells)
-            for number, cells in enumerate(self.lines, start=self.first)
-        ]
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return them by column; ValueError where one could not be read."""
-        columns = zip(*self.lines, strict=True)
-        return {
-            name: _read_column(column)
-            for name, column in zip(self.names, columns, strict=True)
-        }
 
 
 class CsvRows:
@@ -71,8 +51,10 @@ class CsvRows:
         *,
         fields: Sequence[str] | None = None,
         notes: list[str] | None = None,
+        header_row: int | None = None,
     ) -> None:
         """Prepare to read *stream*, which the caller closes."""
+        self._header_row = header_row
         self._stream = stream
         self._fields = fields
         self._notes = [] if notes is None else notes
@@ -82,7 +64,7 @@ class CsvRows:
         for piece in self.pieces():
             yield from piece.rows()
 
-    def pieces(self) -> Iterator[CsvPiece]:
+    def pieces(self) -> Iterator[RawPiece]:
         """Read the next few thousand rows, again and again."""
         csv.field_size_limit(LONGEST_ROW)
         stream = self._stream
@@ -90,7 +72,7 @@ class CsvRows:
             stream, encoding=_encoding(stream), newline="", errors=_LATIN
         )
         _seen.latin = False
-        reader = _Reader(text, self._fields)
+        reader = _Reader(text, self._fields, self._header_row, self._notes)
         try:
             yield from reader.pieces()
             if _seen.latin:
@@ -115,18 +97,28 @@ class CsvRows:
 class _Reader:
     """Cuts a text into pieces of rows, none of which takes more than it may."""
 
-    def __init__(self, text: io.TextIOWrapper, fields: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        text: io.TextIOWrapper,
+        fields: Sequence[str] | None,
+        header_row: int | None,
+        notes: list[str],
+    ) -> None:
         self._text = text
         self._fields = fields
+        self._header_row = header_row
+        self._notes = notes
+        # Lines that were looked at and are no titles.
+        self._held: list[str] = []
         # Characters since the row began.
         self._size = 0
         # The number of the row that is being read.
         self.row = 1
 
-    def pieces(self) -> Iterator[CsvPiece]:
-        header, delimiter = _read_header(self._text, self._fields)
+    def pieces(self) -> Iterator[RawPiece]:
+        header, delimiter = self._read_header()
         has_comma = delimiter == ";"
-        yield CsvPiece(1, header, [], has_comma)
+        yield TablePiece(1, header, [[] for _ in header], has_comma=has_comma)
         lines: list[list[str]] = []
         size = empty = 0
         for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
@@ -140,14 +132,59 @@ class _Reader:
             size += self._size
             self._size = 0
             if len(lines) == PIECE_ROWS or size >= PIECE_BYTES:
-                yield CsvPiece(self.row - len(lines), header, lines, has_comma)
+                yield cut_lines(
+                    self.row - len(lines), header, lines, has_comma=has_comma
+                )
                 lines, size = [], 0
         if lines:
-            yield CsvPiece(self.row - len(lines), header, lines, has_comma)
+            yield cut_lines(self.row - len(lines), header, lines, has_comma=has_comma)
+
+    def _read_header(self) -> tuple[list[str], str]:
+        """Read the names of the columns, below the titles that stand above them."""
+        first = self._readline()
+        if first.lower().startswith("sep=") and len(first.strip()) == 5:
+            first = self._readline()
+        if not first.strip():
+            names = ", ".join(self._fields or FIELDS)
+            raise InvalidInputError.of(
+                "body",
+                f"the file is empty; its first line must name the columns: {names}",
+            )
+        if "\0" in first:
+            raise InvalidInputError.of("body", "it is not a text file")
+        if self._fields is not None:
+            return _check_fields(_cells(first), self._fields), _delimiter(first)
+        above = self._find_titles(first)
+        header = _cells(above[-1])
+        if len(above[-1]) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
+            refuse_many_columns()
+        for title in above[:-1]:
+            if title.strip():
+                self._notes.append(f"the row {show(title.strip())} as a title above")
+        return header, _delimiter(above[-1])
+
+    def _find_titles(self, first: str) -> list[str]:
+        """Return the lines down to the one that names the columns."""
+        if self._header_row is None and any(map(role_of, _cells(first))):
+            return [first]
+        lines = [first]
+        most = self._header_row or _LOOKED_AT
+        while len(lines) < most and (line := self._readline()):
+            lines.append(line)
+        if self._header_row is not None:
+            return lines
+        filled = [line for line in lines if line.strip()]
+        place = find_header(list(map(_cells, filled)))
+        end = lines.index(filled[place]) + 1
+        self._held = lines[end:]
+        return lines[:end]
+
+    def _readline(self) -> str:
+        return self._text.readline(LONGEST_ROW + 1)
 
     def _lines(self) -> Iterator[str]:
         # Not the iteration of the text: it takes a line of any length.
-        while line := self._text.readline(LONGEST_ROW + 1):
+        while line := self._held.pop(0) if self._held else self._readline():
             self._size += len(line)
             if self._size > LONGEST_ROW:
                 raise InvalidInputError.of(
@@ -178,33 +215,34 @@ _seen = threading.local()
 codecs.register_error(_LATIN, _read_latin)
 
 
-def _read_header(
-    lines: io.TextIOWrapper, fields: Sequence[str] | None
-) -> tuple[list[str], str]:
-    first = lines.readline(LONGEST_ROW)
-    if first.lower().startswith("sep=") and len(first.strip()) == 5:
-        first = lines.readline(LONGEST_ROW)
-    if not first.strip():
-        names = ", ".join(fields or FIELDS)
-        raise InvalidInputError.of(
-            "body",
-            f"the file is empty; its first line must name the columns: {names}",
-        )
-    if "\0" in first:
-        raise InvalidInputError.of("body", "it is not a text file")
-    delimiter = max(_DELIMITERS, key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
-    if len(first) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
-        refuse_many_columns()
-    if fields is None:
-        return header, delimiter
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _cells(line: str) -> list[str]:
+    cells = next(csv.reader([line], delimiter=_delimiter(line)), [])
+    return [cell.strip() for cell in cells]
+
+
+def _check_fields(header: list[str], fields: Sequence[str]) -> list[str]:
     header = [name.casefold() for name in header]
     if wrong := unknown_columns(header, fields):
         refuse_columns(wrong)
     for name in header:
         if header.count(name) > 1:
             raise InvalidInputError.of(name, "occurs twice among the columns")
-    return header, delimiter
+    return header
+
+
+def cut_lines(
+    first: int, names: list[str], lines: list[list[str]], *, has_comma: bool
+) -> RawPiece:
+    """Return lines by column, or one by one where a line has other cells."""
+    if all(len(cells) == len(names) for cells in lines):
+        columns = [_read_column(column) for column in zip(*lines, strict=True)]
+        return TablePiece(first, names, columns, has_comma=has_comma)
+    rows = [_read_row(n, names, cells) for n, cells in enumerate(lines, start=first)]
+    return RowPiece(rows, has_header=True, has_comma=has_comma)
 
 
 def _read_row(number: int, header: list[str], cells: list[str]) -> Row:

@@ -50,7 +50,11 @@ def document_pieces(
         not shape.records and shape.fits(body) for shape in SHAPES
     ):
         # What is no list is JSON Lines of one line.
-        records = iter_objects(body if isinstance(body, list) else [body])
+        items = body if isinstance(body, list) else [body]
+        # A classifier's answers by class, as a pipeline returns them for each input.
+        records = iter_objects(
+            {"prediction": one} if isinstance(one, list) else one for one in items
+        )
         yield from read_records(iter_pieces(records), SHAPES, columns, notes)
     elif not isinstance(body, dict):
         raise InvalidInputError.of("items", _SHAPES)
@@ -62,8 +66,20 @@ def document_pieces(
         yield from _read_split(body["columns"], body["data"])
     elif isinstance(body.get("labels"), dict) and "classes" in body:
         yield from iter_pieces(iter_objects(_read_fiftyone(body)))
+    elif (inner := _only_records(body)) is not None:
+        yield from document_pieces(inner, columns, notes)
     else:
         yield from _read_columns(body)
+
+
+def _only_records(body: Mapping[str, Any]) -> list[Any] | None:
+    """Return the one list of objects that a document has beside what it says of it."""
+    found = [
+        one
+        for one in body.values()
+        if isinstance(one, list) and one and all(isinstance(o, dict) for o in one)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:

@@ -4,17 +4,21 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import IO, Any, BinaryIO
 from xml.parsers import expat
 
 from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.column_names import find_header, role_of
 from tracker.services.imports.reading.rows import TablePiece, iter_tables
 from tracker.services.sandbox.limits import Unpacked
-from tracker.services.wording import show_reason
+from tracker.services.wording import show, show_reason
 
 # A sheet is held in memory as one rectangle, however few of its cells are filled.
 _MOST_CELLS = 5_000_000
 _MOST_PARTS = 10_000
+# So many rows may be titles above the columns.
+_LOOKED_AT = 20
 # Other kinds of workbook that the library reads; nobody bounds their cells.
 _OTHER_KINDS = {"content.xml", "xl/workbook.bin"}
 _PIECE = 2**20
@@ -22,12 +26,18 @@ _DIGITS = "0123456789"
 
 
 def excel_pieces(
-    stream: BinaryIO, notes: list[str], unpacked: Unpacked
+    stream: BinaryIO,
+    notes: list[str],
+    unpacked: Unpacked,
+    *,
+    sheet: str | None = None,
+    header_row: int | None = None,
 ) -> Iterator[TablePiece]:
-    """Read the first sheet that is not empty; its first row names the columns.
+    """Read the *sheet*, else the one that names most columns as people call them.
 
-    Empty rows do not count.  Raises InvalidInputError for what is no workbook or has
-    too many cells, and TooLargeError where too much is *unpacked*.
+    Empty rows do not count, unless *header_row* says which one names the columns.
+    Raises InvalidInputError for what is no workbook or has too many cells, and
+    TooLargeError where too much is *unpacked*.
     """
     # Loaded for those who import a workbook.
     from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415
@@ -35,16 +45,28 @@ def excel_pieces(
     try:
         _check(stream, unpacked)
         book = CalamineWorkbook.from_filelike(stream)
-        for name in book.sheet_names:
+        if sheet not in {None, *book.sheet_names}:
+            shown = ", ".join(map(show, book.sheet_names))
+            raise InvalidInputError.of(
+                "sheet", f"there is no sheet {show(sheet)}; there are: {shown}"
+            )
+        best: tuple[int, str, int] | None = None
+        for name in book.sheet_names if sheet is None else [sheet]:
+            found = _look(book.get_sheet_by_name(name).iter_rows(), header_row)
+            if found is not None and (best is None or found[0] > best[0]):
+                best = found[0], name, found[1]
+        if best is not None:
+            _, name, skipped = best
+            if len(book.sheet_names) > 1:
+                notes.append(
+                    f"the sheet {name} was read, one of {len(book.sheet_names)}"
+                )
             lines = book.get_sheet_by_name(name).iter_rows()
-            filled = (line for line in lines if any(cell != "" for cell in line))
-            header = next(filled, None)
-            if header is not None:
-                if len(book.sheet_names) > 1:
-                    notes.append(
-                        f"the sheet {name} was read, one of {len(book.sheet_names)}"
-                    )
-                return _read_sheet(header, filled)
+            filled = lines if header_row else filter(any, map(_filled, lines))
+            for title in islice(filled, skipped):
+                said = " ".join(str(one) for one in title if one not in {None, ""})
+                notes.append(f"the row {show(said)} as a title above the columns")
+            return _read_sheet(next(filled), filter(any, map(_filled, filled)))
     except (
         CalamineError,
         EOFError,
@@ -58,6 +80,23 @@ def excel_pieces(
             "file", f"it is not an Excel file: {show_reason(error)}"
         ) from error
     raise InvalidInputError.of("file", "the workbook is empty")
+
+
+def _filled(line: list[Any]) -> list[Any]:
+    """Return a line in which a cell that is filled is true."""
+    return [str(one) if one in {0} else one for one in line]
+
+
+def _look(lines: Iterator[list[Any]], header_row: int | None) -> tuple[int, int] | None:
+    """Return how many columns a sheet names that are known, and what stands above."""
+    if header_row is not None:
+        header = next(islice(lines, header_row - 1, None), None)
+        return None if header is None else (0, header_row - 1)
+    first = list(islice(filter(any, map(_filled, lines)), _LOOKED_AT))
+    if not first:
+        return None
+    place = find_header(first)
+    return sum(bool(role_of(str(one))) for one in first[place]), place
 
 
 def _check(stream: BinaryIO, unpacked: Unpacked) -> None:

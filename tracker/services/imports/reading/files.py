@@ -4,6 +4,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO
@@ -108,32 +109,30 @@ class RowFile:
         """Read the rows from the first one on, as fields of a query of *detector*."""
         notes: list[str] = []
         choices = self.choices.join(load_mapping(detector))
-        pieces = self._pieces(notes, choices.remembered | choices.columns)
+        table = {"sheet": choices.sheet, "header_row": choices.header_row}
+        pieces = self._pieces(notes, choices.remembered | choices.columns, table)
         return MappedRows(pieces, detector, choices, notes=notes)
 
-    def _pieces(self, notes: list[str], columns: dict[str, str]) -> Generator[RawPiece]:
+    def _pieces(
+        self, notes: list[str], columns: dict[str, str], table: dict[str, Any]
+    ) -> Generator[RawPiece]:
         if self.document is not None:
             yield from document_pieces(self.document, columns, notes)
             return
+        read: Callable[..., Iterator[RawPiece]] = partial(
+            read_apart, on_read=self._note
+        )
         if self._is_read_here():
             self._note(self.size)
-            read = read_pieces(
-                self.format,
-                self.stream,
-                notes,
-                most_unpacked=self.most_unpacked,
-                columns=columns,
-            )
-        else:
-            read = read_apart(
-                self.format,
-                self.stream,
-                notes,
-                most_unpacked=self.most_unpacked,
-                columns=columns,
-                on_read=self._note,
-            )
-        yield from read
+            read = read_pieces
+        yield from read(
+            self.format,
+            self.stream,
+            notes,
+            most_unpacked=self.most_unpacked,
+            columns=columns,
+            table=table,
+        )
 
     def _is_read_here(self) -> bool:
         """Whether it is a small text, which takes no process of its own."""
@@ -153,11 +152,13 @@ def read_apart(  # noqa: PLR0913 - how it is read.
     *,
     most_unpacked: int = MOST_UNPACKED,
     columns: Mapping[str, str] = NO_COLUMNS,
+    table: Mapping[str, Any] = NO_COLUMNS,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[RawPiece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``."""
     hook = load_value if kind in _TYPED else None
     options: dict[str, Any] = {"most_unpacked": most_unpacked, "columns": dict(columns)}
+    options["table"] = dict(table)
     with reading("rows", stream, kind=kind, **options) as reader:
         while True:
             (piece, new, place), _ = reader.answer(hook)

@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
+from types import NoneType
 from typing import Any, BinaryIO, cast
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.containers import is_log, read_log, xml_pieces
-from tracker.services.imports.reading.csv_rows import CsvPiece, CsvRows
+from tracker.services.imports.reading.csv_rows import CsvRows
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
 from tracker.services.imports.reading.known_shapes import SHAPES
@@ -47,24 +49,27 @@ _WHOLE = {"parquet", "arrow", "xlsx"}
 _TYPE = "\0"
 
 
-def read_pieces(
+def read_pieces(  # noqa: PLR0913 - what is read and how.
     kind: str,
     stream: BinaryIO,
     notes: list[str],
     *,
     most_unpacked: int,
     columns: Mapping[str, str] = NO_COLUMNS,
+    table: Mapping[str, Any] = NO_COLUMNS,
 ) -> Iterator[RawPiece]:
     """Read *stream*, packed or not; what is to be said of it goes to *notes*.
 
-    *columns* are by field those that were named.
+    *columns* are by field those that were named, *table* says which sheet and which
+    row names the columns.
     """
+    read = partial(_read, kind, notes=notes, columns=columns, table=table)
     unpacked = Unpacked(most_unpacked)
     stream.seek(0)
     is_packed = stream.read(2) == GZIP
     stream.seek(0)
     if not is_packed:
-        yield from _read(kind, stream, notes, unpacked, columns)
+        yield from read(stream, unpacked=unpacked)
         return
     packed = gzip.GzipFile(fileobj=stream)
     try:
@@ -74,9 +79,9 @@ def read_pieces(
                     shutil.copyfileobj(content, spool)
                     spool.seek(0)
                     whole = cast("BinaryIO", spool)
-                    yield from _read(kind, whole, notes, unpacked, columns)
+                    yield from read(whole, unpacked=unpacked)
             else:
-                yield from _read(kind, content, notes, unpacked, columns)
+                yield from read(content, unpacked=unpacked)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidInputError.of(
             "file", f"it is not gzip: {show_reason(error)}"
@@ -115,16 +120,23 @@ class _Counted(io.RawIOBase):
         return len(content)
 
 
-def _read(
+def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
     kind: str,
     stream: BinaryIO,
+    *,
     notes: list[str],
     unpacked: Unpacked,
     columns: Mapping[str, str],
+    table: Mapping[str, Any],
 ) -> Iterator[RawPiece]:
-    if kind in {"csv", "jsonl", "json"}:
-        return _read_text(kind, stream, notes, columns)
     match kind:
+        case "csv":
+            row = table.get("header_row")
+            return CsvRows(stream, notes=notes, header_row=row).pieces()
+        case "jsonl":
+            return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
+        case "json":
+            return _read_json(stream, columns, notes)
         case "parquet":
             return parquet_pieces(stream, unpacked)
         case "arrow":
@@ -133,17 +145,7 @@ def _read(
             return xml_pieces(stream, notes)
     if is_log(stream):
         return document_pieces(read_log(stream, unpacked), columns, notes)
-    return excel_pieces(stream, notes, unpacked)
-
-
-def _read_text(
-    kind: str, stream: BinaryIO, notes: list[str], columns: Mapping[str, str]
-) -> Iterator[RawPiece]:
-    if kind == "csv":
-        return CsvRows(stream, notes=notes).pieces()
-    if kind == "jsonl":
-        return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
-    return _read_json(stream, columns, notes)
+    return excel_pieces(stream, notes, unpacked, **table)
 
 
 def _read_json(
@@ -194,7 +196,10 @@ def _dump_pieces(
     if halves:
         return
     # A cell of CSV is a text, however long; others take many times their size.
-    if len(text) > LONGEST_ROW and not isinstance(piece, CsvPiece):
+    is_text = isinstance(piece, TablePiece) and {str, NoneType} >= {
+        type(value) for column in piece.values for value in column
+    }
+    if len(text) > LONGEST_ROW and not is_text:
         raise InvalidInputError.of(
             "file", f"row {piece.first:,} is longer than {LONGEST_ROW:,} bytes"
         )
@@ -206,10 +211,6 @@ def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
     rest: RawPiece
     parts: tuple[RawPiece, ...]
     match piece:
-        case CsvPiece(first=first, lines=lines):
-            middle = len(lines) // 2
-            rest = piece._replace(first=first + middle, lines=lines[middle:])
-            parts = piece._replace(lines=lines[:middle]), rest
         case RowPiece(given=given):
             middle = len(given) // 2
             rest = piece._replace(given=given[middle:])
@@ -227,8 +228,6 @@ def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
 
 def _dump_piece(piece: RawPiece) -> list[Any]:
     match piece:
-        case CsvPiece():
-            return ["csv", *piece]
         case TablePiece():
             return ["table", *piece]
         case RowPiece(given=given):
@@ -243,8 +242,6 @@ def _dump_piece(piece: RawPiece) -> list[Any]:
 def load_piece(said: list[Any]) -> RawPiece:
     """Return the piece of a message."""
     kind, *fields = said
-    if kind == "csv":
-        return CsvPiece(*fields)
     if kind == "table":
         return TablePiece(*fields)
     given, *flags = fields

@@ -107,6 +107,12 @@ def _datumaro_label(record: Record, document: Record) -> Any:
     return names[found[0]["label_id"]]["name"] if found else None
 
 
+def _vertex_answer(record: Record, _: Record) -> Any:
+    found = record["prediction"]
+    pairs = zip(found["confidences"], found["displayNames"], strict=False)
+    return max(pairs, default=(0, None))[1]
+
+
 def _coco_images(document: Record) -> Iterator[Record]:
     classes = {one["id"]: one["name"] for one in document["categories"]}
     labels: dict[Any, list[Any]] = {}
@@ -122,6 +128,20 @@ def _coco_label(record: Record, _: Record) -> Any:
             f"it has {len(record['labels'])} objects; a classification has one"
         )
     return only(record["labels"])
+
+
+def _helm_answer(record: Record, _: Record) -> Any:
+    """Return what was completed, as the letter of a choice stands for it."""
+    said = str(find(record, "result.completions[0].text") or "").strip()
+    return (record.get("output_mapping") or {}).get(said, said) or NO_ANSWER
+
+
+def _helm_truth(record: Record, _: Record) -> Any:
+    given = find(record, "instance.references") or record.get("references") or ()
+    correct = [one for one in given if "correct" in (one.get("tags") or ())]
+    if len(correct) > 1:
+        raise ValueError(f"it has {len(correct)} correct references; it must have one")
+    return find(correct[0], "output.text") if correct else None
 
 
 # https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
@@ -151,6 +171,29 @@ SHAPES = (
             "label": "target",
             "version": _unless_none,
         },
+    ),
+    # https://crfm-helm.readthedocs.io, scenario_state.json and instances.json
+    Shape(
+        "a scenario state of HELM",
+        "adapter_spec request_states",
+        {
+            "input": "instance.id",
+            "group": "instance.id",
+            "predicted": _helm_answer,
+            "label": _helm_truth,
+            "version": "^.adapter_spec.model_deployment | ^.adapter_spec.model",
+        },
+        records="request_states",
+    ),
+    Shape(
+        "instances of HELM",
+        "input.text references",
+        {"input": "id", "label": _helm_truth},
+    ),
+    Shape(
+        "predictions of HELM",
+        "instance_id predicted_text",
+        {"input": "instance_id", "predicted": "mapped_output | predicted_text"},
     ),
     # https://www.promptfoo.dev/docs/configuration/outputs/
     Shape(
@@ -270,6 +313,23 @@ SHAPES = (
             {"input": source, "label": "classificationAnnotation.displayName"},
         )
         for source in ("imageGcsUri", "textContent", "textGcsUri")
+    ),
+    Shape(
+        "batch predictions of Vertex AI",
+        "instance prediction.displayNames prediction.confidences",
+        {
+            "input": "instance.content",
+            "predicted": _vertex_answer,
+            "confidence": lambda record, _: max(
+                record["prediction"]["confidences"], default=None
+            ),
+        },
+    ),
+    # https://cocodataset.org/#format-results
+    Shape(
+        "results of COCO",
+        "image_id category_id score",
+        {"input": "image_id", "predicted": "category_id", "confidence": "score"},
     ),
     # https://prodi.gy/docs/api-interfaces
     Shape(

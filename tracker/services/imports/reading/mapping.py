@@ -1,11 +1,12 @@
 """The pieces of a file with its columns named and its cells read as fields."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading.answers import read_answers, read_counts
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.class_columns import (
     ClassColumns,
@@ -15,21 +16,33 @@ from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,
     head_of,
+    is_percentage,
     plan_columns,
+    role_of,
 )
 from tracker.services.imports.reading.rows import (
     MOST_COLUMNS,
+    UNKNOWN,
     RawPiece,
     Row,
     read_given,
     refuse_many_columns,
 )
 from tracker.services.imports.reading.shapes import find
-from tracker.services.imports.reading.values import Reader, as_metadata, build_readers
+from tracker.services.imports.reading.values import (
+    Reader,
+    as_metadata,
+    as_text,
+    build_readers,
+)
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
+from tracker.words import NO_ANSWER, UNCLEAR
+
+_LONGEST_CLASS = 60
+Guess = Callable[[str], bool]
 
 
 class MappedPiece:
@@ -165,11 +178,6 @@ def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
     return {**found, **(metadata or {})} if found else metadata
 
 
-def _may_have_classes(piece: RawPiece, detector: Detector) -> bool:
-    """Return whether a header without rows has a column for each class."""
-    return all(any(one in name for name in piece.names) for one in detector.classes)
-
-
 class Seen(NamedTuple):
     """A column of a file, the field that it is taken for, and its first values."""
 
@@ -209,10 +217,15 @@ class MappedRows:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False
-        for piece in self._with_classes():
+        for piece in self._prepared():
             if piece.first >= BATCH_LIMIT:
                 raise InvalidInputError.of(
                     "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
+                )
+            kind = piece.has_comma, piece.is_strict
+            if kind not in readers:
+                readers[kind] = build_readers(
+                    self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
             if not is_planned or any(name not in seen for name in piece.names):
                 names = (
@@ -224,24 +237,36 @@ class MappedRows:
                 if len(seen) > MOST_COLUMNS:
                     refuse_many_columns()
                 self.plan = plan_columns(
-                    names, self.choices, has_header=piece.has_header
+                    names,
+                    self.choices,
+                    has_header=piece.has_header,
+                    holds_classes=self._holds_classes(piece, readers[kind]),
                 )
                 is_planned = True
-            kind = piece.has_comma, piece.is_strict
-            if kind not in readers:
-                readers[kind] = build_readers(
-                    self.detector, self.choices, comma=kind[0], is_strict=kind[1]
+            read = readers[kind]
+            if is_percentage(self.plan.fields.get("confidence", "")):
+                read = readers[kind] | build_readers(
+                    self.detector,
+                    self.choices,
+                    comma=kind[0],
+                    is_strict=kind[1],
+                    is_percent=True,
                 )
-            yield MappedPiece(piece, self.plan, readers[kind], self.choices.given)
+            yield MappedPiece(piece, self.plan, read, self.choices.given)
 
-    def _with_classes(self) -> Iterator[RawPiece]:
-        """Read columns of the classes as the class, where there are such."""
+    def _prepared(self) -> Iterator[RawPiece]:
+        """Read counts, nested answers and columns of the classes as the class."""
         found: ClassColumns | None = None
         is_known = False
-        for piece in self._pieces:
-            if not is_known and piece.rows():
-                is_known = True
-                named = {*self.choices.columns, *map(guess_field, piece.names)}
+        held: RawPiece | None = None
+        for raw in read_counts(self._pieces, self.notes):
+            piece = read_answers(raw, self.detector.classes)
+            if not is_known and not piece.rows():
+                held = piece
+                continue
+            if not is_known:
+                is_known, held = True, None
+                named = {*self.choices.columns, *map(role_of, piece.names)}
                 found = find_class_columns(
                     piece,
                     self.detector.classes,
@@ -253,10 +278,27 @@ class MappedRows:
                         f"the columns of the classes as {found.field}: the one with "
                         + ("a 1" if found.is_mark else "the highest number")
                     )
-            if found is not None:
-                yield found.read(piece)
-            elif is_known or not _may_have_classes(piece, self.detector):
-                yield piece
+            yield piece if found is None else found.read(piece)
+        if held is not None:
+            yield held
+
+    def _holds_classes(self, piece: RawPiece, readers: dict[str, Reader]) -> Guess:
+        """Return what tells if a column of *piece* holds classes."""
+        known = {*self.detector.classes, UNCLEAR, NO_ANSWER, None}
+
+        def holds(name: str) -> bool:
+            values = [row.values[name] for row in piece.rows() if name in row.values]
+            try:
+                texts = list(map(as_text, values))
+                if self.detector.classes == UNKNOWN:
+                    short = all(len(text or "") <= _LONGEST_CLASS for text in texts)
+                    return short and 0 < len(set(texts)) <= max(2, len(texts) // 2)
+                read = readers["label"](values, Counter())
+            except ValueError:
+                return False
+            return 2 * sum(one in known for one in read) >= len(read) > 0
+
+        return holds
 
     def look(self, rows: int = 3) -> list[Seen]:
         """Return the columns, each with what it is by its name, and its first *rows*.

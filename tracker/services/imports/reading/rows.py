@@ -25,6 +25,8 @@ FIELDS = (
     "labeler",
     "labelled_at",
 )
+# Stands for the classes of a file of which nobody has said them.
+UNKNOWN = ["\0", "\0\0"]
 # Beside images, the name of the one that belongs to a row.
 IMAGE = "image"
 # How many rows are read and written together.

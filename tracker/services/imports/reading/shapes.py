@@ -27,7 +27,7 @@ Record = Mapping[str, Any]
 Get = Callable[[Record, Record], Any]
 
 _STEP = re.compile(r"[^.\[\]]+|\[-?\d+\]")
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 _LONGEST_KEPT = 2_000
 _NAMES = {"input", "group", "key"}
 _CLASSES = {"predicted", "label"}
@@ -189,7 +189,7 @@ def as_name(value: Any) -> str:
         return str(value)
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     bare = text.strip()
-    if 0 < len(bare) <= _LONGEST_NAME and bare.isprintable():
+    if 0 < len(bare) <= LONGEST_NAME and bare.isprintable():
         return bare
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date, time
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from unicodedata import normalize
 
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.rows import IMAGE, read_metadata
+from tracker.services.imports.reading.shapes import LONGEST_NAME, as_name, only
 from tracker.services.imports.reading.times import TimeReader
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show
@@ -148,13 +150,16 @@ def _number(text: str, *, comma: bool) -> Decimal | None:
 class ConfidenceReader:
     """Reads numbers from 0 to 1, percentages, and what rounding put beyond a bound."""
 
-    def __init__(self, *, comma: bool, is_strict: bool) -> None:
+    def __init__(self, *, comma: bool, is_strict: bool, is_percent: bool) -> None:
         """Read texts, too, unless *is_strict*: then only percentages are texts."""
         self._comma = comma
+        self._is_percent = is_percent
         self._is_strict = is_strict
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
         """Return numbers where there are some."""
+        if self._is_percent:
+            return [self._read_percent(value, noted) for value in values]
         if set(map(type, values)) == {float} and all(0 <= one <= 1 for one in values):
             return values
         if not self._comma and not self._is_strict and _are_plain(values):
@@ -175,7 +180,17 @@ class ConfidenceReader:
             if abs(value - nearest) <= _NEARLY:
                 noted["confidence", f"nearly {nearest:.0f}", f"{nearest:.0f}"] += 1
                 return nearest
+        if type(value) in {int, float} and 1 < value <= 100 and not self._is_strict:
+            raise ValueError(
+                f"{show(value)} is not right: it must be a number from 0 to 1; if it "
+                "is a percentage, add percent"
+            )
         return value
+
+    def _read_percent(self, value: Any, noted: Noted) -> Any:
+        if not isinstance(value, str):
+            value = str(value)
+        return self._read_text(value.strip().removesuffix("%") + "%", noted)
 
     def _read_text(self, text: str, noted: Noted) -> float:
         bare = text.strip()
@@ -230,6 +245,21 @@ def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
     return list(map(as_text, values))
 
 
+def read_names(field: str, values: list[Any], noted: Noted) -> list[Any]:
+    """Return texts, and of what is nested or too long for a name a hash of it."""
+    if set(map(type, values)) == {str} and max(map(len, values)) <= LONGEST_NAME:
+        return values
+    long = sum(isinstance(one, str) and len(one) > LONGEST_NAME for one in values)
+    if long:
+        noted[field, f"texts of more than {LONGEST_NAME} characters", "hashes"] += long
+    return [
+        as_name(only(one))
+        if isinstance(one, dict | list | str)
+        else read_texts([one], noted)[0]
+        for one in values
+    ]
+
+
 def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
     """Return what the texts say as JSON, and what is none as it is."""
     return [_read_metadata(one) if isinstance(one, str) else one for one in values]
@@ -256,7 +286,12 @@ def as_metadata(value: Any) -> Any:
 
 
 def build_readers(
-    detector: Detector, choices: Choices, *, comma: bool, is_strict: bool
+    detector: Detector,
+    choices: Choices,
+    *,
+    comma: bool,
+    is_strict: bool,
+    is_percent: bool = False,
 ) -> dict[str, Reader]:
     """Return what reads the cells of each field that has to be read.
 
@@ -264,7 +299,9 @@ def build_readers(
     type is wrong, as it is in every other body.
     """
     readers: dict[str, Reader] = {
-        "confidence": ConfidenceReader(comma=comma, is_strict=is_strict),
+        "confidence": ConfidenceReader(
+            comma=comma, is_strict=is_strict, is_percent=is_percent or choices.percent
+        ),
         "metadata": read_metadata_cells,
     }
     none = dict.fromkeys(choices.no_answer, NO_ANSWER)
@@ -281,17 +318,9 @@ def build_readers(
         del readers["metadata"]
         names = ("predicted", "label", "asked_at", "labelled_at")
         return readers | {name: _of_texts(readers[name]) for name in names}
-    texts = (
-        "key",
-        "input",
-        "group",
-        "version",
-        "note",
-        "labeler",
-        "image_url",
-        "sampling",
-    )
-    return readers | dict.fromkeys(texts, read_texts)
+    texts = ("version", "note", "labeler", "image_url", "sampling")
+    readers |= dict.fromkeys(texts, read_texts)
+    return readers | {name: partial(read_names, name) for name in ("input", "group")}
 
 
 def _of_texts(read: Reader) -> Reader:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.labelling.auditing.audits import aim_index, label_code, strata_of
+from tracker.services.labelling.auditing.audits import goal_of, label_code, strata_of
 from tracker.services.wording import show
 from tracker.stats import (
     OPEN,
@@ -105,7 +105,6 @@ def _digests(ledger: Ledger) -> tuple[str, ...]:
 
 
 def look_at(audit: Audit, record: Record) -> Look:
-    """Return the intervals of an audit as they are now."""
     return look(record.ledger, audit.confidence_level, standings=record.standings)
 
 
@@ -223,7 +222,7 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     known = np.zeros_like(ledger.known[-1])
     for _, stratum, label, many, _ in drawn.count_known(session, audit):
         known[stratum, label_code(audit.classes, label)] += many
-    following = next_round(ledger, known, aim_index(audit))
+    following = next_round(ledger, known, goal_of(audit))
     session.add(
         AuditRound(
             audit_id=audit.id,

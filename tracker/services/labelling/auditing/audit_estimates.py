@@ -19,10 +19,9 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import Verdict
+from tracker.words import BALANCED, OVERALL, Verdict
 
 METHOD = "active"
-OVERALL = "overall"
 # From so many labels on the interval itself says how many more it takes.
 _ENOUGH = 100
 
@@ -62,6 +61,7 @@ class AuditPoint:
     at: datetime
     classes: Sequence[ClassEstimate]
     balanced: Score
+    overall: Score
 
 
 def get_audit_estimate(
@@ -82,9 +82,8 @@ def build_audit_estimate(
     classes, overall = scopes[:-1], scopes[-1]
     balanced = _balanced(found.balanced, classes)
     confusion, unclear = _confusion(audit, record)
-    aimed = aimed_at(audit, classes, balanced)
-    half_width = (aimed.high - aimed.low) / 2.0
-    decision = _decide(audit, aimed)
+    aimed = aimed_at(audit, scopes, balanced)
+    decision, half_width = _decide(audit, aimed), (aimed.high - aimed.low) / 2.0
     estimate = Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -92,6 +91,7 @@ def build_audit_estimate(
         computed_at=computed_at,
         confidence_level=audit.confidence_level,
         method=METHOD,
+        basis=f"{overall.labelled:,} labels of a set of {audit.queries:,} queries.",
         population=Population(
             kind=LIVE, queries=overall.labelled + unclear, of=audit.queries
         ),
@@ -201,12 +201,13 @@ def _point(  # noqa: PLR0913, PLR0917 - all that stood.
         at=at,
         classes=scopes[:-1],
         balanced=balanced,
+        overall=scopes[-1],
     )
 
 
-def aimed_at(audit: Audit, classes: Sequence[ClassEstimate], balanced: Score) -> Score:
-    """Return the accuracy that an audit aims at."""
-    return balanced if audit.aim is None else classes[audit.classes.index(audit.aim)]
+def aimed_at(audit: Audit, scopes: Sequence[Score], balanced: Score) -> Score:
+    aim = goal_of(audit).aim
+    return balanced if aim is None else scopes[aim]
 
 
 def expected_in_all(
@@ -244,7 +245,9 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
         verdict = "missed"
     return Decision(
         verdict=verdict,
-        measure="balanced" if audit.aim is None else f"recall:{audit.aim}",
+        measure=audit.aim or BALANCED
+        if audit.aim not in audit.classes
+        else f"recall:{audit.aim}",
         target=audit.target,
         method=METHOD,
         accuracy=aimed.accuracy,

@@ -1,4 +1,4 @@
-"""An audit is paused, resumed, extended by a narrower aim, and closed."""
+"""An audit is paused, resumed, extended by a narrower aim, and ended."""
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -8,10 +8,8 @@ from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audits import AuditResult, goal_of
-from tracker.services.telling.events import AUDIT_FINISHED, tell
 from tracker.services.wording import show
 from tracker.stats import Step, labels_needed
-from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import count_draws
@@ -99,31 +97,21 @@ def _rescaled(audit: Audit, labels: int, half_width: float) -> int:
     return labels_needed(reached, goal, audit.queries)
 
 
-def close_audit(session: Session, audit: Audit, by: By) -> Audit:
-    """End an audit, write down what it says, and tell of it; twice changes nothing.
+def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
+    """Close an audit and write down what it says; False if it was closed before.
 
     Nothing is drawn any more.  Late answers still count for what is computed: a draw
     that was handed out is never forgotten.  The record stays as it is.
     """
     locked = storage.lock_audit(session, audit.id)
     if locked.closed_at is not None:
-        return locked
+        return locked, False
     result = _build_result(session, locked, by)
     locked.closed_at, locked.paused_at = by.at, None
     locked.result = result.model_dump_json()
     session.flush()
     _record(session, locked, by, "audit closed")
-    detector = session.get_one(Detector, locked.detector_id)
-    data = {
-        "audit": locked.name,
-        "id": dump_id("aud", locked.id),
-        "labels": result.labels,
-        "is_reached": result.is_reached,
-        "low": result.balanced.low,
-        "high": result.balanced.high,
-    }
-    tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
-    return locked
+    return locked, True
 
 
 def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:

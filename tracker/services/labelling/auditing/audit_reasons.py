@@ -7,9 +7,16 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.labelling.auditing.audit_draws import Record, load_record
-from tracker.services.labelling.auditing.audits import aim_index
+from tracker.services.labelling.auditing.audits import goal_of
 from tracker.services.wording import dump_instant
-from tracker.stats import UNIT, Step, imagine_average, label_shares, round_length
+from tracker.stats import (
+    UNIT,
+    Step,
+    imagine_average,
+    label_shares,
+    round_length,
+    without_judges,
+)
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.auditing.audits import Audit
 
@@ -105,6 +112,8 @@ class Comparison:
 
     chosen: Sequence[Step]
     even: Sequence[Step]
+    # As chosen without what judges said; empty where none said anything.
+    unjudged: Sequence[Step] = ()
 
     def at_random(self, steps: Sequence[Step]) -> list[Step]:
         """Return what random labels would be expected to have given beside *steps*."""
@@ -112,35 +121,47 @@ class Comparison:
         for one in self.even:
             if one.labels <= steps[-1].labels:
                 middle = (one.low + one.high) / 2.0
-                half = self._ratio(one.labels) * _half_width(steps, one.labels)
+                half = self._ratio(self.even, one.labels) * _half_width(
+                    steps, one.labels
+                )
                 low, high = max(0.0, middle - half), min(1.0, middle + half)
                 found.append(Step(one.labels, low, high))
         return found
 
     def half_width_at_random(self, draws: int, half_width: float) -> float:
         """Return what so many random labels would have given for that *half_width*."""
-        return half_width * self._ratio(draws)
+        return half_width * self._ratio(self.even, draws)
 
     def labels_saved(self, draws: int) -> int | None:
         """Return how many random labels the choice has saved; below 0 it has cost.
 
         None before there are enough labels to tell.
         """
+        return self._saved(self.even, draws)
+
+    def saved_by_judges(self, draws: int) -> int | None:
+        """Return how many labels the judges have saved; below 0 they have cost some.
+
+        None without judges, and before there are enough labels to tell.
+        """
+        return self._saved(self.unjudged, draws) if self.unjudged else None
+
+    def _saved(self, other: Sequence[Step], draws: int) -> int | None:
         if draws < _ENOUGH:
             return None
-        return round(draws * (self._ratio(draws) ** 2 - 1.0))
+        return round(draws * (self._ratio(other, draws) ** 2 - 1.0))
 
-    def _ratio(self, draws: int) -> float:
-        """Return how many times as wide an interval of random labels is.
+    def _ratio(self, other: Sequence[Step], draws: int) -> float:
+        """Return how many times as wide the *other* interval is.
 
         They are compared where a simulated round ends: within one the intervals of
         choice narrow at a pace that no line between two ends follows.
         """
-        ends = list(zip(self.chosen, self.even, strict=False))
+        ends = list(zip(self.chosen, other, strict=False))
         later = (both for both in ends if both[0].labels >= draws)
-        chosen, even = (one.half_width for one in next(later, ends[-1]))
+        chosen, wide = (one.half_width for one in next(later, ends[-1]))
         # Once nearly all is labelled, there is nothing to choose.
-        return even / chosen if chosen > _NOTHING else 1.0
+        return wide / chosen if chosen > _NOTHING else 1.0
 
 
 def compare_with_random(audit: Audit, record: Record) -> Comparison:
@@ -151,17 +172,21 @@ def compare_with_random(audit: Audit, record: Record) -> Comparison:
         drawn=record.ledger.drawn[:start],
         labels=record.ledger.labels[:start],
     )
-    aim, known = aim_index(audit), ledger.known[-1]
-    shares = label_shares(ledger, known, aim)
-    chosen, even = (
-        imagine_average(
-            *(ledger.strata, shares, known, aim, audit.confidence_level),
-            is_even=is_even,
-            draws=start + round_length(start),
+    goal, known = goal_of(audit), ledger.known[-1]
+    shares = label_shares(ledger, known, goal)
+    courses = [(ledger.strata, shares, known, is_even) for is_even in (False, True)]
+    if ledger.strata.verdicts.size:
+        courses.append((*without_judges(ledger.strata, shares, known), False))
+    return Comparison(
+        *(
+            imagine_average(
+                *(strata, some, there, goal, audit.confidence_level),
+                is_even=is_even,
+                draws=start + round_length(start),
+            )
+            for strata, some, there, is_even in courses
         )
-        for is_even in (False, True)
     )
-    return Comparison(chosen, even)
 
 
 def _half_width(steps: Sequence[Step], draws: int) -> float:

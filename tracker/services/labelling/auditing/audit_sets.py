@@ -29,17 +29,26 @@ from tracker.services.fields import (
 from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
-from tracker.stats import Ints, Strata, build_strata
+from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
+from tracker.storage.labelling import judgements
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.words import BALANCED, NO_ANSWER
 
 MOST_QUERIES = 1_000_000
+MOST_JUDGES = 10
+CONFIDENCE, JUDGE = "confidence", "judge:"
 
 
 def _check_storable(value: str) -> str:
     if not is_storable(value):
         raise ValueError("it must be text that can be stored")
+    return value
+
+
+def _check_use(value: str) -> str:
+    if value != CONFIDENCE and not value.startswith(JUDGE):
+        raise ValueError("it must be confidence, or judge: and the name of one")
     return value
 
 
@@ -60,6 +69,12 @@ def _as_text(value: object) -> object:
 
 Condition = Annotated[
     str, Field(min_length=1, max_length=400), AfterValidator(_check_storable)
+]
+Use = Annotated[
+    str,
+    Field(max_length=210),
+    AfterValidator(_check_storable),
+    AfterValidator(_check_use),
 ]
 Seed = Annotated[
     str,
@@ -95,8 +110,14 @@ class NewAudit(Input):
     where: Annotated[
         list[Condition], BeforeValidator(_as_list), Field(max_length=MOST)
     ] = Field(default=[], description=f"All must hold: {FORMS}.")
+    uses: list[Use] | None = Field(
+        default=None,
+        description="What it goes by beside the predictions: confidence, and "
+        f"judge:NAME of up to {MOST_JUDGES} judges; by default all there is.",
+    )
     aim: LabelText = Field(
-        default=BALANCED, description="balanced, or the class that matters most."
+        default=BALANCED,
+        description="balanced, overall, or the class that matters most.",
     )
     half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
         default=None,
@@ -152,8 +173,8 @@ def read_set(
     version_id: int | None,
     *,
     at: datetime,
-) -> tuple[Ints, Strata, Ints, Ints]:
-    """Return ids, strata, the stratum of each query, and the labels there are."""
+) -> tuple[Ints, Strata, Ints, Ints, list[str]]:
+    """Return ids, strata, the stratum of each query, the labels, and what is used."""
     places = {name: place for place, name in enumerate(detector.classes)}
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
@@ -183,12 +204,46 @@ def read_set(
         raise InvalidInputError.of(
             "version", "no query is in this set; an audit needs at least one"
         )
-    strata, index = build_strata(len(places), _whole(said), np.frombuffer(sure))
+    uses, verdicts = _read_verdicts(session, detector, _whole(ids), new)
+    confidence = np.frombuffer(sure)
+    if new.uses is None or CONFIDENCE in new.uses:
+        uses = [CONFIDENCE, *uses]
+    else:
+        confidence = np.full_like(confidence, np.nan)
+    strata, index = build_strata(len(places), _whole(said), confidence, verdicts)
     known = np.zeros((len(strata.sizes), len(places) + 1), dtype=np.int64)
     given = _whole(labels)
     there = np.flatnonzero(given >= 0)
     np.add.at(known, (index[there], given[there]), 1)
-    return _whole(ids), strata, index, known
+    return _whole(ids), strata, index, known, uses
+
+
+def _read_verdicts(
+    session: Session, detector: Detector, ids: Ints, new: NewAudit
+) -> tuple[list[str], Ints]:
+    """Return the judges that said something of the set, and what, a column each."""
+    judges = [*judgements.list_judges(session, detector.id)]
+    if new.uses is not None:
+        judges = [one for one in judges if f"{JUDGE}{one}" in new.uses]
+    if len(judges) > MOST_JUDGES:
+        raise invalid("uses", None, f"name up to {MOST_JUDGES} of {len(judges)} judges")
+    columns = {name: place for place, name in enumerate(judges)}
+    places = {name: place for place, name in enumerate(detector.classes)}
+    found = array("q")
+    for row in judgements.iter_verdicts(session, detector.id, judges):
+        found.extend((row.query_id, columns[row.judge], places[row.judged]))
+    query, column, verdict = _whole(found).reshape(-1, 3).T
+    at = np.minimum(np.searchsorted(ids, query), len(ids) - 1)
+    there = ids[at] == query
+    verdicts = np.full((len(ids), len(judges)), MISSING)
+    verdicts[at[there], column[there]] = verdict[there]
+    speaks = (verdicts != MISSING).any(axis=0)
+    uses = [f"{JUDGE}{judges[place]}" for place in np.flatnonzero(speaks)]
+    silent = {*(new.uses or ())} - {CONFIDENCE, *uses}
+    if silent:
+        wrong = "it has no verdict on any query of this set"
+        raise invalid("uses", min(silent), wrong)
+    return uses, verdicts[:, speaks]
 
 
 def _whole(numbers: "array[int]") -> Ints:

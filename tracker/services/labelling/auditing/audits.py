@@ -40,7 +40,7 @@ from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import mark_known
 from tracker.storage.labelling.auditing.audits import Audit, AuditRound
-from tracker.words import BALANCED
+from tracker.words import BALANCED, OVERALL
 
 MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
@@ -86,7 +86,11 @@ class AuditSummary(Shape):
     since: Instant | None
     until: Instant | None
     where: list[str]
-    aim: str = Field(description="balanced, or a class.")
+    uses: list[str] = Field(
+        description="What it goes by beside the predictions, as it was when the audit "
+        "began: confidence, judge:NAME."
+    )
+    aim: str = Field(description="balanced, overall, or a class.")
     half_width: float | None
     target: float | None
     confidence_level: float
@@ -147,6 +151,7 @@ class AuditPlan:
     strata: Strata
     index: Ints
     known: Ints
+    uses: list[str]
     goal: Goal
     forecast: Forecast
 
@@ -161,14 +166,16 @@ def plan_audit(
     """
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
-    if new.aim != BALANCED:
+    if new.aim not in {BALANCED, OVERALL}:
         check_class(detector, new.aim, field="aim", may_be_unclear=False)
     version_id = choose_version(session, detector, new)
-    ids, strata, index, known = read_set(session, detector, new, version_id, at=at)
-    aim = None if new.aim == BALANCED else detector.classes.index(new.aim)
+    ids, strata, index, known, uses = read_set(
+        session, detector, new, version_id, at=at
+    )
+    aim = _aim_index(detector.classes, _stored_aim(new))
     goal = Goal(aim, _half_width(new), new.target)
     forecast = foresee(strata, known, goal, detector.confidence_level)
-    return AuditPlan(version_id, ids, strata, index, known, goal, forecast)
+    return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
 
 
 def create_audit(
@@ -186,9 +193,7 @@ def create_audit(
         raise ConflictError(f"there is an audit named {show(new.name)} already")
     plan = plan_audit(session, detector, new, at=by.at)
     empty = np.zeros(0, dtype=np.int64)
-    first = next_round(
-        Ledger(plan.strata, (), (), empty, empty), plan.known, plan.goal.aim
-    )
+    first = next_round(Ledger(plan.strata, (), (), empty, empty), plan.known, plan.goal)
     since, until = new.span(by.at)
     audit = Audit(
         detector_id=detector.id,
@@ -197,7 +202,8 @@ def create_audit(
         since=since,
         until=until,
         where=new.where,
-        aim=None if new.aim == BALANCED else new.aim,
+        uses=plan.uses,
+        aim=_stored_aim(new),
         half_width=plan.goal.half_width,
         target=new.target,
         confidence_level=detector.confidence_level,
@@ -236,18 +242,21 @@ def get_audit(session: Session, reference: str) -> Audit:
     return audit
 
 
-def aim_index(audit: Audit) -> int | None:
-    """Return the position of the class that is aimed at, None for balanced."""
-    return None if audit.aim is None else audit.classes.index(audit.aim)
-
-
 def goal_of(audit: Audit) -> Goal:
-    """Return what an audit is asked for."""
-    return Goal(aim_index(audit), audit.half_width, audit.target)
+    return Goal(_aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
+
+
+def _aim_index(classes: list[str], aim: str | None) -> int | None:
+    """Return the position of the class, or behind them for overall."""
+    return None if aim is None else label_code(classes, aim)
+
+
+def _stored_aim(new: NewAudit) -> str | None:
+    return None if new.aim == BALANCED else new.aim
 
 
 def label_code(classes: list[str], label: str) -> int:
-    """Return the position of a label; unclear is what none of the classes is."""
+    """Return the position of a label; behind them is what none of the classes is."""
     return classes.index(label) if label in classes else len(classes)
 
 
@@ -255,7 +264,7 @@ def strata_of(audit: Audit) -> Strata:
     """Return the strata of an audit."""
     stored = {
         name: np.asarray(audit.strata[name], dtype=np.int64)
-        for name in ("predicted", "bins", "sizes")
+        for name in ("predicted", "bins", "sizes", "verdicts")
     }
     return Strata(len(audit.classes), **stored)
 

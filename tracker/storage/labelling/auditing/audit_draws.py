@@ -34,7 +34,6 @@ class AuditDraw(Base):
 
 
 def add_draws(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert draws from mappings of every column."""
     insert_rows(session, AuditDraw, rows)
 
 
@@ -175,9 +174,7 @@ def set_sampling(
 ) -> None:
     """Say of queries without a label how they were chosen."""
     statement = update(Query).where(
-        Query.detector_id == detector_id,
-        Query.id.in_(query_ids),
-        Query.label.is_(None),
+        Query.detector_id == detector_id, Query.id.in_(query_ids), Query.label.is_(None)
     )
     session.execute(statement.values(sampling=sampling), execution_options=_IN_PLACE)
 

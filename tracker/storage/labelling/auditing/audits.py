@@ -20,6 +20,7 @@ from tracker.storage.base import (
     Base,
     BigId,
     Name,
+    list_newest,
     stream,
 )
 from tracker.storage.detectors import Detector, Version
@@ -55,6 +56,8 @@ class Audit(Base):
     since: Mapped[datetime | None]
     until: Mapped[datetime | None]
     where: Mapped[list[str]] = mapped_column(JSON)
+    # What is known beside the prediction: confidence, judge:NAME.
+    uses: Mapped[list[str]] = mapped_column(JSON)
     # A class; None is the balanced accuracy.
     aim: Mapped[str | None] = mapped_column(Name)
     half_width: Mapped[float | None]
@@ -160,12 +163,10 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
 
 
 def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
-    """Insert the items of an audit, given as columns."""
     insert_columns(session, AuditItem, columns)
 
 
 def find_audit(session: Session, audit_id: int) -> Audit | None:
-    """Return an audit."""
     return session.get(Audit, audit_id)
 
 
@@ -188,26 +189,21 @@ def list_audits(
     session: Session, detector_id: int, *, before: int | None = None, limit: int | None
 ) -> Sequence[Audit]:
     """Return the audits of a detector, the newest first."""
-    statement = select(Audit).where(Audit.detector_id == detector_id)
-    if before is not None:
-        statement = statement.where(Audit.id < before)
-    return session.scalars(statement.order_by(Audit.id.desc()).limit(limit)).all()
+    own = Audit.detector_id == detector_id
+    return list_newest(session, Audit, own, before=before, limit=limit)
 
 
 def list_extensions(session: Session, audit_id: int) -> Sequence[AuditExtension]:
-    """Return the extensions of an audit in their order."""
     statement = select(AuditExtension).where(AuditExtension.audit_id == audit_id)
     return session.scalars(statement.order_by(AuditExtension.number)).all()
 
 
 def list_rounds(session: Session, audit_id: int) -> Sequence[AuditRound]:
-    """Return the rounds of an audit in their order."""
     statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
     return session.scalars(statement.order_by(AuditRound.number)).all()
 
 
 def get_last_round(session: Session, audit_id: int) -> AuditRound:
-    """Return the latest round of an audit."""
     statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
     statement = statement.order_by(AuditRound.number.desc()).limit(1)
     return session.scalars(statement).one()

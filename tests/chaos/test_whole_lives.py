@@ -1,0 +1,178 @@
+"""Whole lives of the product: how often its intervals hold what is true.
+
+Each life has a detector of its own.  Frames come in events that are right or wrong as a
+whole; two more versions answer alike.  People label from the random queue, one by one
+and then two for each query; somebody labels one more frame wherever the first was
+wrong, and picks mistakes on purpose; some frames are unclear.  A last version is put to
+what the first one had right.  The same labels counted one by one hold far less.
+"""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.conftest import IS_LONG, by
+from tests.services.conftest import Bench
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
+from tracker.stats import clopper_pearson
+from tracker.storage.database import Database
+from tracker.storage.queries.queries import Query
+
+CLASSES = ["YES", "NO"]
+ACCURACY = {"YES": 0.75, "NO": 0.9}
+LIVES = 300 if IS_LONG else 20
+EVENTS, FRAMES, LEVEL = 50, 6, 0.95
+UNCLEAR = 0.1
+
+
+class Life:
+    """A detector, and what is true of its inputs."""
+
+    def __init__(self, database: Database, clock: Any, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.bench = Bench(database, clock, CLASSES, name=f"life {seed}")
+        self.truth: dict[str, str] = {}
+        self.wrong: set[str] = set()
+
+    def log(self) -> None:
+        """Send the frames of all events to three versions that answer alike."""
+        rows = []
+        for event in range(EVENTS):
+            truth = CLASSES[int(self.rng.random() < 0.5)]
+            is_right = self.rng.random() < ACCURACY[truth]
+            other = CLASSES[1 - CLASSES.index(truth)]
+            for frame in range(int(self.rng.integers(1, FRAMES + 1))):
+                name = f"{event}.{frame}"
+                is_unclear = self.rng.random() < UNCLEAR
+                self.truth[name] = "UNCLEAR" if is_unclear else truth
+                if not is_right:
+                    self.wrong.add(name)
+                rows.append(
+                    {
+                        "input": name,
+                        "group": f"event {event}",
+                        "predicted": truth if is_right else other,
+                    }
+                )
+        for version in ("v3", "v2", "v1"):
+            self.bench.log_all(row | {"version": version} for row in rows)
+
+    def give(self, query: Query, person: str, **more: object) -> None:
+        with self.bench.database.write() as session:
+            label = NewLabel(label=self.truth[query.input or ""], **more)
+            add_label(session, query.id, label, by(person, self.bench.clock()))
+
+    def draw(self, person: str) -> Query | None:
+        asker = by(person, self.bench.clock())
+        with self.bench.database.write() as session:
+            choice = QueueChoice(version="v1")
+            queue = build_queue(session, self.bench.attached(session), choice, asker)
+            found = reserve(session, queue, asker)
+            session.expunge_all()
+            return found[0] if found else None
+
+    def find(self, **fields: object) -> list[Query]:
+        with self.bench.database.read() as session:
+            chosen = session.query(Query).filter_by(
+                detector_id=self.bench.detector.id, **fields
+            )
+            found = chosen.order_by(Query.id).all()
+            session.expunge_all()
+            return found
+
+    def label_some(self, rounds: int, people: tuple[str, ...]) -> None:
+        for _ in range(rounds):
+            for person in people:
+                query = self.draw(person)
+                if query is None:
+                    continue
+                self.give(query, person)
+                # Another frame of the event, wherever the first one was wrong.
+                if query.input in self.wrong and query.group is not None:
+                    fields = {"group": query.group, "version_id": query.version_id}
+                    for other in self.find(label=None, **fields)[:1]:
+                        self.give(other, person, sampling="random")
+
+    def pick_mistakes(self) -> None:
+        mistakes = [one for one in self.find(label=None) if one.input in self.wrong]
+        for one in mistakes[:3]:
+            self.give(one, "ann", sampling="targeted")
+
+    def miss_one_by_one(self) -> list[str]:
+        """Return the classes that are left out if every label counts by itself."""
+        right, all_of = Counter[str](), Counter[str]()
+        for one in self.find():
+            if one.label in CLASSES and one.sampling != "targeted":
+                all_of[one.label] += 1
+                right[one.label] += one.label == one.predicted
+        missed = []
+        for name in CLASSES:
+            low, high = clopper_pearson(right[name], all_of[name], LEVEL)
+            if not low <= ACCURACY[name] <= high:
+                missed.append(name)
+        return missed
+
+
+def misses(life: Life, **choices: object) -> dict[str, bool]:
+    """Return which intervals leave out the truth."""
+    found = life.bench.estimate(**choices)
+    truth = {**ACCURACY, "balanced": sum(ACCURACY.values()) / 2}
+    rows = {one.name: one for one in found.classes} | {"balanced": found.balanced}
+    return {name: not row.low <= truth[name] <= row.high for name, row in rows.items()}
+
+
+@pytest.mark.timeout(3_000)
+def test_the_intervals_of_whole_lives_hold_what_they_promise(
+    database: Database, clock, record_figure
+) -> None:
+    ever: Counter[str] = Counter()
+    once: Counter[str] = Counter()
+    pooled: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    labels = units = copies = 0
+    for seed in range(LIVES):
+        life = Life(database, clock, seed)
+        life.log()
+        was_wrong: set[str] = set()
+        for people, wanted in ((("ann",), 1), (("ann",), 1), (("ann", "bob"), 2)):
+            with database.write() as session:
+                life.bench.attached(session).labels_wanted = wanted
+            life.pick_mistakes()
+            life.label_some(14, people)
+            seen = misses(life, version="v1", method="anytime")
+            was_wrong |= {name for name, is_missed in seen.items() if is_missed}
+        ever.update(was_wrong)
+        for counter, version in ((once, "v1"), (pooled, "*")):
+            seen = misses(life, version=version, method="exact")
+            counter.update(name for name, is_missed in seen.items() if is_missed)
+        alone.update(life.miss_one_by_one())
+        found = life.bench.estimate(version="v1", target=0.5)
+        assert found.decision is not None
+        units += found.labels
+        labels += found.labels + found.grouped_left_out
+        assert found.targeted_left_out
+        assert found.labels <= EVENTS
+        rights = [one for one in life.find(standing="random") if one.input]
+        rights = [one for one in rights if one.input not in life.wrong]
+        for query in rights:
+            life.bench.log(query.predicted, version="v9", input=query.input)
+        life.bench.say("v9")
+        copied = life.bench.estimate(version="v9", target=0.85)
+        assert copied.population.kind == "replayed"
+        # What it was not put to counts as wrong, if it is not too much to decide.
+        assert copied.balanced.accuracy == 1
+        copies += copied.decision is not None and copied.decision.verdict == "met"
+    record_figure(
+        f"{LIVES} lives, {labels} labels of {units} units: left out once "
+        f"{dict(once)}, ever {dict(ever)}, versions pooled {dict(pooled)}; labels one "
+        f"by one {dict(alone)}"
+    )
+    assert copies <= stats.binom.isf(1e-4, LIVES, (1 - LEVEL) / 2)
+    assert sum(alone.values()) > 2 * sum(pooled.values()) + 2
+    most = stats.binom.isf(1e-4, LIVES, 1 - LEVEL)
+    for counter in (ever, once, pooled):
+        assert max(counter.values(), default=0) <= most

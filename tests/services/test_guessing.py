@@ -1,0 +1,225 @@
+"""Files of which nobody said how they are read: by words of names and by content."""
+
+import io
+import json
+
+import openpyxl
+import pytest
+
+from tests.services.test_file_kinds import read
+from tracker.services.imports.reading.choices import Choices
+
+
+def lines(*items: object) -> str:
+    return "\n".join(map(json.dumps, items))
+
+
+PAIRS = [("YES", "YES"), ("NO", "YES")]
+ROWS = [dict(zip(("l", "p"), pair, strict=True)) for pair in PAIRS]
+
+
+def table(header: str, *rest: str) -> str:
+    rows = [",".join([pair["p"], pair["l"], *rest]) for pair in ROWS]
+    return "\n".join([header, *rows, ""])
+
+
+# What a file says, each with the predictions and the labels of PAIRS.
+FILES = {
+    "arize.csv": table("prediction_label,actual_label,prediction_score", "0.7"),
+    "azure.csv": table("Scored Labels,Class,Scored Probabilities", "0.8"),
+    "answers.csv": table("model_answer,correct_answer"),
+    "completions.csv": table("completion,ideal"),
+    "camel.csv": table("predictedLabel,trueLabel,prediction_id", "7"),
+    "hypotheses.csv": table("hypothesis,reference"),
+    "expected.csv": table("actual,expected"),
+    "german.csv": table("Vorhersage,Wahrheit"),
+    "langsmith.csv": table("outputs.output,reference_outputs.answer,error", ""),
+    "statsmodels.csv": table("y_hat,y"),
+    "titles.csv": "Report of May\nby Ann\n" + table("pred,gt"),
+    "nested.jsonl": lines(
+        *(
+            {
+                "prediction": {"label": one["p"], "score": 0.8},
+                "ground_truth": {"label": one["l"]},
+            }
+            for one in ROWS
+        )
+    ),
+    "pipeline.jsonl": lines(
+        *(
+            {
+                "prediction": [
+                    {"label": "no", "score": 0.2},
+                    {"label": one["p"], "score": 0.8},
+                ],
+                "target": [one["l"]],
+            }
+            for one in ROWS
+        )
+    ),
+    "softmax.jsonl": lines(
+        *({"probabilities": {"YES": 0.9, "NO": 0.1}, "label": one["l"]} for one in ROWS)
+    ),
+    "braintrust.json": json.dumps(
+        [
+            {
+                "id": str(number),
+                "input": {"a": 1, "b": number},
+                "output": one["p"],
+                "expected": one["l"],
+                "scores": {"Exact": 0.4},
+            }
+            for number, one in enumerate(ROWS)
+        ]
+    ),
+    "results.json": json.dumps(
+        {"of": "m", "results": [{"prediction": o["p"], "gold": o["l"]} for o in ROWS]}
+    ),
+    "counts.csv": "actual,predicted,count\nYES,YES,1\nYES,NO,0\nNO,YES,1\nNO,NO,0\n",
+    "matrix.csv": ",YES,NO\nYES,1,0\nNO,1,0\n",
+    "turned.csv": "predicted,YES,NO\nYES,1,1\nNO,0,0\n",
+    "helm.json": json.dumps(
+        {
+            "adapter_spec": {"model": "m"},
+            "request_states": [
+                {
+                    "instance": {
+                        "id": f"id{number}",
+                        "references": [
+                            {"output": {"text": one["l"]}, "tags": ["correct"]},
+                            {"output": {"text": "other"}, "tags": []},
+                        ],
+                    },
+                    "output_mapping": {"A": one["p"], "B": "other"},
+                    "result": {"completions": [{"text": " A"}]},
+                }
+                for number, one in enumerate(ROWS)
+            ],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_predictions_and_labels_are_found(name: str) -> None:
+    rows, report = read(FILES[name], name)
+    assert not report.errors
+    assert [(row.get("label"), row.get("predicted")) for row in rows] == PAIRS
+    if name in {"nested.jsonl", "pipeline.jsonl"}:
+        assert {row["confidence"] for row in rows} == {0.8}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.json", json.dumps([{"label": "YES", "score": 0.9}])),
+        ("x.json", json.dumps([[{"label": "YES", "score": 0.9}]])),
+        ("x.csv", "filename,label,prob\na.png,YES,0.9\n"),
+        (
+            "x.jsonl",
+            lines(
+                {
+                    "instance": {"content": "gs://a"},
+                    "prediction": {
+                        "displayNames": ["NO", "YES"],
+                        "confidences": [0.1, 0.9],
+                    },
+                }
+            ),
+        ),
+        (
+            "x.json",
+            json.dumps([{"image_id": 7, "category_id": "YES", "score": 0.9}]),
+        ),
+    ],
+)
+def test_answers_without_a_truth_are_predictions(name: str, content: str) -> None:
+    [row], report = read(content, name)
+    assert not report.errors
+    assert (row["predicted"], row["confidence"]) == ("YES", 0.9)
+    assert "label" not in row
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "pred,reference_image",
+        "pred,is_correct",
+        "pred,correct_url",
+        "pred,true_a,true_b",
+    ],
+)
+def test_other_columns_are_no_labels(header: str) -> None:
+    more = ",".join("c.png" for _ in header.split(",")[1:])
+    rows, report = read(f"{header}\nYES,{more}\nNO,{more}\n")
+    assert not report.errors
+    assert all("label" not in row for row in rows)
+
+
+def test_a_number_for_each_metric_is_no_prediction() -> None:
+    content = lines({"pred": "YES", "scores": {"a": 0.1, "b": 0.9}})
+    [row], report = read(content, "x.jsonl")
+    assert not report.errors
+    assert row["predicted"] == "YES"
+    assert "confidence" not in row
+
+
+def workbook() -> bytes:
+    book = openpyxl.Workbook()
+    book.active.append(["Cover"])
+    sheet = book.create_sheet("Data")
+    for line in (
+        ["Evaluation of May", None, None],
+        [],
+        ["ID", "Prediction", "Truth"],
+        [1, "YES", "YES"],
+        [],
+        [2, "YES", "NO"],
+    ):
+        sheet.append(line)
+    sheet.merge_cells("A1:C1")
+    other = book.create_sheet("Other")
+    for line in (["no", "table"], ["key", "pred"], ["z", "NO"]):
+        other.append(line)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def test_titles_above_a_sheet_are_said_and_passed_over() -> None:
+    rows, report = read(workbook(), "x.xlsx")
+    assert [(row["key"], row["label"], row["predicted"]) for row in rows] == [
+        ("1", "YES", "YES"),
+        ("2", "NO", "YES"),
+    ]
+    assert "the sheet Data was read, one of 3" in report.notes
+    assert any("'Evaluation of May' as a title" in note for note in report.notes)
+
+
+def test_a_sheet_and_a_row_of_names_may_be_said() -> None:
+    rows, _ = read(workbook(), "x.xlsx", choices=Choices(sheet="Other", header_row=2))
+    assert [row["key"] for row in rows] == ["z"]
+    rows, _ = read("a,b\npred,key\nYES,7\n", choices=Choices(header_row=2))
+    assert [row["key"] for row in rows] == ["7"]
+
+
+def test_percentages_without_a_sign() -> None:
+    rows, _ = read("pred,Confidence (%)\nYES,97\n")
+    assert rows[0]["confidence"] == 0.97
+    rows, report = read("pred,confidence\nYES,97\nNO,60\nNO,61.5\n")
+    report.put_in_order()
+    [error] = report.errors
+    assert error.rows == 3
+    assert "97.0, 60.0, 61.5" in error.message.replace("'", "")
+    assert "add percent" in error.message
+    rows, _ = read("pred,confidence\nYES,97\n", choices=Choices(percent=True))
+    assert rows[0]["confidence"] == 0.97
+
+
+def test_what_is_wrong_for_one_cause_is_said_once() -> None:
+    _, report = read("pred\n" + "".join(f"maybe {n}\n" for n in range(12)))
+    report.put_in_order()
+    [error] = report.errors
+    assert error.rows == 12
+    assert error.message.startswith("'maybe 0', 'maybe 1'")
+    assert "add class VALUE=CLASS" in error.message

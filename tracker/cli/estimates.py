@@ -1,0 +1,237 @@
+"""Commands about estimates: how accurate a detector is, by slice and by week."""
+
+import csv
+import sys
+from typing import Any
+
+import click
+from rich.table import Table
+
+from tracker.cli.options import format_option, print_as, print_table, version_option
+from tracker.cli.setup import connected, load_settings
+from tracker.clock import utc_now
+from tracker.rounding import outward
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.decision import Span
+from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.slices.slices import Slices, get_slices
+from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
+from tracker.stats import METHODS
+from tracker.words import BALANCED
+
+
+@click.command()
+@click.argument("detector")
+@version_option
+@click.option(
+    "--method", type=click.Choice(METHODS), default="anytime", show_default=True
+)
+@click.option(
+    "--confidence-level",
+    type=float,
+    help="The confidence level; by default the detector's.",
+)
+@click.option("--include-targeted", is_flag=True, help="Also score targeted labels.")
+@format_option
+def estimate(
+    detector: str, format_name: str, confidence_level: float | None, **choices: Any
+) -> None:
+    """Print how accurate DETECTOR is, and how sure that is."""
+    with connected(load_settings()) as database, database.read() as session:
+        found = get_estimate(
+            session,
+            get_detector(session, detector),
+            computed_at=utc_now(),
+            confidence_level=check_level(confidence_level),
+            **choices,
+        )
+        print_as(format_name, found, print_estimate)
+
+
+def check_level(level: float | None) -> float | None:
+    """Return *level* unless it is none."""
+    if level is not None and not 0 < level < 1:
+        raise click.BadParameter(
+            f"{level:g} is not right: it must lie between 0 and 1",
+            param_hint="--confidence-level",
+        )
+    return level
+
+
+def print_estimate(found: Estimate) -> None:
+    """Print an estimate as a table, with its verdict."""
+    click.echo(
+        f"{found.name}, version {found.version or 'none yet'}: "
+        f"{found.labels:,} labels, {found.confidence_level:g} intervals, "
+        f"method {found.method}{_since(found.span)}"
+    )
+    click.echo(f"{found.basis[0].upper()}{found.basis[1:]}")
+    table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
+    names = [BALANCED, *(one.name for one in found.classes)]
+    for name, one in zip(names, [found.whole, *found.classes], strict=True):
+        accuracy = one.accuracy
+        low, high = outward(one.low, one.high, 6)
+        table.add_row(
+            name,
+            f"{one.correct:,}",
+            f"{one.labelled:,}",
+            "not known" if accuracy is None else f"{accuracy:.6f}",
+            f"{low:f}",
+            f"{high:f}",
+        )
+    print_table(table)
+    if found.unclear or found.targeted_left_out:
+        click.echo(
+            f"left out: {found.unclear:,} unclear, {found.targeted_left_out:,} targeted"
+        )
+    if found.versions_left_out:
+        click.echo(
+            f"an input counts once, by a version that was drawn: "
+            f"{found.versions_left_out:,} labels of other versions left out"
+        )
+    decision = found.decision
+    if decision is not None:
+        low, high = outward(decision.low, decision.high, 6)
+        click.echo(
+            f"target {decision.target:g}: {decision.verdict}, by the anytime "
+            f"interval {low:f} to {high:f}{_since(decision.span)}"
+        )
+        if decision.advice is not None:
+            click.echo(decision.advice.text)
+    change = found.change
+    if change is not None:
+        click.echo(
+            f"{change.measure} {change.state}, about {change.since:%-d %b %Y} "
+            f"(between {change.since_from:%-d %b %Y} and {change.since_to:%-d %b %Y})"
+        )
+
+
+def _since(span: Span | None) -> str:
+    since = None if span is None else span.since
+    return f", since {since:%-d %b %Y}" if since else ""
+
+
+@click.command()
+@click.argument("detector")
+@click.option(
+    "--by",
+    required=True,
+    help="metadata.NAME for a slice of the detector, version, predicted or week.",
+)
+@click.option("--version", help="The version; by default the one that pages show.")
+@format_option
+def slices(detector: str, format_name: str, **choices: Any) -> None:
+    """Print where DETECTOR is worse: its accuracy on each part of its queries."""
+    with connected(load_settings()) as database, database.read() as session:
+        named = get_detector(session, detector)
+        found = get_slices(session, named, computed_at=utc_now(), **choices)
+    print_as(format_name, found, print_slices)
+
+
+def print_slices(found: Slices) -> None:
+    """Print slices as a table, and what their intervals promise."""
+    click.echo(
+        f"{found.name}, version {found.version or 'none yet'}, by {found.by}: "
+        f"{found.labels:,} labels of {found.queries:,} queries"
+    )
+    if not found.is_counted:
+        click.echo("The job counts this key now; ask again in a minute.")
+        return
+    if found.unstated_left_out:
+        click.echo(
+            f"left out: {found.unstated_left_out:,} labels of which nobody has said "
+            "how they were chosen"
+        )
+    table = Table("value", "queries", "state", "correct", "labelled", "low", "high")
+    for one in found.items:
+        score = one.overall
+        low, high = outward(score.low, score.high, 4)
+        table.add_row(
+            one.value,
+            f"{one.queries:,}",
+            one.state.replace("_", " "),
+            f"{score.correct:,}",
+            f"{score.labelled:,}",
+            f"{low:f}",
+            f"{high:f}",
+        )
+    print_table(table)
+    looks = "at every look" if found.is_for_every_look else "at one look"
+    click.echo(
+        f"All intervals hold at once with {found.confidence_level:g}, method "
+        f"{found.method}; the states hold {looks}."
+    )
+
+
+@click.command()
+@click.argument("detector")
+@click.option(
+    "--by",
+    type=click.Choice(["week", "day", "month"]),
+    default="week",
+    show_default=True,
+    help="A week begins on Monday.",
+)
+@click.option("--version", help="The version; by default the one that pages show.")
+@click.option(
+    "--measure",
+    help="balanced, overall, recall:CLASS or precision:CLASS; by default the "
+    "detector's.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=26, help="How many of the newest."
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+)
+def weeks(detector: str, format_name: str, **choices: Any) -> None:
+    """Print how accurate DETECTOR was on the queries asked in each week."""
+    with connected(load_settings()) as database, database.read() as session:
+        named = get_detector(session, detector)
+        found = get_weeks(session, named, computed_at=utc_now(), **choices)
+    print_as(format_name, found, print_csv if format_name == "csv" else print_weeks)
+
+
+def print_csv(found: Weeks) -> None:
+    """Print the weeks as a file with a line for each."""
+    names = [
+        field.serialization_alias or name
+        for name, field in SpanAccuracy.model_fields.items()
+    ]
+    file = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    file.writeheader()
+    file.writerows(one.dump() for one in found.items)
+
+
+def print_weeks(found: Weeks) -> None:
+    """Print the weeks as a table, and what their intervals promise."""
+    click.echo(
+        f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
+        f"{found.by}, {found.time_zone}"
+    )
+    table = Table(
+        *("from", "queries", "labels", "drawn", "correct", "low", "high", "of", "")
+    )
+    for one in found.items:
+        low, high = outward(one.low, one.high, 4)
+        notes = [] if one.is_closed else ["open"]
+        table.add_row(
+            found.day_of(one).isoformat(),
+            f"{one.queries:,}",
+            f"{one.labels:,}",
+            f"{one.drawn:,}",
+            f"{one.correct:,}",
+            f"{low:f}",
+            f"{high:f}",
+            "all queries" if one.basis == "queries" else "labelled ones",
+            ", ".join([*notes, *(["below target"] if one.below_target else [])]),
+        )
+    print_table(table)
+    click.echo(
+        f"All {found.by}s that are closed hold at once with "
+        f"{found.confidence_level:g}, however often you look."
+    )

@@ -1,0 +1,235 @@
+"""Where mistakes come from: each value of a facet, with its count and its lift."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from tracker.charts.words import shorten
+from tracker.services.estimates.query_lists import QueryFilter, build_filter
+from tracker.stats import compare_once, judge_slices
+from tracker.storage.detectors import Detector
+from tracker.storage.queries.finding import list_answers
+from tracker.storage.queries.tags import load_tags
+from tracker.words import NO_ANSWER
+
+# The newest labelled queries; more would make the page slow, and they say enough.
+MOST = 5_000
+PAIR, CONFIDENCE, WEEK, LABELER, TAG = "pair", "confidence", "week", "labeler", "tag"
+_BINS = ((0.9, 1.0), (0.7, 0.9), (0.5, 0.7), (0.0, 0.5))
+_METADATA = "metadata."
+_WEEK = re.compile(r"asked_at:\d{4}-\d\d-\d\d\.\.\d{4}-\d\d-\d\d", re.ASCII)
+
+
+class Value(NamedTuple):
+    """A value of a facet, among the queries that the other filters leave."""
+
+    # What the filter says of it: a condition, a name, or a label and a prediction.
+    text: str
+    name: str
+    mistakes: int
+    labelled: int
+    # Its share of the mistakes by its share of the labelled queries.
+    lift: float | None
+    # Whether it is shown to be worse, with all values of all facets together.
+    is_worse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A property of queries with its values, those with most mistakes first."""
+
+    key: str
+    values: Sequence[Value]
+    chosen: str | None
+    mistakes: int
+    labelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """All of them."""
+
+    items: Sequence[Facet]
+    # Whether there are older queries that are in no count.
+    is_cut: bool
+
+    def find_worst(self) -> tuple[Facet, Value] | None:
+        """Return the value with the highest lift of those shown to be worse."""
+        worse = [
+            (one.lift or 0.0, facet, one)
+            for facet in self.items
+            for one in facet.values
+            if one.is_worse
+        ]
+        if not worse:
+            return None
+        _, facet, value = max(worse, key=lambda each: each[0])
+        return facet, value
+
+
+def join_pair(label: str, predicted: str) -> str:
+    """Return what a pair is told apart by."""
+    return json.dumps([label, predicted], ensure_ascii=False)
+
+
+def get_facets(
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    *,
+    at: datetime,
+) -> Facets:
+    """Return the facets of the labelled queries that are *wanted*.
+
+    Each is counted with the filters of all others, so that a choice can be changed.
+    """
+    chosen, wanted = _take_choices(detector, wanted)
+    conditions = build_filter(
+        session, detector, replace(wanted, labelled=True, is_wrong=None), at=at
+    )
+    rows = list_answers(session, conditions, limit=MOST + 1)
+    keys = [PAIR, *(_METADATA + name for name in detector.slices)]
+    keys += [CONFIDENCE, WEEK, LABELER, TAG]
+    read = [(row.label != row.predicted, _read(row, detector)) for row in rows[:MOST]]
+    facets = [_count(key, read, chosen) for key in keys]
+    return Facets(_judge(facets, detector.confidence_level), len(rows) > MOST)
+
+
+def _take_choices(
+    detector: Detector, wanted: QueryFilter
+) -> tuple[dict[str, str], QueryFilter]:
+    """Return the choices that facets offer by facet, and the filter without them."""
+    chosen, others = {}, []
+    known = {_where_confidence(*one) for one in _BINS}
+    for text in wanted.where:
+        name = text.partition(":")[0]
+        if name.removeprefix(_METADATA) in detector.slices and name != text:
+            chosen[name] = text
+        elif text in known:
+            chosen[CONFIDENCE] = text
+        elif _WEEK.fullmatch(text):
+            chosen[WEEK] = text
+        else:
+            others.append(text)
+    if wanted.label is not None and wanted.predicted is not None:
+        chosen[PAIR] = join_pair(wanted.label, wanted.predicted)
+        wanted = replace(wanted, label=None, predicted=None)
+    named = {LABELER: wanted.labeler, TAG: wanted.tag}
+    chosen |= {key: name for key, name in named.items() if name is not None}
+    return chosen, replace(wanted, labeler=None, tag=None, where=others)
+
+
+def _read(row: Any, detector: Detector) -> dict[str, list[tuple[str, str]]]:
+    """Return the values of a query by facet, each with its name."""
+    known = json.loads(row.details) if row.details else {}
+    found: dict[str, list[tuple[str, str]]] = {
+        PAIR: [(join_pair(row.label, row.predicted), _name_pair(row))],
+        CONFIDENCE: list(_read_confidence(row.confidence)),
+        WEEK: [_read_week(row.asked_at)],
+        LABELER: [(row.labeler, row.labeler)],
+        TAG: [(tag, tag) for tag in load_tags(row.tags)],
+    }
+    for name in detector.slices:
+        value = known.get(name)
+        text = value if isinstance(value, str) else json.dumps(value)
+        key = _METADATA + name
+        found[key] = [] if value is None else [(f"{key}:{text}", text)]
+    return found
+
+
+def _name_pair(row: Any) -> str:
+    said = "no answer" if row.predicted == NO_ANSWER else shorten(row.predicted, 20)
+    return f"{shorten(row.label, 20)} taken for {said}"
+
+
+def _where_confidence(low: float, high: float) -> str:
+    return f"confidence:{low}..{'' if high == 1 else '<'}{high}"
+
+
+def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
+    for low, high in _BINS:
+        if value is not None and low <= value and (value < high or high == 1):
+            yield _where_confidence(low, high), f"{low}–{high}"  # noqa: RUF001
+            return
+
+
+def _read_week(at: datetime) -> tuple[str, str]:
+    day = at.astimezone(UTC).date()
+    first = day - timedelta(days=day.weekday())
+    return (
+        f"asked_at:{first}..{first + timedelta(days=6)}",
+        f"{first.day} {first:%b %Y}",
+    )
+
+
+def _count(
+    key: str,
+    read: Iterable[tuple[bool, Mapping[str, list[tuple[str, str]]]]],
+    chosen: Mapping[str, str],
+) -> Facet:
+    others = {one: text for one, text in chosen.items() if one != key}
+    mistakes, labelled = Counter[str](), Counter[str]()
+    names: dict[str, str] = {}
+    wrong = total = 0
+    for is_wrong, values in read:
+        if any(
+            text not in (one for one, _ in values[other])
+            for other, text in others.items()
+        ):
+            continue
+        wrong += is_wrong
+        total += 1
+        for text, name in values[key]:
+            names[text] = name
+            mistakes[text] += is_wrong
+            labelled[text] += 1
+    found = [
+        Value(
+            text,
+            name,
+            mistakes[text],
+            labelled[text],
+            mistakes[text] * total / (wrong * labelled[text]) if wrong else None,
+        )
+        for text, name in names.items()
+        if key != PAIR or mistakes[text]
+    ]
+    order = (lambda one: one.text) if key in {CONFIDENCE, WEEK} else _most
+    found.sort(key=order, reverse=key in {CONFIDENCE, WEEK})
+    return Facet(key, found, chosen.get(key), wrong, total)
+
+
+def _most(one: Value) -> tuple[int, str]:
+    return -one.mistakes, one.text
+
+
+def _judge(facets: Sequence[Facet], level: float) -> list[Facet]:
+    """Mark what is shown to be worse than the rest, all values together."""
+    tested = [facet for facet in facets if facet.key != PAIR and len(facet.values) > 1]
+    evidence = [
+        one
+        for facet in tested
+        for one in compare_once(
+            [each.labelled - each.mistakes for each in facet.values],
+            [each.labelled for each in facet.values],
+        )
+    ]
+    judged = iter(judge_slices(evidence, level) if evidence else ())
+    return [
+        replace(
+            facet,
+            values=[
+                one._replace(is_worse=next(judged).state == "worse")
+                for one in facet.values
+            ],
+        )
+        if facet in tested
+        else facet
+        for facet in facets
+    ]

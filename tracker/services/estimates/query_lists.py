@@ -1,0 +1,310 @@
+"""Lists of queries: their filters, their totals, and the neighbours of a query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+
+from sqlalchemy.orm import Session
+
+from tracker.services.detectors import check_class, check_prediction
+from tracker.services.estimates.counts import current_counts, find_standings
+from tracker.services.evidence.populations import Standings, compared_standings
+from tracker.services.fields import is_storable
+from tracker.services.queries.where import parse_where
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid
+from tracker.storage.deciding.comparison import differs_from
+from tracker.storage.detectors import Detector, find_version, list_versions
+from tracker.storage.estimates.cells import Counts
+from tracker.storage.estimates.counts import (
+    count_all_erased,
+    count_erased,
+    count_logged,
+)
+from tracker.storage.queries.finding import (
+    SORTS,
+    Conditions,
+    count_queries,
+    has_key,
+    is_labelled_by,
+    list_sorted,
+)
+from tracker.storage.queries.queries import Query, build_conditions
+from tracker.storage.queries.tags import has_tag
+from tracker.storage.queries.where import Between
+from tracker.words import ANSWER, UNCLEAR
+
+# Beyond so many combinations their queries are so common that a walk from the
+# newest one meets them soon.
+_MOST_SEEKS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFilter:
+    """What a list of queries is narrowed to; None narrows nothing.
+
+    A key with a * at its end stands for all keys that begin so.
+    """
+
+    labelled: bool | None = None
+    predicted: str | None = None
+    label: str | None = None
+    version: str | None = None
+    key: str | None = None
+    is_wrong: bool | None = None
+    is_counted: bool | None = None
+    agreement: str | None = None
+    # A version that did better or worse at the same input.
+    versus: str | None = None
+    tag: str | None = None
+    # Who gave the current label.
+    labeler: str | None = None
+    where: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    # What labels must count for where *is_counted* says so; found by the counts.
+    standings: Standings = frozenset()
+
+    def takes(self, label: str, predicted: str) -> bool:
+        """Return whether queries with that label and prediction pass."""
+        if self.label not in {None, label} or self.predicted not in {None, predicted}:
+            return False
+        if self.is_wrong is None:
+            return True
+        return label != UNCLEAR and (label != predicted) == self.is_wrong
+
+    @property
+    def is_open(self) -> bool:
+        return replace(self, where=tuple(self.where)) == QueryFilter()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the counts of its versions tell how many queries pass."""
+        named = (self.key, self.agreement, self.versus, self.tag, self.labeler)
+        others = (*named, *self.where)
+        return all(one is None for one in (*others, self.since, self.until))
+
+    def count(self, counts: Counts) -> int:
+        """Return how many of the labelled queries in *counts* pass."""
+        return sum(
+            number
+            for cell, number in counts.cells.items()
+            if self.takes(cell.label, cell.predicted)
+            and self.is_counted in {None, cell.is_scored(self.standings)}
+        )
+
+
+def build_filter(
+    session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
+) -> Conditions:
+    """Return the conditions that the queries which are *wanted* meet.
+
+    Raises InvalidInputError, which names the field, where *wanted* makes no sense.
+    """
+    wanted = _resolve(session, detector, wanted)
+    _check_classes(detector, wanted)
+    texts = {"key": wanted.key, "tag": wanted.tag, "labeler": wanted.labeler}
+    for field, text in texts.items():
+        if text is not None and not is_storable(text):
+            raise invalid(field, text, "NUL and lone surrogates are not allowed")
+    version_id = None
+    if wanted.version not in {None, "*"}:
+        version_id = choose_versions(session, detector, wanted.version)[0].id
+    found = build_conditions(
+        detector.id,
+        labelled=wanted.labelled,
+        predicted=wanted.predicted,
+        label=wanted.label,
+        version_id=version_id,
+        is_wrong=wanted.is_wrong,
+        is_counted=wanted.is_counted if wanted.versus is None else None,
+        standings=wanted.standings,
+        agreement=wanted.agreement,
+    )
+    if wanted.versus is not None:
+        other_id = _find_other(session, detector, wanted.versus)
+        standings = compared_standings(detector.label_sampling)
+        found += differs_from(
+            detector.id,
+            other_id,
+            standings,
+            is_counted=wanted.is_counted,
+            has_own=detector.label_of == ANSWER,
+        )
+    if wanted.tag is not None:
+        found += has_tag(session, wanted.tag)
+    if wanted.labeler is not None:
+        found.append(is_labelled_by(wanted.labeler))
+    if wanted.key is not None:
+        found += has_key(wanted.key)
+    span = Between("asked_at", wanted.since, below=wanted.until)
+    where = parse_where(session, detector, wanted.where, at=at)
+    return [*found, *(one.test(session) for one in (span, *where))]
+
+
+def _check_classes(detector: Detector, wanted: QueryFilter) -> None:
+    if wanted.predicted is not None:
+        check_prediction(detector, wanted.predicted, field="predicted")
+    if wanted.label is not None:
+        check_class(detector, wanted.label, field="label", may_be_unclear=True)
+
+
+def _find_other(session: Session, detector: Detector, name: str) -> int:
+    version = find_version(session, detector.id, name) if is_storable(name) else None
+    if version is None:
+        raise invalid("versus", name, "there is no such version")
+    return version.id
+
+
+def _resolve(session: Session, detector: Detector, wanted: QueryFilter) -> QueryFilter:
+    """Return the filter with the standings that the estimate counts."""
+    if wanted.is_counted is None or wanted.standings:
+        return wanted
+    versions = choose_versions(session, detector, wanted.version or "*")
+    return replace(wanted, standings=find_standings(session, detector, versions))
+
+
+def find_queries(  # noqa: PLR0913 - one page of a list in an order.
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    at: datetime,
+    is_backwards: bool = False,
+) -> Sequence[Query]:
+    """Return the queries that pass, behind *after* in the order *sort*.
+
+    Backwards it is those before *after*, the nearest first.  The running counts tell
+    which combinations of label and prediction there are, and an index leads to the
+    queries of each: a walk from the newest query might meet nothing for a million.
+    """
+    wanted = _resolve(session, detector, wanted)
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = _count_labels(session, detector, wanted)
+    return _walk(
+        session,
+        conditions,
+        _seeks(wanted, counts, sort),
+        sort=sort,
+        after=after,
+        limit=limit,
+        is_backwards=is_backwards,
+    )
+
+
+def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    at: datetime,
+    at_most: int | None = None,
+) -> tuple[Sequence[Query], int]:
+    """Return what `find_queries` does, and how many queries pass on all pages.
+
+    They are counted only up to *at_most*.  The running counts know it of labels,
+    predictions and versions, and no query is looked at.
+    """
+    wanted = _resolve(session, detector, wanted)
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = _count_labels(session, detector, wanted)
+    seeks = _seeks(wanted, counts, sort)
+    found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
+    if wanted.is_open:
+        total = count_shown(session, detector.id)
+    elif wanted.is_told and wanted.labelled is not False:
+        known = counts or _count_all(session, detector, wanted)
+        erased = count_erased(session, detector.id)
+        total = sum(
+            wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
+            for version_id, one in known.items()
+        )
+        if counts is None:
+            unlabelled = [*conditions, Query.label.is_(None)]
+            total += count_queries(session, unlabelled, at_most=at_most)
+    else:
+        total = count_queries(session, conditions, at_most=at_most)
+    return found, total if at_most is None else min(total, at_most)
+
+
+def count_shown(session: Session, detector_id: int) -> int:
+    """Return how many queries a detector has, without the erased ones."""
+    logged = count_logged(session, list_versions(session, detector_id))
+    return sum(logged.values()) - count_all_erased(session, detector_id)
+
+
+def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
+    session: Session,
+    conditions: Conditions,
+    seeks: Sequence[Conditions],
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    is_backwards: bool = False,
+) -> Sequence[Query]:
+    found = [
+        list_sorted(
+            session,
+            [*conditions, *seek],
+            sort=sort,
+            after=after,
+            limit=limit,
+            is_backwards=is_backwards,
+        )
+        for seek in seeks
+    ]
+    if len(found) == 1:
+        return found[0]
+    reverse = SORTS[sort][1] != is_backwards
+    return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
+
+
+def _count_labels(
+    session: Session, detector: Detector, wanted: QueryFilter
+) -> Mapping[int, Counts] | None:
+    """Return the counts of the versions wanted, None if what passes may lack a label.
+
+    They include the labels that wait for the job.
+    """
+    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
+    if is_whole or wanted.labelled is False:
+        return None
+    return _count_all(session, detector, wanted)
+
+
+def _count_all(
+    session: Session, detector: Detector, wanted: QueryFilter
+) -> Mapping[int, Counts]:
+    versions = choose_versions(session, detector, wanted.version or "*")
+    return current_counts(session, versions)
+
+
+def _seeks(
+    wanted: QueryFilter,
+    counts: Mapping[int, Counts] | None,
+    sort: str,
+) -> Sequence[Conditions]:
+    """Return conditions that together hold what passes, nothing of it twice."""
+    # What is tagged has an index of its own; another order is no walk along ids.
+    if counts is None or wanted.tag is not None or SORTS[sort][0] != "id":
+        return [[]]
+    combinations = {
+        (cell.label, cell.predicted)
+        for found in counts.values()
+        for cell, number in found.cells.items()
+        if number and wanted.takes(cell.label, cell.predicted)
+    }
+    if len(combinations) > _MOST_SEEKS:
+        return [[]]
+    return [
+        [Query.label == label, Query.predicted == predicted]
+        for label, predicted in sorted(combinations)
+    ]

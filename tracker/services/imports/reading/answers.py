@@ -1,0 +1,150 @@
+"""Answers that are more than a word: nested ones, numbers by class, and counts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
+from typing import Any
+
+from tracker.services.imports.reading.column_names import (
+    is_of_classes,
+    normal,
+    role_of,
+)
+from tracker.services.imports.reading.rows import (
+    UNKNOWN,
+    RawPiece,
+    Row,
+    RowPiece,
+    TablePiece,
+    iter_pieces,
+)
+
+# What an answer calls its class and its confidence, the first there is.
+_CLASSES = (
+    *("label", "class", "value", "answer", "choice", "category", "prediction"),
+    *("output", "result", "name", "content", "text"),
+)
+_SCORES = ("score", "confidence", "probability", "prob")
+_COUNTS = {"count", "counts", "frequency", "freq", "support"}
+
+
+def read_answer(value: Any) -> tuple[Any, Any]:
+    """Return the class that a nested answer names, and its confidence, if it does.
+
+    Of several answers it is the one with the highest score, of numbers by class the
+    highest; what is of no known form is itself.
+    """
+    if isinstance(value, list) and value:
+        answers = [read_answer(one) for one in value]
+        if len(answers) == 1:
+            return answers[0]
+        is_scored = all(score is not None for _, score in answers)
+        return max(answers, key=lambda one: one[1]) if is_scored else (value, None)
+    if not isinstance(value, Mapping) or not value:
+        return value, None
+    if len(value) > 1 and all(type(one) in {int, float} for one in value.values()):
+        best = max(value, key=value.__getitem__)
+        return best, value[best] if 0 <= value[best] <= 1 else None
+    named = next((one for one in _CLASSES if one in value), None)
+    if named is None and len(value) > 1:
+        return value, None
+    found, inner = read_answer(value[next(iter(value)) if named is None else named])
+    scores = (value[name] for name in _SCORES if type(value.get(name)) in {int, float})
+    return found, next(scores, inner)
+
+
+def read_answers(piece: RawPiece, classes: list[str]) -> RawPiece:
+    """Return *piece* with each nested answer as its class and its confidence."""
+    if not isinstance(piece, RowPiece | TablePiece) or piece.is_strict:
+        return piece
+    roles = {name: role_of(name) for name in piece.names}
+    rows = piece.rows()
+    nested = {
+        name
+        for name, role in roles.items()
+        if role in {"predicted", "label", "confidence"}
+        and any(isinstance(row.values.get(name), dict | list) for row in rows)
+    }
+    if not nested:
+        return piece
+    return RowPiece([_unfold(row, nested, roles, classes) for row in rows])
+
+
+def _unfold(
+    row: Row,
+    nested: set[str],
+    roles: Mapping[str, str | None],
+    classes: list[str],
+) -> Row:
+    values = dict(row.values)
+    for name in nested & values.keys():
+        found, score = read_answer(values[name])
+        if roles[name] == "confidence":
+            # Numbers by class say what was predicted, and others nothing.
+            if not isinstance(values[name], dict) or not (
+                values[name].keys() == set(classes)
+                or (classes == UNKNOWN and is_of_classes(name))
+            ):
+                continue
+            del values[name]
+            values.setdefault("predicted", found)
+        else:
+            values[name] = found
+        if score is not None and roles[name] != "label":
+            values.setdefault("confidence", score)
+    return row._replace(values=values)
+
+
+def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPiece]:
+    """Return the rows that a table of counts stands for, and any other as it is.
+
+    That is one with a count for each label and prediction, or a confusion matrix whose
+    rows are the labels.
+    """
+    iterator = iter(pieces)
+    held = []
+    for piece in iterator:
+        held.append(piece)
+        if piece.rows():
+            break
+    counted = _counts_of(held[-1]) if held else None
+    if counted is None:
+        yield from chain(held, iterator)
+        return
+    notes.append("the file was read as counts, of labels by predictions")
+    numbers = count(1)
+    yield from iter_pieces(
+        Row(next(numbers), {"label": label, "predicted": predicted})
+        for label, predicted, times in counted
+        for _ in range(times)
+    )
+
+
+def _counts_of(piece: RawPiece) -> list[tuple[Any, Any, int]] | None:
+    names, rows = list(piece.names), piece.rows()
+    cells = [[row.values.get(name) for name in names] for row in rows]
+    roles = list(map(role_of, names))
+    try:
+        if len(names) == 3 and {"label", "predicted"} < set(roles):
+            place = next(i for i, n in enumerate(names) if normal(n) in _COUNTS)
+            label, predicted = roles.index("label"), roles.index("predicted")
+            return [(c[label], c[predicted], _count(c[place])) for c in cells]
+        corner, *classes = names
+        if len(classes) < 2 or [str(c[0]).strip() for c in cells] != classes:
+            return None
+        found = [
+            (c[0], one, _count(times))
+            for c in cells
+            for one, times in zip(classes, c[1:], strict=True)
+        ]
+    except (StopIteration, ValueError):
+        return None
+    if role_of(corner.partition("\\")[0].partition("/")[0]) == "predicted":
+        return [(one, label, times) for label, one, times in found]
+    return found
+
+
+def _count(value: Any) -> int:
+    number = float(value or 0)
+    if not number.is_integer() or not 0 <= number < 2**24:
+        raise ValueError(value)
+    return int(number)

@@ -1,0 +1,209 @@
+"""Undoing an import: what it added is taken back, and what counted is counted again.
+
+The history stays, as it was computed then, and so do the labels: another label of each
+query counts them out.  A query that something else rests on since, such as a later
+label or an audit, stays as it is, and is counted.
+"""
+
+from array import array
+from collections.abc import Sequence
+from struct import pack, unpack
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError
+from tracker.services.by import By
+from tracker.services.detectors import get_open_detector
+from tracker.services.evidence.ranks import rank_new_query, rank_version
+from tracker.services.imports.background import unpack_report
+from tracker.services.imports.reports import Outcome, pack_report
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import (
+    BATCH_LIMIT,
+    add_batch,
+    count_groups_again,
+    first_id,
+)
+from tracker.storage.imports import keyless
+from tracker.storage.imports import undoing as storage
+from tracker.storage.imports.files import DONE, FAILED, UNDONE, FileImport
+from tracker.storage.labels import add_labels
+from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.words import REPLAYED, REPLAYED_UNSTATED, TARGETED, WITHDRAWN
+
+_AT_ONCE = 2_000
+# What a query that was added held.
+_TAKEN_AWAY = (
+    *("key", "input", "group", "metadata", "image", "image_url", "tags"),
+    *("queue_rank", "rank"),
+)
+
+
+def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport:
+    """Take back what an import added, in the caller's transaction.
+
+    Raises ConflictError for one that goes on, added nothing or was undone already, and
+    for an archived detector.
+    """
+    detector = get_open_detector(session, dump_id("det", file_import.detector_id))
+    if file_import.finished_at is None:
+        raise ConflictError("the import is still running; undo it once it has ended")
+    if file_import.state not in {DONE, FAILED}:
+        raise ConflictError(
+            "it was undone already"
+            if file_import.state == UNDONE
+            else "the import added nothing"
+        )
+    batches = storage.list_import_batches(session, file_import.id)
+    undo = _Undo(session, detector, set(batches), by)
+    for batch in reversed(batches):
+        undo.take_back(batch)
+    undo.finish()
+    _forget_rows(session, detector.id, file_import.sha256[:16])
+    if detector.groups is not None:
+        count_groups_again(session, detector.id, created_at=by.at)
+    report = unpack_report(file_import) or Outcome()
+    for name, number in undo.counts.items():
+        setattr(report, name, number)
+    file_import.state, file_import.report = UNDONE, pack_report(report)
+    session.flush()
+    by.record(session, "import undone", dump_id("imp", file_import.id), **undo.counts)
+    return file_import
+
+
+class _Undo:
+    def __init__(
+        self, session: Session, detector: Detector, own: set[int], by: By
+    ) -> None:
+        self._session = session
+        self._detector = detector
+        self._own = own
+        self._at = by.at
+        first = first_id(add_batch(session, detector.id, created_at=by.at))
+        self._ids = iter(range(first, first + BATCH_LIMIT))
+        self._unpooled: set[str] = set()
+        names = ("queries_taken_back", "labels_taken_back", "references_taken_back")
+        self.counts = dict.fromkeys((*names, "kept"), 0)
+
+    def take_back(self, batch: int) -> None:
+        """Take back the rows of a batch on which nothing else rests."""
+        session, detector_id = self._session, self._detector.id
+        queries, _ = storage.lock_written(session, detector_id, batch)
+        others: dict[int, list[Any]] = {query.id: [] for query in queries}
+        for label in storage.list_others(session, detector_id, [*others]):
+            others[label.query_id].append(label)
+        own = sorted(self._own)
+        taken = storage.find_taken_over(session, detector_id, batch, own)
+        held = storage.find_needed(session, detector_id, batch, own)
+        changed: list[dict[str, Any]] = []
+        gone: list[int] = []
+        new: list[dict[str, Any]] = []
+        for query in queries:
+            is_new = self._is_own(query.id)
+            mine = [one for one in others[query.id] if self._is_own(one.id)]
+            foreign = [one for one in others[query.id] if not self._is_own(one.id)]
+            rests = query.id in held or any(one.id in taken for one in mine)
+            is_later = query.label_id is not None and not self._is_own(query.label_id)
+            if rests or (foreign if is_new else is_later):
+                self.counts["kept"] += 1
+                continue
+            before = _newest(foreign)
+            found = self._before(query, before)
+            if mine:
+                label = self._label(query, mine, before)
+                found["label_id"] = label["id"]
+                new.append(label)
+            if is_new:
+                gone.append(query.id)
+                found |= dict.fromkeys(_TAKEN_AWAY) | {"erased_at": self._at}
+                if query.is_pooled and query.input is not None:
+                    self._unpooled.add(query.input)
+            changed.append(found)
+        add_labels(session, new)
+        storage.restore(session, detector_id, changed)
+        storage.clear_beside(session, gone)
+        references = storage.delete_references_of(session, detector_id, batch)
+        self.counts["queries_taken_back"] += len(gone)
+        self.counts["labels_taken_back"] += len(new)
+        self.counts["references_taken_back"] += references
+
+    def _label(self, query: Any, mine: Sequence[Any], before: Any) -> dict[str, Any]:
+        """Return the label that counts those of the import out."""
+        last = next((one for one in mine if one.id == query.label_id), mine[-1])
+        row = dict((before or last)._mapping)
+        row |= {"id": next(self._ids), "replaces_id": query.label_id, "note": None}
+        row |= {"created_at": self._at, "source_label_id": row["source_label_id"]}
+        if before is None:
+            # It is nobody's word any more.
+            row |= {"standing": WITHDRAWN, "sampling": TARGETED}
+        return row
+
+    def finish(self) -> None:
+        """Let another query of each input count where versions are pooled."""
+        seed = self._detector.queue_seed
+        inputs = sorted(self._unpooled)
+        for start in range(0, len(inputs), _AT_ONCE):
+            names = inputs[start : start + _AT_ONCE]
+            found: dict[str, list[Any]] = {}
+            for row in storage.pool_again(self._session, self._detector.id, names):
+                found.setdefault(row.input, []).append(row)
+            chosen = [
+                min(rows, key=lambda row: rank_version(seed, row.version_id, row.input))
+                for rows in found.values()
+                if not any(row.is_pooled for row in rows)
+            ]
+            ids = [row.id for row in chosen]
+            storage.set_pooled(self._session, self._detector.id, ids)
+
+    def _is_own(self, id_: int) -> bool:
+        return id_ // first_id(1) in self._own
+
+    def _before(self, query: Any, label: Any) -> dict[str, Any]:
+        """Return what a query was before the import gave it a label."""
+        row = dict(query._mapping)
+        if label is None:
+            names = ("label", "standing", "agreement")
+            row |= dict.fromkeys(names) | {"is_replayed": False}
+            row["queue_rank"] = rank_new_query(self._detector, row, label=None)
+            return row
+        is_replayed = label.standing in {REPLAYED, REPLAYED_UNSTATED}
+        return row | {
+            "label": label.truth or label.label,
+            "sampling": label.sampling,
+            "standing": label.standing,
+            "is_replayed": is_replayed,
+        }
+
+
+def _newest(labels: Sequence[Any]) -> Any:
+    """Return the label that none of the others replaces; None for a withdrawn one."""
+    replaced = {label.replaces_id for label in labels}
+    last = [label for label in labels if label.id not in replaced]
+    found = max(last, key=lambda label: int(label.id), default=None)
+    return None if found is None or found.standing == WITHDRAWN else found
+
+
+def _forget_rows(session: Session, detector_id: int, digest: str) -> None:
+    """Forget the rows without a key that are there no more, for the files that follow.
+
+    A file that goes on with them adds them again.
+    """
+    prefix = keyless.find_prefix(session, detector_id, digest)
+    if prefix is None:
+        return
+    packed = keyless.take_hashes(session, detector_id, digest, prefix)
+    hashes = array("I", unpack(f"<{len(packed) // 4}I", packed))
+    for start in range(0, len(hashes), _AT_ONCE):
+        places = range(start, min(start + _AT_ONCE, len(hashes)))
+        keys = {place: f"{prefix}{place + 1}" for place in places if hashes[place]}
+        known = find_queries_by_key(session, detector_id, [*keys.values()])
+        for place, key in keys.items():
+            if key not in known:
+                hashes[place] = 0
+    while hashes and not hashes[-1]:
+        hashes.pop()
+    if hashes:
+        left = pack(f"<{len(hashes)}I", *hashes)
+        keyless.note_file(session, detector_id, prefix[7:23], prefix, left)

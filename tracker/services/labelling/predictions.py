@@ -1,0 +1,379 @@
+"""Queries that wait for a prediction, and the user's own model that gives it.
+
+Nothing that is computed knows of them.  Labels that they are given meanwhile are
+kept, and become labels of the query with its prediction.
+
+A predictor gets the image as the body of a POST, and answers with the JSON that
+``PATCH /queries/{id}`` takes.  Images go to hosts that the operator named, and to no
+others, whether these are public or not.
+"""
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.services import tasks
+from tracker.services.by import Actor, By
+from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.evidence.truths import join_input, other_input
+from tracker.services.fields import (
+    Input,
+    Key,
+    LabelText,
+    Metadata,
+    Probability,
+    VersionName,
+    dump_metadata,
+    parse_input,
+    parse_instant,
+)
+from tracker.services.http_client import check_predictor, post
+from tracker.services.images import MEDIA_TYPES
+from tracker.services.labelling.golds import see_as
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.services.queries import queries
+from tracker.services.queries.queries import (
+    DEFAULT_VERSION,
+    NewQuery,
+    add_query,
+    check_is_there,
+    load_metadata,
+    parse_query_id,
+)
+from tracker.services.strict_json import load_json
+from tracker.services.wording import dump_instant, missing, show
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, find_detector, name_version
+from tracker.storage.estimates.pending import (
+    BATCH_LIMIT,
+    draw_batch,
+    first_id,
+    make_pending,
+)
+from tracker.storage.queries import waiting as storage
+from tracker.storage.queries.queries import Query, find_query
+from tracker.storage.queries.waiting import WaitingQuery
+from tracker.storage.tasks import PREDICTION, Task, enqueue, finish, hold, withdraw
+from tracker.words import UNSTATED
+
+
+class NewWaiting(Input):
+    """A query to be stored without its prediction."""
+
+    input: Key | None = None
+    version: VersionName | None = None
+    metadata: Metadata | None = None
+
+
+class QueryCompletion(Input):
+    """What a query does not have yet: its prediction, or its input."""
+
+    predicted: LabelText | None = Field(
+        default=None,
+        description="The class that the detector said, if the query waits for it.",
+    )
+    confidence: Probability | None = Field(
+        default=None,
+        description="The detector's confidence in this prediction, 0 to 1.",
+    )
+    version: VersionName | None = Field(
+        default=None,
+        description="The version of the detector that answered; by default that of "
+        "the query.",
+    )
+    input: Key | None = Field(
+        default=None,
+        description="What was put in, if the query has no input yet; it then shares "
+        "the label of the input.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLabel:
+    """A label as it was given, now or while its query waits."""
+
+    label: str
+    given_at: datetime
+
+
+def add_waiting(
+    session: Session, detector: Detector, new: NewWaiting, by: By, *, image: str | None
+) -> WaitingQuery:
+    """Store a query that waits for its prediction."""
+    waiting = WaitingQuery(
+        id=first_id(draw_batch(session, detector.id, created_at=by.at)),
+        detector_id=detector.id,
+        input=new.input,
+        version=new.version,
+        created_at=by.at,
+        details=None if new.metadata is None else dump_metadata(new.metadata),
+        image=image,
+        labels=[],
+    )
+    session.add(waiting)
+    session.flush()
+    if image is not None:
+        # It waits for a predictor where there is none.
+        enqueue(
+            session,
+            PREDICTION,
+            str(waiting.id),
+            detector_id=detector.id,
+            lane=str(detector.id),
+            due_at=by.at,
+        )
+    return waiting
+
+
+def find_any(
+    session: Session, query_id: str, *, seen_by: str | None = None
+) -> Query | WaitingQuery:
+    """Return the query with that public id, with a prediction or without.
+
+    With *seen_by* it is for reading alone, as that person sees it.
+    """
+    number = parse_id("iq", query_id)
+    found: Query | WaitingQuery | None = None
+    if number is not None:
+        found = find_query(session, number) or storage.find_waiting(session, number)
+    if found is None:
+        raise missing("query", query_id)
+    if isinstance(found, Query):
+        check_is_there(found)
+        if seen_by is not None:
+            return see_as(session, found, seen_by)
+    return found
+
+
+def describe_any(
+    session: Session, query: Query | WaitingQuery, *, image: str | None
+) -> queries.Query:
+    """Return a query as it is answered, with a prediction or without."""
+    if isinstance(query, Query):
+        return queries.describe_query(session, query, image=image)
+    return queries.Query(
+        id=dump_id("iq", query.id),
+        detector=dump_id("det", query.detector_id),
+        key=None,
+        input=query.input,
+        group=None,
+        predicted=None,
+        waiting=True,
+        confidence=None,
+        version=query.version or DEFAULT_VERSION,
+        asked_at=query.created_at,
+        created_at=query.created_at,
+        metadata=load_metadata(query),
+        image_url=None,
+        image=image,
+        label=str(query.labels[-1]["label"]) if query.labels else None,
+        sampling=UNSTATED,
+        agreement=None,
+        is_repeat=False,
+        is_grouped=False,
+        tags=[],
+    )
+
+
+def complete_query(
+    session: Session, query_id: str, new: QueryCompletion, by: By
+) -> Query:
+    """Give a query what it has not: its input, or a waiting one its prediction.
+
+    With the prediction it gets the labels it was given.  Once more the same does
+    nothing; raises ConflictError for another prediction or input.
+    """
+    waiting = _lock(session, query_id)
+    if waiting is None:
+        return _complete_known(session, query_id, new, by)
+    if new.predicted is None:
+        message = "is required: the query waits for its prediction"
+        raise InvalidInputError.of("predicted", message)
+    if new.input is not None and waiting.input not in {None, new.input}:
+        raise other_input(waiting.input, new.input)
+    detector = get_open_detector(session, dump_id("det", waiting.detector_id))
+    check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
+    # Only now, in the transaction of the query, does the job have to count it.
+    make_pending(
+        session, waiting.id // BATCH_LIMIT, waiting.detector_id, created_at=by.at
+    )
+    query = add_query(
+        session,
+        detector,
+        NewQuery(
+            input=waiting.input or new.input,
+            predicted=new.predicted,
+            confidence=new.confidence,
+            version=new.version or waiting.version or DEFAULT_VERSION,
+            asked_at=waiting.created_at,
+            metadata=load_metadata(waiting),
+        ),
+        by,
+        number=waiting.id,
+        image=waiting.image,
+    )
+    for given in waiting.labels:
+        add_label(session, query.id, _read_label(given), by.credit(_who(given)))
+    session.delete(waiting)
+    session.flush()
+    withdraw(session, PREDICTION, str(waiting.id))
+    # With the labels, which were not written through this object.
+    return session.get_one(Query, query.id, populate_existing=True)
+
+
+def _lock(session: Session, query_id: str) -> WaitingQuery | None:
+    number = parse_id("iq", query_id)
+    return None if number is None else storage.lock_waiting(session, number)
+
+
+def _complete_known(
+    session: Session, query_id: str, new: QueryCompletion, by: By
+) -> Query:
+    query = find_any(session, query_id)
+    assert isinstance(query, Query)
+    if new.predicted is None and (new.input is None or new.version or new.confidence):
+        raise InvalidInputError.of("input", "give an input, or a prediction")
+    if new.predicted is not None:
+        _check_same(session, query, new)
+    if new.input is not None:
+        detector = get_open_detector(session, dump_id("det", query.detector_id))
+        join_input(session, detector, query, new.input, by)
+    return session.get_one(Query, query.id, populate_existing=True)
+
+
+def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
+    version = name_version(session, query.version_id)
+    said = (query.predicted, query.confidence, version)
+    if said != (new.predicted, new.confidence, new.version or version):
+        raise ConflictError(
+            "the query has a different prediction already; what a "
+            "detector said is never changed"
+        )
+
+
+def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel:
+    """Give a query a label, also while it waits for its prediction."""
+    waiting = _lock(session, query_id)
+    if waiting is None:
+        add_label(session, parse_query_id(query_id), NewLabel(label=label), by)
+    else:
+        detector = get_open_detector(session, dump_id("det", waiting.detector_id))
+        check_class(detector, label, field="label", may_be_unclear=True)
+        at = dump_instant(by.at)
+        given = {"label": label, "labeler": by.name, "labelled_at": at}
+        waiting.labels = [*waiting.labels, given]
+        session.flush()
+    return GivenLabel(label, by.at)
+
+
+def _read_label(given: dict[str, Any]) -> NewLabel:
+    return NewLabel(
+        label=given["label"], labelled_at=parse_instant(given["labelled_at"])
+    )
+
+
+def _who(given: dict[str, Any]) -> str:
+    return str(given["labeler"])
+
+
+_MOST_ANSWER = 64 * 2**10
+_LONGEST_PROBLEM = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query that its predictor is to be asked about."""
+
+    query_id: int
+    detector_id: int
+    predictor: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the predictor said, or why it said nothing that can be used."""
+
+    completion: QueryCompletion | None
+    problem: str = ""
+
+
+def find_question(session: Session, task: Task) -> Question | None:
+    """Return what a task is to ask; None if there is nothing to ask any more."""
+    waiting = storage.find_waiting(session, int(task.key))
+    if waiting is None or waiting.image is None:
+        return None
+    detector = find_detector(session, waiting.detector_id)
+    assert detector is not None
+    # Without one, which was taken away just now, it is no address to ask at.
+    return Question(waiting.id, detector.id, detector.predictor or "", waiting.image)
+
+
+def ask(
+    question: Question, image: bytes, *, allowed_hosts: Collection[str], seconds: float
+) -> Reply:
+    """Send the *image* to the predictor, and return its reply."""
+    try:
+        # The operator may have taken the host away since it was set.
+        check_predictor(question.predictor, allowed_hosts)
+    except InvalidInputError as error:
+        return Reply(None, str(error))
+    answer = post(
+        question.predictor,
+        image,
+        {
+            "Content-Type": MEDIA_TYPES[question.image.rpartition(".")[2]],
+            "Accept": "application/json",
+            "X-Tracker-Query": dump_id("iq", question.query_id),
+            "X-Tracker-Detector": dump_id("det", question.detector_id),
+        },
+        allowed_hosts=allowed_hosts,
+        seconds=seconds,
+        most_answer=_MOST_ANSWER,
+    )
+    if not answer.is_success:
+        return Reply(None, answer.error or f"it answered {answer.status}")
+    try:
+        said = load_json(answer.body)
+        if not isinstance(said, dict):
+            raise ValueError("it must be a JSON object")
+        return Reply(parse_input(QueryCompletion, said))
+    except (ValueError, InvalidInputError) as error:
+        text = answer.body.decode(errors="replace")
+        return Reply(None, f"it answered {show(text)}: {error}")
+
+
+def settle(
+    session: Session, task: Task, question: Question, reply: Reply, at: datetime
+) -> str:
+    """Store the prediction of a query, or note the problem and return it.
+
+    Raises LostTaskError.
+    """
+    # Others who complete or delete a query lock it before its task, too.
+    waiting = storage.lock_waiting(session, question.query_id)
+    row = hold(session, task)
+    problem = reply.problem
+    if reply.completion is not None:
+        by = By(Actor("predictor", None, "nobody"), at)
+        query_id = dump_id("iq", question.query_id)
+        try:
+            # Somebody else may have given the prediction, or taken the query away.
+            with suppress(ConflictError, NotFoundError):
+                complete_query(session, query_id, reply.completion, by)
+        except InvalidInputError as error:
+            problem = str(error)
+    if not problem:
+        finish(session, row)
+        return ""
+    text = tasks.dump_error(problem)[:_LONGEST_PROBLEM]
+    if waiting is not None:
+        waiting.problem = text
+    tasks.retry(session, row, text, at=at)
+    return problem

@@ -1,1 +1,0 @@
-"""Intervals that are nearly right, and called approximations wherever shown."""

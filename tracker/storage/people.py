@@ -1,0 +1,539 @@
+"""Accounts, sign-ins, second factors, API keys, and the audit log."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, list_newest, stream
+from tracker.storage.prepared import Asked, Prepared
+from tracker.words import ADMIN, LABELER, ROLES, has_role
+
+
+class Account(Base):
+    """A person, with the role that says what they may do."""
+
+    __tablename__ = "accounts"
+    __table_args__ = (
+        CheckConstraint(f"role IN {ROLES}", name="role"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(Name, unique=True)
+    role: Mapped[str] = mapped_column(Text)
+    # Those made later too; an admin sees all of them in any case.
+    has_all_detectors: Mapped[bool]
+    password_hash: Mapped[str | None] = mapped_column(Text)
+    # Issuer and subject at the provider that this account signs in through.
+    identity: Mapped[str | None] = mapped_column(Text, unique=True)
+    created_at: Mapped[datetime]
+    disabled_at: Mapped[datetime | None]
+    # Where they get mail, and of which events.
+    email: Mapped[str | None] = mapped_column(Text)
+    mail_events: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class AccountDetector(Base):
+    """A detector that an account was given."""
+
+    __tablename__ = "account_detectors"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+    )
+
+
+def find_account(session: Session, name: str) -> Account | None:
+    return session.scalars(select(Account).where(Account.name == name)).one_or_none()
+
+
+def find_account_by_identity(session: Session, identity: str) -> Account | None:
+    statement = select(Account).where(Account.identity == identity)
+    return session.scalars(statement).one_or_none()
+
+
+def list_accounts(session: Session) -> Sequence[Account]:
+    return session.scalars(select(Account).order_by(Account.id)).all()
+
+
+def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
+    """Return the names of the accounts that may label this detector, by name."""
+    was_given = select(AccountDetector.account_id).where(
+        AccountDetector.account_id == Account.id,
+        AccountDetector.detector_id == detector_id,
+    )
+    statement = select(Account.name).where(
+        Account.disabled_at.is_(None),
+        Account.role.in_([role for role in ROLES if has_role(role, LABELER)]),
+        Account.has_all_detectors | (Account.role == ADMIN) | was_given.exists(),
+    )
+    return session.scalars(statement.order_by(Account.name)).all()
+
+
+def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
+    """Return the detectors that an account was given, the oldest first."""
+    statement = (
+        select(AccountDetector.detector_id)
+        .where(AccountDetector.account_id == account_id)
+        .order_by(AccountDetector.detector_id)
+    )
+    return session.scalars(statement).all()
+
+
+def set_detector_ids(
+    session: Session, account_id: int, detector_ids: Iterable[int]
+) -> None:
+    """Give an account these detectors and take every other one away."""
+    session.execute(
+        delete(AccountDetector).where(AccountDetector.account_id == account_id)
+    )
+    rows = [
+        {"account_id": account_id, "detector_id": number}
+        for number in sorted(set(detector_ids))
+    ]
+    if rows:
+        session.execute(insert(AccountDetector), rows)
+
+
+def add_detector_id(session: Session, account_id: int, detector_id: int) -> None:
+    session.add(AccountDetector(account_id=account_id, detector_id=detector_id))
+    session.flush()
+
+
+class SignIn(Base):
+    """A browser in which somebody is signed in."""
+
+    __tablename__ = "sign_ins"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
+    # SHA-256 of what the browser shows.
+    digest: Mapped[str] = mapped_column(Text, unique=True)
+    created_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    address: Mapped[str] = mapped_column(Text)
+    browser: Mapped[str] = mapped_column(Text)
+
+
+class SignInLink(Base):
+    """A link that signs in once."""
+
+    __tablename__ = "sign_in_links"
+
+    digest: Mapped[str] = mapped_column(Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    expires_at: Mapped[datetime]
+
+
+class SignInTry(Base):
+    """A password that was tried and has not proved right."""
+
+    __tablename__ = "sign_in_tries"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    # A hash of the name that was typed, for it may be a password typed too early.
+    account: Mapped[str] = mapped_column(Text)
+    address: Mapped[str] = mapped_column(Text)
+    tried_at: Mapped[datetime] = mapped_column(index=True)
+
+
+# Built once: every page asks this.
+_SIGN_IN_BY_DIGEST = (
+    select(SignIn, Account)
+    .join(Account, Account.id == SignIn.account_id)
+    .where(SignIn.digest == bindparam("digest"))
+)
+
+
+def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None:
+    found = session.execute(_SIGN_IN_BY_DIGEST, {"digest": digest}).one_or_none()
+    return None if found is None else (found[0], found[1])
+
+
+def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
+    """Return the browsers in which an account is signed in, the newest first."""
+    statement = (
+        select(SignIn)
+        .where(SignIn.account_id == account_id)
+        .order_by(SignIn.seen_at.desc(), SignIn.id.desc())
+    )
+    return session.scalars(statement).all()
+
+
+def count_sign_ins(session: Session) -> dict[int, int]:
+    statement = select(SignIn.account_id, func.count()).group_by(SignIn.account_id)
+    return {row[0]: row[1] for row in session.execute(statement)}
+
+
+def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
+    statement = update(SignIn).where(SignIn.id == sign_in_id, SignIn.seen_at < seen_at)
+    session.execute(statement.values(seen_at=seen_at))
+
+
+def delete_sign_in(session: Session, digest: str) -> None:
+    session.execute(delete(SignIn).where(SignIn.digest == digest))
+
+
+def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bool:
+    """Sign an account out of one browser; False if it is not signed in there."""
+    statement = (
+        delete(SignIn)
+        .where(SignIn.id == sign_in_id, SignIn.account_id == account_id)
+        .returning(SignIn.id)
+    )
+    return session.scalar(statement) is not None
+
+
+def delete_sign_ins(
+    session: Session, account_id: int, *, excluding: str | None = None
+) -> None:
+    """Sign an account out of every browser, *excluding* the one with that hash."""
+    statement = delete(SignIn).where(SignIn.account_id == account_id)
+    if excluding is not None:
+        statement = statement.where(SignIn.digest != excluding)
+    session.execute(statement)
+
+
+def delete_links(session: Session, account_id: int) -> None:
+    session.execute(delete(SignInLink).where(SignInLink.account_id == account_id))
+
+
+def take_link(session: Session, digest: str) -> SignInLink | None:
+    """Return the link with that hash, which nobody will be given again."""
+    statement = (
+        delete(SignInLink).where(SignInLink.digest == digest).returning(SignInLink)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def delete_expired(
+    session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
+) -> None:
+    """Delete links past *at*, and browsers last seen or signed in too long ago."""
+    session.execute(delete(SignInLink).where(SignInLink.expires_at <= at))
+    old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
+    session.execute(delete(SignIn).where(old))
+
+
+def delete_tries(session: Session, *, until: datetime) -> None:
+    session.execute(delete(SignInTry).where(SignInTry.tried_at <= until))
+
+
+def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
+    """Return how many tries there are for an account, and how many from an address."""
+    counts = [
+        session.scalar(select(func.count()).select_from(SignInTry).where(condition))
+        for condition in (SignInTry.account == account, SignInTry.address == address)
+    ]
+    return counts[0] or 0, counts[1] or 0
+
+
+def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
+    concerned = (SignInTry.account == account) | (SignInTry.address == address)
+    return session.scalar(select(func.min(SignInTry.tried_at)).where(concerned))
+
+
+def delete_tries_of(session: Session, account: str) -> None:
+    """Forget the tries for an account whose password has proved right."""
+    session.execute(delete(SignInTry).where(SignInTry.account == account))
+
+
+class Totp(Base):
+    """The secret that an account shares with an app, which makes a code of it."""
+
+    __tablename__ = "totps"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    secret: Mapped[str] = mapped_column(Text)
+    # The half minute of the last code that was taken: none is taken twice.
+    last_step: Mapped[int] = mapped_column(BigInteger)
+    # None until a first code has shown that the app has the secret.
+    confirmed_at: Mapped[datetime | None]
+
+
+class Passkey(Base):
+    """A key pair whose private half never leaves a device of the person."""
+
+    __tablename__ = "passkeys"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
+    credential: Mapped[str] = mapped_column(Text, unique=True)
+    public_key: Mapped[str] = mapped_column(Text)
+    # How often the device says that it was used, where it counts.
+    uses: Mapped[int] = mapped_column(BigInteger)
+    name: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+
+
+class RecoveryCode(Base):
+    """A code that signs in once where app and device are lost; kept as a hash."""
+
+    __tablename__ = "recovery_codes"
+
+    digest: Mapped[str] = mapped_column(Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
+
+
+class SignInStep(Base):
+    """A sign-in whose second step is still to come, or a challenge that was used."""
+
+    __tablename__ = "sign_in_steps"
+
+    digest: Mapped[str] = mapped_column(Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    how: Mapped[str] = mapped_column(Text)
+    expires_at: Mapped[datetime]
+
+
+def has_second_factor(session: Session, account_id: int) -> bool:
+    """Return whether an account has an app or a passkey."""
+    app = select(Totp.account_id).where(
+        Totp.account_id == account_id, Totp.confirmed_at.is_not(None)
+    )
+    key = select(Passkey.account_id).where(Passkey.account_id == account_id)
+    return session.execute(app.union_all(key).limit(1)).first() is not None
+
+
+def take_totp_step(session: Session, account_id: int, step: int) -> bool:
+    """Note that the code of *step* was taken; False if that one or a later one was."""
+    statement = (
+        update(Totp)
+        .where(Totp.account_id == account_id, Totp.last_step < step)
+        .values(last_step=step)
+        .returning(Totp.account_id)
+    )
+    return session.scalar(statement) is not None
+
+
+def delete_totp(session: Session, account_id: int) -> None:
+    session.execute(delete(Totp).where(Totp.account_id == account_id))
+
+
+def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
+    statement = select(Passkey).where(Passkey.account_id == account_id)
+    return session.scalars(statement.order_by(Passkey.id)).all()
+
+
+def find_passkey(session: Session, credential: str) -> Passkey | None:
+    statement = select(Passkey).where(Passkey.credential == credential)
+    return session.scalars(statement).one_or_none()
+
+
+def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
+    """Delete the passkeys of an account, or that of an ``id``; return their names."""
+    chosen = delete(Passkey).where(Passkey.account_id == account_id)
+    statement = chosen.filter_by(**which).returning(Passkey.name)
+    return [*session.scalars(statement)]
+
+
+def count_recovery_codes(session: Session, account_id: int) -> int:
+    statement = select(func.count()).where(RecoveryCode.account_id == account_id)
+    return session.scalar(statement) or 0
+
+
+def set_recovery_codes(
+    session: Session, account_id: int, digests: Iterable[str]
+) -> None:
+    """Give an account these recovery codes in the place of those it had."""
+    session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account_id))
+    rows = [{"digest": digest, "account_id": account_id} for digest in digests]
+    if rows:
+        session.execute(insert(RecoveryCode), rows)
+
+
+def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
+    """Delete a recovery code; False if the account has none like it."""
+    statement = (
+        delete(RecoveryCode)
+        .where(RecoveryCode.account_id == account_id, RecoveryCode.digest == digest)
+        .returning(RecoveryCode.digest)
+    )
+    return session.scalar(statement) is not None
+
+
+def delete_steps(session: Session, account_id: int) -> None:
+    """End every sign-in of an account that waits for its second step."""
+    session.execute(delete(SignInStep).where(SignInStep.account_id == account_id))
+
+
+def delete_expired_steps(session: Session, *, at: datetime) -> None:
+    session.execute(delete(SignInStep).where(SignInStep.expires_at <= at))
+
+
+class ApiKey(Base):
+    """What a program shows instead of a password, with the role it has."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        CheckConstraint(f"role IN {ROLES}", name="role"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(Name, unique=True)
+    role: Mapped[str] = mapped_column(Text)
+    # SHA-256; a key has 190 random bits, so nothing slower is needed.
+    digest: Mapped[str] = mapped_column(Text, unique=True)
+    has_all_detectors: Mapped[bool] = mapped_column(server_default=true())
+    created_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime | None]
+    # To the minute, so that a key that is used all the time is seldom written.
+    last_used_at: Mapped[datetime | None]
+    # Who answers for it; the name of an account as a rule.
+    owner: Mapped[str | None] = mapped_column(Name)
+
+
+class ApiKeyDetector(Base):
+    """A detector that an API key is for, where it is not for all of them."""
+
+    __tablename__ = "api_key_detectors"
+
+    api_key_id: Mapped[int] = mapped_column(
+        ForeignKey("api_keys.id"), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+    )
+
+
+class ShownKey(NamedTuple):
+    """What a request has to know of the key that it shows."""
+
+    id: int
+    name: str
+    role: str
+    has_all_detectors: bool
+    revoked_at: datetime | None
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+# Every request of a program asks this.
+_KEY_BY_DIGEST = Prepared(
+    select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
+        ApiKey.__table__.c.digest == bindparam("digest")
+    )
+)
+
+
+def find_key_by_digest(session: Asked, digest: str) -> ShownKey | None:
+    row = _KEY_BY_DIGEST.first(session, {"digest": digest})
+    return None if row is None else ShownKey(*row)
+
+
+def find_key_by_name(session: Session, name: str) -> ApiKey | None:
+    return session.scalars(select(ApiKey).where(ApiKey.name == name)).one_or_none()
+
+
+def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
+    """Note that a key was used, unless somebody else is noting the same."""
+    # A skipped lock is no loss: the other one writes the same minute.
+    chosen = select(ApiKey.id).where(ApiKey.id == key_id)
+    if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
+        statement = update(ApiKey).where(ApiKey.id == key_id)
+        session.execute(statement.values(last_used_at=used_at))
+
+
+def list_keys(session: Session) -> Sequence[ApiKey]:
+    return session.scalars(select(ApiKey).order_by(ApiKey.id)).all()
+
+
+def list_key_detector_ids(session: Asked, key_id: int) -> Sequence[int]:
+    """Return the detectors that a key is for."""
+    statement = (
+        select(ApiKeyDetector.detector_id)
+        .where(ApiKeyDetector.api_key_id == key_id)
+        .order_by(ApiKeyDetector.detector_id)
+    )
+    return session.scalars(statement).all()
+
+
+def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None:
+    session.add(ApiKeyDetector(api_key_id=key_id, detector_id=detector_id))
+    session.flush()
+
+
+# Among so many of the newest a page finds the names to choose from.
+_MOST_LOOKED_AT = 10_000
+
+
+class AuditEvent(Base):
+    """One thing that somebody did."""
+
+    __tablename__ = "audit_events"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    happened_at: Mapped[datetime]
+    actor: Mapped[str] = mapped_column(Name)
+    # "account", "key", "command" or "nobody".
+    actor_kind: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+    address: Mapped[str] = mapped_column(Text)
+
+
+def list_events(
+    session: Session,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    before: int | None = None,
+    limit: int,
+) -> Sequence[AuditEvent]:
+    """Return the newest events that pass, from *before* that one on backwards."""
+    conditions = []
+    if actor is not None:
+        conditions.append(AuditEvent.actor == actor)
+    if action is not None:
+        conditions.append(AuditEvent.action == action)
+    return list_newest(session, AuditEvent, *conditions, before=before, limit=limit)
+
+
+def list_doings(session: Session) -> Sequence[tuple[str, str]]:
+    """Return who did what lately, each pair once."""
+    newest = (
+        select(AuditEvent.actor, AuditEvent.action)
+        .order_by(AuditEvent.id.desc())
+        .limit(_MOST_LOOKED_AT)
+        .subquery()
+    )
+    return [
+        (row.actor, row.action) for row in session.execute(select(newest).distinct())
+    ]
+
+
+def iter_events(session: Session) -> Iterator[AuditEvent]:
+    """Stream every event, the oldest first."""
+    return (
+        row.AuditEvent
+        for row in stream(session, select(AuditEvent).order_by(AuditEvent.id))
+    )

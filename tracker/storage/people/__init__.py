@@ -1,1 +1,0 @@
-"""Accounts, sign-ins, keys, the audit log."""

@@ -1,0 +1,476 @@
+"""What happened to detectors, and who is told: webhooks, mail, badges, a collector."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    ForeignKey,
+    Index,
+    Text,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, list_newest, where
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.dialect import upsert
+from tracker.storage.people import Account
+
+
+class Event(Base):
+    """Something that happened to a detector."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        Index(None, "detector_id", "id"),
+        Index(None, "version_id", "type", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    type: Mapped[str] = mapped_column(Text)
+    happened_at: Mapped[datetime]
+    data: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+def list_detector_events(
+    session: Session,
+    detector_id: int,
+    *,
+    kind: str | None = None,
+    before: int | None = None,
+    limit: int,
+) -> Sequence[Event]:
+    """Return the events of a detector, the newest first."""
+    conditions = [Event.detector_id == detector_id]
+    if kind is not None:
+        conditions.append(Event.type == kind)
+    return list_newest(session, Event, *conditions, before=before, limit=limit)
+
+
+# Built once: every page of a detector asks this.
+_NEWEST = select(Event).where(
+    Event.id.in_(
+        select(func.max(Event.id))
+        .where(
+            Event.version_id.in_(bindparam("version_ids", expanding=True)),
+            Event.type == bindparam("kind"),
+        )
+        .group_by(Event.version_id)
+    )
+)
+
+
+def find_last_events(
+    session: Session, version_ids: Collection[int], kind: str
+) -> dict[int, Event]:
+    """Return the newest event of that kind of each version that has one."""
+    values = {"version_ids": tuple(version_ids), "kind": kind}
+    found = session.scalars(_NEWEST, values)
+    return {event.version_id: event for event in found if event.version_id is not None}
+
+
+def find_last_event(session: Session, detector_id: int, kind: str) -> Event | None:
+    found = list_detector_events(session, detector_id, kind=kind, limit=1)
+    return found[0] if found else None
+
+
+class Webhook(Base):
+    """An address that gets some events of some detectors, or all of them."""
+
+    __tablename__ = "webhooks"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    url: Mapped[str] = mapped_column(Text)
+    # Their types.
+    events: Mapped[list[str]] = mapped_column(JSON)
+    format: Mapped[str] = mapped_column(Text)
+    has_all_detectors: Mapped[bool]
+    # Not a hash: each message is signed with it.
+    secret: Mapped[str] = mapped_column(Text)
+    old_secret: Mapped[str | None] = mapped_column(Text)
+    old_secret_until: Mapped[datetime | None]
+    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    disabled_at: Mapped[datetime | None]
+    disabled_because: Mapped[str | None] = mapped_column(Text)
+    # Its receiver asked to be left alone until then.
+    rests_until: Mapped[datetime | None]
+
+
+class WebhookDetector(Base):
+    """A detector that a webhook is about, where it is not about all of them."""
+
+    __tablename__ = "webhook_detectors"
+
+    webhook_id: Mapped[int] = mapped_column(
+        ForeignKey(Webhook.id), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+    )
+
+
+def lock_webhook(session: Session, webhook_id: int) -> Webhook | None:
+    """Return a webhook that nobody else changes before this transaction ends."""
+    statement = select(Webhook).where(Webhook.id == webhook_id).with_for_update()
+    statement = statement.execution_options(populate_existing=True)
+    return session.scalars(statement).one_or_none()
+
+
+def list_webhooks(session: Session) -> Sequence[Webhook]:
+    return session.scalars(select(Webhook).order_by(Webhook.id)).all()
+
+
+def list_reachable(session: Session, *, at: datetime) -> Sequence[int]:
+    """Return the webhooks that are enabled and have not asked to be left alone."""
+    is_rested = or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
+    statement = select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
+    return session.scalars(statement.order_by(Webhook.id)).all()
+
+
+def count_webhooks(session: Session) -> int:
+    return session.scalars(select(func.count()).select_from(Webhook)).one()
+
+
+def list_listeners(
+    session: Session, detector_id: int, kind: str, *, limit: int
+) -> list[Webhook]:
+    """Return the enabled webhooks that subscribe to such events of a detector."""
+    about = select(WebhookDetector.webhook_id).where(
+        WebhookDetector.detector_id == detector_id
+    )
+    statement = (
+        select(Webhook)
+        .where(
+            Webhook.disabled_at.is_(None),
+            or_(Webhook.has_all_detectors, Webhook.id.in_(about)),
+        )
+        .order_by(Webhook.id)
+        .limit(limit)
+        # None of them is deleted before what it is told is in its outbox.
+        .with_for_update(read=True, key_share=True)
+    )
+    return [one for one in session.scalars(statement) if kind in one.events]
+
+
+def list_webhook_detector_ids(session: Session, webhook_id: int) -> Sequence[int]:
+    """Return the detectors that a webhook is about, where it is not about all."""
+    statement = (
+        select(WebhookDetector.detector_id)
+        .where(WebhookDetector.webhook_id == webhook_id)
+        .order_by(WebhookDetector.detector_id)
+    )
+    return session.scalars(statement).all()
+
+
+def set_webhook_detector_ids(
+    session: Session, webhook_id: int, detector_ids: Iterable[int]
+) -> None:
+    """Let a webhook be about these detectors and no others."""
+    session.execute(
+        delete(WebhookDetector).where(WebhookDetector.webhook_id == webhook_id)
+    )
+    session.add_all(
+        WebhookDetector(webhook_id=webhook_id, detector_id=detector_id)
+        for detector_id in sorted(set(detector_ids))
+    )
+    session.flush()
+
+
+def delete_webhook(session: Session, webhook: Webhook) -> None:
+    """Delete a webhook that has no deliveries any more."""
+    set_webhook_detector_ids(session, webhook.id, ())
+    session.delete(webhook)
+    session.flush()
+
+
+STATES = WAITING, DELIVERED, FAILED = ("waiting", "delivered", "failed")
+
+
+class Delivery(Base):
+    """One message to one webhook, with what came of it."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index(None, "webhook_id", "id"),
+        Index(
+            "ix_deliveries_waiting",
+            "webhook_id",
+            "detector_id",
+            "id",
+            **where("state = 'waiting'"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    webhook_id: Mapped[int] = mapped_column(ForeignKey(Webhook.id))
+    # None where it only tries the webhook.
+    event_id: Mapped[int | None] = mapped_column(ForeignKey(Event.id))
+    detector_id: Mapped[int | None] = mapped_column(BigId)
+    type: Mapped[str] = mapped_column(Text)
+    # The very bytes of each attempt.
+    body: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    state: Mapped[str] = mapped_column(Text)
+    attempts: Mapped[int]
+    last_tried_at: Mapped[datetime | None]
+    # Of the last attempt: what was answered, or else why nothing was.
+    status: Mapped[int | None]
+    error: Mapped[str | None] = mapped_column(Text)
+    # None once it has ended.
+    next_try_at: Mapped[datetime | None]
+
+
+def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
+    """Return the first delivery about a detector that a webhook waits for."""
+    statement = (
+        select(Delivery)
+        .where(
+            Delivery.state == WAITING,
+            Delivery.webhook_id == webhook_id,
+            Delivery.detector_id == detector_id,
+        )
+        .order_by(Delivery.id)
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
+    """Note that what a webhook waits for is sent at once."""
+    statement = update(Delivery).where(
+        Delivery.webhook_id == webhook_id, Delivery.state == WAITING
+    )
+    session.execute(statement.values(next_try_at=at))
+
+
+def list_deliveries(
+    session: Session, webhook_id: int, *, before: int | None = None, limit: int
+) -> Sequence[Delivery]:
+    """Return the deliveries of a webhook, the newest first."""
+    own = Delivery.webhook_id == webhook_id
+    return list_newest(session, Delivery, own, before=before, limit=limit)
+
+
+def delete_deliveries(session: Session, webhook_id: int) -> None:
+    """Delete all deliveries of a webhook, also those that wait."""
+    session.execute(delete(Delivery).where(Delivery.webhook_id == webhook_id))
+
+
+def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
+    """Delete some deliveries from before an instant that have ended."""
+    old = (
+        select(Delivery.id)
+        .where(Delivery.state != WAITING, Delivery.created_at < before)
+        .order_by(Delivery.id)
+        .limit(limit)
+    )
+    ids = session.scalars(old).all()
+    session.execute(delete(Delivery).where(Delivery.id.in_(ids)))
+
+
+class AddressCheck(Base):
+    """An address of an account, until its owner confirms it."""
+
+    __tablename__ = "address_checks"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey(Account.id), primary_key=True, autoincrement=False
+    )
+    email: Mapped[str] = mapped_column(Text)
+    asked_at: Mapped[datetime]
+    # When the account last caused such a mail, to this address or another.
+    sent_at: Mapped[datetime | None]
+    # Why the last attempt to send it failed.
+    error: Mapped[str | None] = mapped_column(Text)
+
+
+def find_address_check(session: Session, account_id: int) -> AddressCheck | None:
+    return session.get(AddressCheck, account_id, populate_existing=True)
+
+
+def set_address_check(
+    session: Session, account_id: int, email: str, *, at: datetime
+) -> None:
+    """Let an account have this address to confirm, and no other."""
+    row: dict[str, Any] = {
+        "account_id": account_id,
+        "email": email,
+        "asked_at": at,
+        "sent_at": None,
+        "error": None,
+    }
+    upsert(session, AddressCheck, [row], keeping=["sent_at"])
+
+
+def delete_address_check(session: Session, account_id: int) -> None:
+    session.execute(delete(AddressCheck).where(AddressCheck.account_id == account_id))
+
+
+class MailMute(Base):
+    """A detector about which an account wants no mail any more."""
+
+    __tablename__ = "mail_mutes"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey(Account.id), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+    )
+
+
+class Notice(Base):
+    """An event that a person is to be told of; it goes with the mail."""
+
+    __tablename__ = "notices"
+    __table_args__ = (
+        Index(None, "account_id", "detector_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey(Account.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    event_id: Mapped[int] = mapped_column(ForeignKey(Event.id))
+
+
+def list_readers(session: Session) -> Sequence[Account]:
+    """Return the accounts that can be sent mail, the oldest first."""
+    statement = select(Account).where(
+        Account.email.is_not(None), Account.disabled_at.is_(None)
+    )
+    return session.scalars(statement.order_by(Account.id)).all()
+
+
+def list_muted_ids(session: Session, account_id: int) -> Sequence[int]:
+    statement = select(MailMute.detector_id).where(MailMute.account_id == account_id)
+    return session.scalars(statement.order_by(MailMute.detector_id)).all()
+
+
+def set_muted(
+    session: Session, account_id: int, detector_id: int, *, is_muted: bool
+) -> None:
+    """Let an account get no mail about a detector any more, or get it again."""
+    row = {"account_id": account_id, "detector_id": detector_id}
+    session.execute(delete(MailMute).filter_by(**row))
+    if is_muted:
+        session.add(MailMute(**row))
+        delete_notices(session, account_id, detector_id)
+    session.flush()
+
+
+def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
+    """Return the newest notice of an account about a detector."""
+    statement = select(func.max(Notice.id)).where(
+        Notice.account_id == account_id, Notice.detector_id == detector_id
+    )
+    return session.scalar(statement)
+
+
+def list_notices(
+    session: Session, account_id: int, detector_id: int, *, last: int
+) -> list[tuple[int, Event]]:
+    """Return the notices up to the one *last*, each with its event, in order."""
+    statement = (
+        select(Notice.id, Event)
+        .join(Event, Event.id == Notice.event_id)
+        .where(
+            Notice.account_id == account_id,
+            Notice.detector_id == detector_id,
+            Notice.id <= last,
+        )
+        .order_by(Notice.id)
+    )
+    return [(row.id, row.Event) for row in session.execute(statement)]
+
+
+def delete_told(session: Session, notices: Collection[int]) -> None:
+    """Delete notices that were told.
+
+    They are named, because one with a lower id may be committed after those that were
+    read.
+    """
+    session.execute(delete(Notice).where(Notice.id.in_(notices)))
+
+
+def delete_notices(
+    session: Session, account_id: int, detector_id: int | None = None
+) -> None:
+    """Delete what an account was to be told, of all detectors or of one."""
+    statement = delete(Notice).where(Notice.account_id == account_id)
+    if detector_id is not None:
+        statement = statement.where(Notice.detector_id == detector_id)
+    session.execute(statement)
+
+
+class Badge(Base):
+    """An address that shows a detector's accuracy to everybody who knows it."""
+
+    __tablename__ = "badges"
+    __table_args__ = (Index(None, "detector_id", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    digest: Mapped[str] = mapped_column(Text, unique=True)
+    created_by: Mapped[str] = mapped_column(Name)
+    created_at: Mapped[datetime]
+
+
+def find_badge_by_digest(session: Session, digest: str) -> Badge | None:
+    """Return the badge whose address has this hash."""
+    return session.scalars(select(Badge).where(Badge.digest == digest)).one_or_none()
+
+
+def list_badges(
+    session: Session, detector_id: int, *, before: int | None = None, limit: int
+) -> Sequence[Badge]:
+    """Return the badges of a detector, the newest first."""
+    own = Badge.detector_id == detector_id
+    return list_newest(session, Badge, own, before=before, limit=limit)
+
+
+class SentEstimate(Base):
+    """The newest snapshot of a version that was sent."""
+
+    __tablename__ = "sent_estimates"
+
+    version_id: Mapped[int] = mapped_column(
+        ForeignKey(Version.id), primary_key=True, autoincrement=False
+    )
+    sequence: Mapped[int]
+
+
+def list_unsent(session: Session, *, limit: int) -> dict[int, int]:
+    """Return some versions whose newest snapshot was not sent, each with its number."""
+    statement = (
+        select(Version.id, Version.sequence)
+        .outerjoin(SentEstimate, SentEstimate.version_id == Version.id)
+        .where(
+            Version.sequence > 0,
+            or_(
+                SentEstimate.sequence.is_(None),
+                SentEstimate.sequence < Version.sequence,
+            ),
+        )
+        .order_by(Version.id)
+        .limit(limit)
+    )
+    return {row.id: row.sequence for row in session.execute(statement)}
+
+
+def note_sent(session: Session, sent: Mapping[int, int]) -> None:
+    rows = [{"version_id": key, "sequence": value} for key, value in sent.items()]
+    upsert(session, SentEstimate, rows)

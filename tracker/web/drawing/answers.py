@@ -1,0 +1,114 @@
+"""The answer of a page as it is drawn: the one bar, and how it closed in."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from tracker.shapes import Accuracy, Moment
+from tracker.web.drawing.readings import Axis, Tick
+from tracker.web.drawing.words import number
+
+# Of fewer labels there is no curve.
+LEAST_DRAWN = 10
+# What was so wide so long ago may leave the chart below.
+_SHOWN = 8
+
+
+def near_axis(*lows: float | None) -> Axis:
+    """Return the axis from the multiple of 10 % below everything that is drawn."""
+    lowest = min([low for low in lows if low is not None], default=0.9)
+    return Axis(max(0, min(9, math.ceil(10 * lowest - 1e-9) - 1)) / 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A word over a mark, which begins or ends there."""
+
+    place: str
+    anchor: str
+    is_raised: bool = False
+
+
+def name_marks(axis: Axis, mark: float | None, target: float | None) -> list[Name]:
+    """Return where the names of an estimate and a *target* stand, not on each other.
+
+    Each runs towards the middle of a bar that is near its end.
+    """
+    places = [one for one in (mark, target) if one is not None]
+    anchors = ["start" if axis.part(one) < 0.5 else "end" for one in places]
+    is_near = False
+    if mark is not None and target is not None:
+        apart = axis.part(mark) - axis.part(target)
+        if apart > 0 and axis.part(target) > 0.15 and axis.part(mark) < 0.85:
+            anchors = ["start", "end"]
+        else:
+            is_near = abs(apart) < 0.6
+    return [
+        Name(axis.place(one), anchor, is_near and number == 1)
+        for number, (one, anchor) in enumerate(zip(places, anchors, strict=True))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How an interval closed in, label by label, on a log axis.
+
+    Points are thousandths of the width and of the height.
+    """
+
+    axis: Axis
+    band: str
+    line: str
+    labels: Sequence[Tick]
+    last: Moment
+
+    def height(self, share: float) -> float:
+        """Return how far below the top *share* lies, as a part of the height."""
+        return 1 - max(0.0, min(1.0, self.axis.part(share)))
+
+
+def draw_curve(points: Sequence[Moment], target: float | None) -> Curve | None:
+    """Return the curve of *points* from ten labels on, None for fewer."""
+    drawn = [one for one in points if one.labels >= LEAST_DRAWN]
+    if not drawn or drawn[0].labels == drawn[-1].labels:
+        return None
+    first, last = drawn[0].labels, drawn[-1]
+    near = [one.low for one in drawn if _SHOWN * one.labels >= last.labels]
+    axis = near_axis(target, *near)
+    curve = Curve(axis, "", "", (), last)
+
+    def x(labels: int) -> float:
+        return 1000 * math.log(labels / first) / math.log(last.labels / first)
+
+    def place(labels: int, share: float) -> str:
+        return f"{x(labels):.0f},{1000 * curve.height(share):.0f}"
+
+    upper = [place(one.labels, one.high) for one in drawn]
+    lower = [place(one.labels, one.low) for one in reversed(drawn)]
+    known = [one for one in drawn if one.accuracy is not None]
+    steps = [step * 10**power for power in range(1, 9) for step in (1, 2, 5)]
+    ticks = [
+        Tick(f"{x(one) / 10:.1f}%", number(one))
+        for one in takewhile(lambda one: one < last.labels, steps)
+        if one >= first and x(one) < 800
+    ]
+    return Curve(
+        axis,
+        band=" ".join([*upper, *lower]),
+        line=" ".join(place(one.labels, one.accuracy or 0.0) for one in known),
+        labels=ticks[:: 1 + len(ticks) // 7],
+        last=last,
+    )
+
+
+def end_curve(
+    points: Sequence[Moment], now: Accuracy, like: tuple[int, Moment | None]
+) -> list[Moment]:
+    """Return *points* with the live interval as the last one, after so many labels."""
+    labels, last = like
+    if last is None or not labels:
+        return list(points)
+    live = {"low": now.low, "high": now.high, "accuracy": now.accuracy}
+    kept = [one for one in points if one.labels < labels]
+    return [*kept, last.model_copy(update={**live, "labels": labels})]

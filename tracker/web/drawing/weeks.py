@@ -1,0 +1,103 @@
+"""The weeks of a version as bars on the calendar, with what happened meanwhile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from tracker.services.estimates.weeks import SpanAccuracy, Weeks
+from tracker.shapes import Accuracy, Score
+from tracker.storage.detectors import zone_of
+from tracker.storage.estimates.cells import day_in
+from tracker.web.drawing.answers import near_axis
+from tracker.web.drawing.readings import Reading, read
+from tracker.web.drawing.words import short_day
+
+# So many bars have a name below them, at most.
+_NAMED = 7
+# A bar of a wider interval tells little, and is drawn hollow.
+_WIDEST = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span as it is drawn: upright, its places in percent of the chart."""
+
+    span: SpanAccuracy
+    day: date
+    name: str
+    reading: Reading
+    left: float
+    wide: float
+    is_before: bool
+    # How far from the newest one, in names.
+    named: int | None
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether the span is not over, or too little is known of it."""
+        return not self.span.is_closed or self.span.high - self.span.low > _WIDEST
+
+
+def read_span(one: SpanAccuracy) -> Reading:
+    """Return the accuracy of a span as pages draw and say it."""
+    score = Score(
+        correct=one.correct,
+        labelled=one.drawn - one.unclear,
+        accuracy=one.accuracy,
+        low=one.low,
+        high=one.high,
+    )
+    return read(score, name="", tone=0)
+
+
+def draw_weeks(
+    found: Weeks,
+    since: date | None = None,
+    now: Accuracy | None = None,
+    versions: Sequence[tuple[datetime, str]] = (),
+) -> dict[str, Any]:
+    """Return the bars, the oldest first, and what is drawn around them.
+
+    *since* a change the interval *now* is what counts, and earlier bars are grey.
+    *versions* are marked when the first query of each was asked.
+    """
+    spans = found.items[::-1]
+    if not spans:
+        return {"bars": [], "axis": near_axis(found.target)}
+    first = found.day_of(spans[0])
+    days = max(1, (_day(found, spans[-1].until) - first).days)
+
+    def place(day: date) -> float:
+        return 100 * (day - first).days / days
+
+    bars = []
+    for number, one in enumerate(spans):
+        day, end = found.day_of(one), _day(found, one.until)
+        room = place(end) - place(day)
+        wide = min(0.55 * room, 6.0)
+        from_newest = len(spans) - 1 - number
+        each = -(-len(spans) // _NAMED)
+        bar = Bar(
+            span=one,
+            day=day,
+            name=short_day(day, found.computed_at.date()),
+            reading=read_span(one),
+            left=place(day) + (room - wide) / 2,
+            wide=wide,
+            is_before=since is not None and end - timedelta(days=1) < since,
+            named=None if from_newest % each else from_newest // each,
+        )
+        bars.append(bar)
+    marks = [(_day(found, at), name) for at, name in versions]
+    lows = [one.low for one in spans if one.low > 0 and one.high - one.low < _WIDEST]
+    return {
+        "bars": bars,
+        "axis": near_axis(found.target, *lows, now.low if now and since else None),
+        "changed_at": place(since) if since and since >= first else None,
+        "marks": [(place(day), name) for day, name in marks if day > first],
+    }
+
+
+def _day(found: Weeks, at: datetime) -> date:
+    return day_in(at, zone_of(found.time_zone))

@@ -1,0 +1,155 @@
+"""Where a detector fails: its mistakes, and what they have in common."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any, NamedTuple
+
+from flask import render_template, request
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import InvalidInputError
+from tracker.http import database, now, requires
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.facets import (
+    CONFIDENCE,
+    LABELER,
+    PAIR,
+    TAG,
+    WEEK,
+    Facet,
+    Facets,
+    Value,
+    get_facets,
+)
+from tracker.services.estimates.query_lists import find_and_count
+from tracker.services.versions import list_shown
+from tracker.storage.base import parse_id
+from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.queries.queries import Query, find_query_of
+from tracker.web.blueprint import pages
+from tracker.web.drawing.pictures import build_picture
+from tracker.web.drawing.words import short_day
+from tracker.web.queries.filters import Filter
+from tracker.web.queries.queries import MANY, MOST_COUNTED, list_page
+
+TITLES = {
+    PAIR: "Taken for",
+    CONFIDENCE: "Confidence",
+    WEEK: "Week",
+    LABELER: "Labelled by",
+    TAG: "Tag",
+}
+_MOST_VALUES = 6
+
+
+class Choice(NamedTuple):
+    """A value of a facet as a page offers it."""
+
+    value: Value
+    is_chosen: bool
+    address: dict[str, Any]
+
+
+@pages.get("/detectors/<detector_id>/mistakes")
+@requires("viewer")
+def show_mistakes(detector_id: str) -> ResponseReturnValue:
+    """Show the queries that the detector got wrong, and where they come from."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        asked = _choose(session, detector)
+        place = parse_id("iq", request.args.get("after", ""))
+        after = place and find_query_of(session, detector.id, place)
+        problem, found, last, total = None, None, None, 0
+        queries: Sequence[Query] = ()
+        try:
+            queries, last, total = list_page(session, detector, asked, after or None)
+            found = get_facets(session, detector, asked.wanted, at=now())
+        except InvalidInputError as error:
+            problem = str(error)
+        page = render_template(
+            "queries/mistakes.html",
+            detector=detector,
+            asked=asked,
+            shown=[(query, build_picture(detector, query)) for query in queries],
+            total=total,
+            most_counted=MOST_COUNTED,
+            last=last,
+            is_first=not after,
+            problem=problem,
+            facets=_offer(found, asked, request.args.get("open")) if found else [],
+            worst=found and found.find_worst(),
+            whole=found and found.items[0],
+            is_cut=found and found.is_cut,
+            titles=TITLES,
+            since=_name_day(asked.first),
+            others=_count_others(session, detector, asked) if not problem else 0,
+        )
+    return page, 400 if problem else 200
+
+
+def _name_day(text: str) -> str:
+    try:
+        return short_day(date.fromisoformat(text), now().date())
+    except ValueError:
+        return text
+
+
+def _choose(session: Session, detector: Detector) -> Filter:
+    """Return the filter: of the shown version, and the surest mistakes first."""
+    asked = Filter.parse(request.args)
+    shown = list_shown(session, [detector]).get(detector.id)
+    is_large = sum(v.queries for v in list_versions(session, detector.id)) >= MANY
+    return replace(
+        asked,
+        show="wrong",
+        version=asked.version or (shown.name if shown else ""),
+        counted=asked.counted or "yes",
+        sort=request.args.get("sort") or ("newest" if is_large else "-confidence"),
+    )
+
+
+def _count_others(session: Session, detector: Detector, asked: Filter) -> int:
+    """Return how many more mistakes there are that no estimate counts."""
+    if asked.counted != "yes":
+        return 0
+    wanted = replace(asked.wanted, is_counted=False)
+    options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
+    return find_and_count(
+        session, detector, wanted, **options, at=now(), at_most=MOST_COUNTED
+    )[1]
+
+
+def _offer(
+    found: Facets, asked: Filter, opened: str | None
+) -> list[tuple[Facet, list[Choice], int]]:
+    """Return each facet with its first values, and how many more there are."""
+    offered = []
+    for facet in found.items:
+        values = [v for v in facet.values if v.mistakes or v.text == facet.chosen]
+        if facet.key == WEEK:
+            values = values[:_MOST_VALUES]
+        first = values if opened == facet.key else values[:_MOST_VALUES]
+        first += [v for v in values[len(first) :] if v.text == facet.chosen]
+        if len(facet.values) > 1 or facet.chosen:
+            choices = [_choice(facet, value, asked) for value in first]
+            offered.append((facet, choices, len(values) - len(first)))
+    return offered
+
+
+def _choice(facet: Facet, value: Value, asked: Filter) -> Choice:
+    """Return a value with the address that chooses it, or takes the choice back."""
+    is_on = value.text == facet.chosen or value.text in asked.where
+    field = value.text.partition(":")[0]
+    kept = [one for one in asked.where if one.partition(":")[0] != field]
+    address = asked.address | {"where": kept}
+    if facet.key == PAIR:
+        label, predicted = (None, None) if is_on else json.loads(value.text)
+        address |= {"label": label, "predicted": predicted}
+    elif facet.key in {LABELER, TAG}:
+        address[facet.key] = None if is_on else value.text
+    elif not is_on:
+        address["where"] = [*kept, value.text]
+    return Choice(value, is_on, address)
