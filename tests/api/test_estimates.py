@@ -76,10 +76,8 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
     if advice is not None:
         assert (advice["class"], advice["random_queries"]) == ("YES", more)
         planned = api.get("/detectors/door/plan").json["advice"]
-        # Only a plan foresees an audit.
-        assert advice.pop("audit_labels") is None
-        assert planned.pop("audit_labels") > 0
-        assert planned.pop("text").startswith(advice.pop("text"))
+        # Every query has a label: there is none that an audit could draw.
+        assert advice["audit_labels"] is None
         assert planned == advice
     assert decision == {
         "verdict": verdict,

@@ -117,3 +117,5 @@ def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> No
         assert advice.text.endswith(fewer)
     nothing = advice.model_copy(update={"text": "So."}).with_audit(10**7)
     assert nothing.text == "So. An audit would save nothing."
+    decided = advice.model_copy(update={"text": "So."}).with_audit(0)
+    assert decided.text.endswith("so far would need no label more.")

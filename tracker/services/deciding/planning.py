@@ -166,6 +166,9 @@ def find_advice(
     except ConflictError:
         # An audit does not tell how right no answer is.
         return advice
+    if known.sum() == strata.sizes.sum():
+        # Every query is labelled: nothing is left to draw.
+        return advice
     aim = None
     if measure.kind != BALANCED:
         aim = label_code(detector.classes, wanted.aim)

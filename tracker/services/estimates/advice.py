@@ -37,18 +37,19 @@ class Advice(Shape):
         default=None,
         description="About how many labels an audit would take, by its forecast; null "
         "where none was made: outside of a plan, for other measures than balanced and "
-        "recall, and for more than 100,000 queries or 20 classes.",
+        "recall, for more than 100,000 queries or 20 classes, and where every query "
+        "has a label.",
     )
     text: str = Field(description="The advice in plain words.")
 
     def with_audit(self, labels: int) -> "Advice":
         """Return the advice with the price in an audit."""
         saves = self.random_queries is not None and labels < self.random_queries
-        said = (
-            f"An audit would take about {labels:,} labels."
-            if saves
-            else "An audit would save nothing."
-        )
+        said = "An audit would save nothing."
+        if not labels:
+            said = "An audit of the queries logged so far would need no label more."
+        elif saves:
+            said = f"An audit would take about {labels:,} labels."
         more = {"audit_labels": labels, "text": f"{self.text} {said}"}
         return self.model_copy(update=more)
 

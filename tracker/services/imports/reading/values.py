@@ -318,7 +318,7 @@ def build_readers(
         del readers["metadata"]
         names = ("predicted", "label", "asked_at", "labelled_at")
         return readers | {name: _of_texts(readers[name]) for name in names}
-    texts = ("version", "note", "labeler", "image_url", "sampling")
+    texts = ("key", "version", "note", "labeler", "image_url", "sampling")
     readers |= dict.fromkeys(texts, read_texts)
     return readers | {name: partial(read_names, name) for name in ("input", "group")}
 
