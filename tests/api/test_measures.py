@@ -32,7 +32,8 @@ def test_recall_is_the_default_and_as_before(api, published):
 def test_a_measure_stands_beside_the_rest(api, published, measure):
     default = api.get(PATH).json
     found = api.get(f"{PATH}?measure={measure}", role="viewer").json
-    assert found.keys() - default.keys() == {measure}
+    also = {"measured"} if measure == "overall" else set()
+    assert found.keys() - default.keys() == {measure} | also
     assert all(found[one] == default[one] for one in ("classes", "balanced", "labels"))
 
 
@@ -73,6 +74,39 @@ def test_f1_is_mapped_from_the_share_of_hits(api, published):
     assert macro["f1"] == pytest.approx(sum(row["f1"] for row in rows.values()) / 2)
     assert macro["low"] < min(row["low"] for row in rows.values()) + 0.1
     assert 0 < macro["low"] < macro["f1"] < macro["high"] < 1
+
+
+@pytest.mark.parametrize(
+    ("measure", "correct", "labelled"),
+    [
+        ("balanced", 64, 72),
+        ("overall", 64, 72),
+        ("recall:YES", 23, 28),
+        ("precision:YES", 23, 26),
+    ],
+)
+def test_a_measure_that_can_have_a_target(api, published, measure, correct, labelled):
+    found = api.get(f"{PATH}?measure={measure}").json
+    measured = found["measured"]
+    assert measured["measure"] == measure
+    assert (measured["correct"], measured["labelled"]) == (correct, labelled)
+    bounds = measured["low"], measured["high"]
+    if measure == "balanced":
+        assert bounds == (found["balanced"]["low"], found["balanced"]["high"])
+    else:
+        assert measured["accuracy"] == correct / labelled
+        assert bounds == exact(correct, labelled)
+    api.patch("/detectors/door", {"measure": measure, "target": 0.7})
+    decided = api.get(f"{PATH}?measure={measure}&method=anytime").json
+    names = ("accuracy", "low", "high")
+    assert [decided["measured"][name] for name in names] == [
+        decided["decision"][name] for name in names
+    ]
+
+
+@pytest.mark.parametrize("measure", ["recall:MAYBE", "f1:YES", "precision:"])
+def test_a_measure_of_no_class_is_refused(api, door, measure):
+    assert_problem(api.get(f"{PATH}?measure={measure}"), 400, field="measure")
 
 
 def test_without_a_label_nothing_is_known(api, door):

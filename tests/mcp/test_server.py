@@ -122,7 +122,7 @@ def test_answers_are_the_very_numbers_of_the_api(
         return without_instant(found)
 
     for tool, arguments, path in (
-        ("estimate", {}, "estimate"),
+        ("estimate", {}, "estimate?method=anytime"),
         (
             "estimate",
             {"method": "joint", "version": "v1"},

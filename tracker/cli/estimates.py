@@ -14,10 +14,11 @@ from tracker.rounding import outward
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.slices.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
+from tracker.services.evidence.measure import read_measure
 from tracker.stats import METHODS
-from tracker.words import BALANCED
 
 
 @click.command()
@@ -38,13 +39,15 @@ def estimate(
 ) -> None:
     """Print how accurate DETECTOR is, and how sure that is."""
     with connected(load_settings()) as database, database.read() as session:
+        measured = get_detector(session, detector)
         found = get_estimate(
             session,
-            get_detector(session, detector),
+            measured,
             computed_at=utc_now(),
             confidence_level=check_level(confidence_level),
             **choices,
         )
+        found = add_measure(found, measured.measure)
         print_as(format_name, found, print_estimate)
 
 
@@ -58,7 +61,7 @@ def check_level(level: float | None) -> float | None:
     return level
 
 
-def print_estimate(found: Estimate) -> None:
+def print_estimate(found: MeasuredEstimate) -> None:
     """Print an estimate as a table, with its verdict."""
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}: "
@@ -67,8 +70,9 @@ def print_estimate(found: Estimate) -> None:
     )
     click.echo(f"{found.basis[0].upper()}{found.basis[1:]}")
     table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
-    names = [BALANCED, *(one.name for one in found.classes)]
-    for name, one in zip(names, [found.whole, *found.classes], strict=True):
+    assert found.measured is not None
+    names = [found.measured.measure, *(one.name for one in found.classes)]
+    for name, one in zip(names, [found.measured, *found.classes], strict=True):
         accuracy = one.accuracy
         low, high = outward(one.low, one.high, 6)
         table.add_row(
@@ -80,21 +84,16 @@ def print_estimate(found: Estimate) -> None:
             f"{high:f}",
         )
     print_table(table)
-    if found.unclear or found.targeted_left_out:
-        click.echo(
-            f"left out: {found.unclear:,} unclear, {found.targeted_left_out:,} targeted"
-        )
-    if found.versions_left_out:
-        click.echo(
-            f"an input counts once, by a version that was drawn: "
-            f"{found.versions_left_out:,} labels of other versions left out"
-        )
-    decision = found.decision
-    if decision is not None:
+    _print_left_out(found)
+    for decision in (found.decision, *found.also):
+        if decision is None:
+            click.echo(f"no verdict: {found.no_decision_because}")
+            continue
         low, high = outward(decision.low, decision.high, 6)
         click.echo(
-            f"target {decision.target:g}: {decision.verdict}, by the anytime "
-            f"interval {low:f} to {high:f}{_since(decision.span)}"
+            f"target {decision.target:g} of {read_measure(decision.measure).name}: "
+            f"{decision.verdict}, by the anytime interval {low:f} to {high:f}"
+            f"{_since(decision.span)}"
         )
         if decision.advice is not None:
             click.echo(decision.advice.text)
@@ -103,6 +102,26 @@ def print_estimate(found: Estimate) -> None:
         click.echo(
             f"{change.measure} {change.state}, about {change.since:%-d %b %Y} "
             f"(between {change.since_from:%-d %b %Y} and {change.since_to:%-d %b %Y})"
+        )
+
+
+def _print_left_out(found: Estimate) -> None:
+    counts = {
+        "unclear": found.unclear,
+        "disputed": found.disputed_left_out,
+        "targeted": found.targeted_left_out,
+        "unstated": found.unstated_left_out,
+        "replayed": found.replayed_left_out,
+        "of repeated inputs": found.repeats_left_out,
+        "of groups that count by another query": found.grouped_left_out,
+    }
+    if any(counts.values()):
+        said = (f"{count:,} {name}" for name, count in counts.items() if count)
+        click.echo(f"left out: {', '.join(said)}")
+    if found.versions_left_out:
+        click.echo(
+            f"an input counts once, by a version that was drawn: "
+            f"{found.versions_left_out:,} labels of other versions left out"
         )
 
 

@@ -7,9 +7,11 @@ from tracker.services.deciding.planning import LabelPlan
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.measures import score_named
 from tracker.services.estimates.slices.slices import Slices
-from tracker.services.evidence.measure import read_measure
+from tracker.services.evidence.measure import Measure, read_measure
 from tracker.shapes import Accuracy
+from tracker.words import BALANCED
 
 _VERDICTS = {
     "met": "is met",
@@ -23,20 +25,21 @@ _OUTCOMES = {
 }
 
 
-def say_estimate(estimate: Estimate) -> str:
-    """Return the balanced accuracy in a sentence."""
+def say_estimate(estimate: Estimate, measure: Measure) -> str:
+    """Return the measure of the detector in a sentence."""
     if not estimate.labels:
         return f"{plain(estimate.name)} has no scored label yet; nothing is known."
     name, version = plain(estimate.name), plain(estimate.version or "")
-    between = _bounds(estimate.balanced.low, estimate.balanced.high)
+    score = score_named(estimate, measure)
+    classes = plural(len(estimate.classes), "class", "classes")
+    mean = f"the mean of {classes}, with " if measure.kind == BALANCED else ""
+    looks = ", however often one looks" if estimate.method == "anytime" else ""
     return (
-        f"With {chosen(estimate.confidence_level)} confidence the balanced accuracy of "
-        f"{name}, version {version}, lies between {between}{_say_since(estimate.span)}"
-        f": the mean of "
-        f"{plural(len(estimate.classes), 'class', 'classes')}, with "
-        f"{sum(estimate.correct):,} of "
-        f"{plural(estimate.labels, 'prediction')} correct. It rests on "
-        f"{estimate.basis}"
+        f"With {chosen(estimate.confidence_level)} confidence the "
+        f"{plain(measure.name)} of {name}, version {version}, lies between "
+        f"{_bounds(score.low, score.high)}{_say_since(estimate.span)}{looks}: {mean}"
+        f"{score.correct:,} of {plural(score.labelled, 'prediction')} correct. "
+        f"It rests on {estimate.basis}"
     )
 
 
@@ -54,9 +57,9 @@ def _say_change(change: AccuracyChange) -> str:
     )
 
 
-def explain(estimate: Estimate, plan: LabelPlan) -> str:
+def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
     """Return what is known, what is decided, and what would tell more."""
-    said = [say_estimate(estimate)]
+    said = [say_estimate(estimate, measure)]
     for one in estimate.classes:
         reading, basis = class_reading(one)
         said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")

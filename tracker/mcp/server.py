@@ -40,8 +40,9 @@ from tracker.services.deciding.planning import (
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
-from tracker.services.estimates.measures import Measure, add_measure
+from tracker.services.estimates.measures import MeasureWord, add_measure
 from tracker.services.estimates.slices.slices import get_slices
+from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report
 from tracker.services.labelling.label_errors import find_label_errors
@@ -114,13 +115,15 @@ class Desk:
         self,
         detector: str,
         version: str | None = None,
-        method: str = "exact",
+        method: str = "anytime",
         since: str | None = None,
         until: str | None = None,
         where: list[str] | None = None,
     ) -> Answer:
         """Tell how accurate a detector is now, by class and balanced, with intervals.
 
+        The method anytime decides targets and holds at every look; exact and joint
+        hold for one look.
         since and until are instants like 2026-01-31T00:00:00Z, or 7d for so long
         ago.  where holds conditions such as metadata.camera:north.
         """
@@ -139,7 +142,8 @@ class Desk:
             is_of_some = since or until or where
             errors = None if is_of_some else find_label_errors(session, found, estimate)
         answer = add_measure(estimate, "recall", errors).dump()
-        return _answer(say_estimate(estimate), answer)
+        sentence = say_estimate(estimate, read_measure(found.measure))
+        return _answer(sentence, answer)
 
     def history(
         self,
@@ -147,7 +151,7 @@ class Desk:
         version: str | None = None,
         method: str = "exact",
         snapshots: int = 20,
-        measure: Measure = "recall",
+        measure: MeasureWord = "recall",
     ) -> Answer:
         """Show how the estimate became what it is: its last snapshots, oldest first.
 
@@ -268,9 +272,10 @@ class Desk:
     def explain(self, detector: str, version: str | None = None) -> Answer:
         """Explain in plain words what is known, what is decided, what to label next."""
         with self.at(detector) as (session, found):
-            estimate = self._estimate(session, found, version, method=found.method)
+            estimate = self._estimate(session, found, version, method="anytime")
             plan = build_plan(estimate, Goal())
-        return _answer(explain(estimate, plan), estimate.dump())
+        sentence = explain(estimate, plan, read_measure(found.measure))
+        return _answer(sentence, estimate.dump())
 
     def _estimate(
         self,

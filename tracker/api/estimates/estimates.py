@@ -24,7 +24,6 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import (
-    Measure,
     MeasuredEstimate,
     add_measure,
 )
@@ -47,10 +46,11 @@ class EstimateChoice(Window, Where):
     confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
-    measure: Measure = Field(
+    measure: Text = Field(
         default="recall",
         description="What to add to the accuracies of the classes, which are their "
-        "recall.",
+        "recall: precision or f1 of all classes, or, as measured, one that can have a "
+        "target: balanced, overall, recall:CLASS or precision:CLASS.",
     )
     window: Text | None = Field(
         default=None,

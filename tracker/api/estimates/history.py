@@ -31,7 +31,7 @@ from tracker.services.estimates.history import (
     iter_history,
 )
 from tracker.services.estimates.intervals import max_snapshots
-from tracker.services.estimates.measures import Measure
+from tracker.services.estimates.measures import MeasureWord
 from tracker.services.exports import FILE_TYPES
 from tracker.storage.detectors import Detector
 
@@ -50,7 +50,7 @@ class HistoryChoice(Window):
         description="The version; by default the one that is shown; * for every "
         "version.",
     )
-    measure: Measure = Field(
+    measure: MeasureWord = Field(
         default="recall",
         description="The measure; recall is the accuracy of each class. With any "
         "other measure files have a last column, measure.",

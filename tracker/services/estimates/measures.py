@@ -9,6 +9,7 @@ from pydantic import Field
 from tracker import words
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
+from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.services.fields import Instant
 from tracker.shapes import OfClass, Score, Shape
 from tracker.stats import (
@@ -22,7 +23,9 @@ from tracker.stats import (
     precision_intervals,
 )
 
-Measure = Literal["recall", "precision", "overall", "f1"]
+# What is added for all classes at once; a measure that can have a target also by name.
+_OF_ALL = words.RECALL, words.PRECISION, words.F1
+MeasureWord = Literal["recall", "precision", "overall", "f1"]
 # What the job keeps beside the accuracies of the classes, by the method exact.
 KEPT_MEASURES = words.OVERALL, words.PRECISION, words.F1
 
@@ -151,8 +154,20 @@ class F1(Shape):
     macro: MacroF1
 
 
+class Measured(Score):
+    """A measure that can have a target, with its counts and its interval."""
+
+    measure: str
+
+
 class MeasuredEstimate(Estimate):
     """An estimate with another measure beside the accuracies of the classes."""
+
+    measured: Measured | None = Field(
+        default=None,
+        description="With measure=balanced, overall, recall:CLASS or precision:CLASS: "
+        "that one, by the method of the estimate.",
+    )
 
     overall: Score | None = Field(
         default=None,
@@ -171,7 +186,7 @@ class MeasuredEstimate(Estimate):
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in JSON, without what nobody asked for."""
         found = super().dump()
-        absent = set(KEPT_MEASURES) - self.model_fields_set
+        absent = {"measured", *KEPT_MEASURES} - self.model_fields_set
         return {name: value for name, value in found.items() if name not in absent}
 
 
@@ -235,18 +250,36 @@ def count_trials(
 
 
 def add_measure(
-    estimate: Estimate, measure: Measure, label_errors: LabelErrors | None = None
+    estimate: Estimate, measure: str, label_errors: LabelErrors | None = None
 ) -> MeasuredEstimate:
-    """Return *estimate* with *measure*, by its method and confidence level."""
+    """Return *estimate* with *measure*, by its method and confidence level.
+
+    Raises InvalidInputError for a measure that there is not.
+    """
     found = dict(estimate, label_errors=label_errors)
-    match measure:
-        case "overall":
-            found[measure] = score_estimate(estimate, measure)[0]
-        case "precision":
-            found[measure] = _build_precision(estimate)
-        case "f1":
-            found[measure] = _build_f1(estimate)
+    if measure not in _OF_ALL:
+        named = parse_measure(measure, estimate.confusion, others=_OF_ALL)
+        score = score_named(estimate, named)
+        found["measured"] = Measured(measure=measure, **dict(score))
+        if measure == words.OVERALL:
+            found[measure] = score
+    elif measure == words.PRECISION:
+        found[measure] = _build_precision(estimate)
+    elif measure == words.F1:
+        found[measure] = _build_f1(estimate)
     return MeasuredEstimate(**found)
+
+
+def score_named(estimate: Estimate, measure: Measure) -> Score:
+    """Return *measure*, by the method and the confidence level of *estimate*."""
+    if measure.of is None:
+        whole = measure.kind != words.OVERALL
+        return estimate.whole if whole else score_estimate(estimate, words.OVERALL)[0]
+    place = [*estimate.confusion].index(measure.of)
+    if measure.kind == words.PRECISION:
+        return score_estimate(estimate, words.PRECISION)[1 + place]
+    one = estimate.classes[place]
+    return Score(**{name: getattr(one, name) for name in Score.model_fields})
 
 
 def score_estimate(estimate: Estimate, measure: str) -> list[Score]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tracker.services.wording import invalid
 from tracker.words import BALANCED, OVERALL, PRECISION, RECALL
 
-_KINDS = "balanced, overall, recall:CLASS or precision:CLASS"
+_KINDS = "balanced", "overall", "recall:CLASS", "precision:CLASS"
 # Class counts as ``confusion[label][predicted]``.
 Confusion = Mapping[str, Mapping[str, int]]
 
@@ -87,14 +87,22 @@ def read_measure(text: str) -> Measure:
 
 
 def parse_measure(
-    text: str, classes: Collection[str], *, field: str = "measure"
+    text: str,
+    classes: Collection[str],
+    *,
+    field: str = "measure",
+    others: Sequence[str] = (),
 ) -> Measure:
-    """Return the measure that *text* names; raises InvalidInputError."""
+    """Return the measure that *text* names; raises InvalidInputError.
+
+    Its message names *others* too, which the caller takes.
+    """
     if text in {BALANCED, OVERALL}:
         return Measure(text)
     kind, colon, of = text.partition(":")
     if kind not in {RECALL, PRECISION} or not colon:
-        raise invalid(field, text, f"it must be {_KINDS}")
+        *first, last = *others, *_KINDS
+        raise invalid(field, text, f"it must be {', '.join(first)} or {last}")
     if of not in classes:
         known = ", ".join(list(classes)[:20])
         raise invalid(field, text, f"after {kind}: must stand a class: {known}")
