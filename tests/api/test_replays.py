@@ -73,3 +73,20 @@ def test_a_detector_says_that_labels_judge_its_answers(api):
         assert api.post(path, row | {"version": "v2"}).json["label"] == taken
     # Labels that were shared are not taken back.
     assert_problem(api.patch("/detectors/door", {"label_of": "answer"}), 422)
+
+
+def test_the_history_of_one_population(api, door, recompute):
+    put(api, "v1", ["a", "b"], label="YES", sampling="random")
+    put(api, "v2", ["a", "b"])
+    recompute()
+    put(api, "v2", ["c"], label="YES", sampling="random")
+    recompute()
+    path = f"{PATH}/history?version=v2"
+    counts = {
+        kind: {row["labels"] for row in api.walk(f"{path}&population={kind}")}
+        for kind in ("replayed", "live", "unstated")
+    }
+    assert counts == {"replayed": {1, 2}, "live": {1}, "unstated": set()}
+    table = api.get(f"{path}&population=replayed&format=csv").text.splitlines()
+    assert {line.rpartition(",")[2] for line in table[1:]} == {"replayed"}
+    assert_problem(api.get(f"{path}&population=all"), 400, field="population")

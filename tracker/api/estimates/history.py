@@ -59,6 +59,10 @@ class HistoryChoice(Window):
         default="exact",
         description="The method of the intervals; * for every stored method.",
     )
+    population: Literal["live", "replayed", "unstated"] | None = Field(
+        default=None,
+        description="Only the moments at which the estimate was of these labels.",
+    )
     as_known_at: When | None = Field(
         default=None,
         description="Only what was stored by then; no snapshot is ever changed.",
@@ -97,6 +101,7 @@ def _open_rows(
         version=query.version,
         measure=query.measure,
         method=query.method,
+        population=query.population,
         since=query.since,
         until=_end(query),
         after=query.after,

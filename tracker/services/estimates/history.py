@@ -137,6 +137,7 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     version: str | None = None,
     measure: str = RECALL,
     method: str = "exact",
+    population: PopulationWord | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
@@ -147,7 +148,8 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     Version ``*`` gives the history of every version, one after the other; they
     are not pooled.  Method ``*`` gives every one that was stored, and one that was
     not is computed from the stored counts; of another *measure* than recall that is
-    every method but exact.
+    every method but exact.  With a *population* it is what the version was shown by
+    while that was the one that counted.
     """
     check_method(method, or_all=True)
     is_stored = method in (ALL, *_stored_methods(measure))
@@ -161,6 +163,8 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         until=until,
         after=after,
     )
+    if population is not None:
+        rows = (one for one in rows if one[1].population == population)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
