@@ -80,6 +80,11 @@ EVENTS = {
     "audit.finished": "{name}: the audit {audit} is finished.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
 }
+# What is said where a change is proved against a stated reference.
+BELOW = (
+    "{name}, version {version}: the {measured} is below the stated {reference} % on "
+    "average, since about {since}."
+)
 _BEFORE = (
     "Before, it lay between {low} % and {high} % on average, by {labels}. If it "
     "changed once, then between {since_from} and {since_to}."

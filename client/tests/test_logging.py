@@ -197,7 +197,7 @@ def test_a_flush_without_a_server_says_so_and_loses_nothing(service, tmp_path) -
 
 
 def test_queries_are_logged_with_their_group(tracker, service) -> None:
-    one = door(tracker, service, group_by="metadata.session")
+    one = door(tracker, service, group_by="metadata.session", reference=0.9)
     one.log("YES", key="a", group="event-1")
     one.log("YES", key="b", metadata={"session": "s"})
     one.log_frame([{"key": "c", "predicted": "NO", "event": 7}], group="event")

@@ -162,6 +162,6 @@ def history_frame(content: bytes) -> Any:
     except ImportError:
         return items
     frame = pd.DataFrame(items)
-    if "computed_at" in frame:
-        frame["computed_at"] = pd.to_datetime(frame["computed_at"], format="ISO8601")
+    for name in {"computed_at", "asked_at"} & set(frame):
+        frame[name] = pd.to_datetime(frame[name], format="ISO8601")
     return frame

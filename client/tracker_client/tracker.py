@@ -109,6 +109,7 @@ class Tracker:
         label_sampling: str | None = None,
         label_of: str | None = None,
         class_shares: Mapping[Any, float] | None = None,
+        reference: float | None = None,
         group_by: str | None = None,
         confidence_level: float | None = None,
     ) -> Detector:
@@ -119,7 +120,8 @@ class Tracker:
         ``random``, ``all`` or ``targeted``.  With *label_of* ``answer`` a label judges
         the answer of one query, and is not shared by others with its input.
         *class_shares* say how frequent each class is, which makes the deciding interval
-        narrower.  *group_by* is the key of the metadata that
+        narrower.  *reference* is the accuracy below which you want to be told.
+        *group_by* is the key of the metadata that
         says which queries belong together: ``metadata.session``.
         """
         if question is not None:
@@ -135,6 +137,7 @@ class Tracker:
                 "measure": measure,
                 "label_sampling": label_sampling,
                 "label_of": label_of,
+                "reference": reference,
                 "group_by": group_by,
                 "confidence_level": confidence_level,
             }
@@ -406,7 +409,8 @@ class Detector:
     def history(self, **parameters: Any) -> Any:
         """Return every snapshot: a pandas frame, or a list of rows without pandas.
 
-        *parameters* are those of the API: ``version``, ``method``, ``since`` and so on.
+        *parameters* are those of the API: ``version``, ``method``, ``since`` and so on;
+        ``by="asked_at"`` has a snapshot for each day on which queries were asked.
         """
         path = f"{path_of(self.name)}/history"
         parameters.setdefault("version", self.version)

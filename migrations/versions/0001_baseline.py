@@ -245,6 +245,7 @@ def _create_tables() -> None:
         sa.Column("label_of", sa.Text(), server_default="input", nullable=False),
         sa.Column("class_shares", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("class_shares_at", INSTANT, nullable=True),
+        sa.Column("reference", sa.Double(), nullable=True),
         sa.Column("group_by", sa.Text(), nullable=True),
         sa.Column("groups", sa.Text(), nullable=True),
         sa.Column("gold_rate", sa.Double(), server_default="0", nullable=False),

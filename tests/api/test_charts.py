@@ -30,6 +30,21 @@ def test_the_specification_is_strict_vega_lite(api, drawn):
     assert "door" in json.dumps(got.json["title"])
 
 
+def test_along_the_days_asked_a_point_has_all_queries_until_then(api, door):
+    items = [
+        {"predicted": "YES", "label": label, "asked_at": f"2026-01-{day:02}T08:00:00Z"}
+        for day in (9, 3, 5)
+        for label in ("YES", "YES", "NO")
+    ]
+    api.post("/detectors/door/import", {"items": items})
+    found = api.get(f"{PATH}.json?x=asked_at&method=anytime&window=2").json
+    assert "queries asked up to (UTC)" in json.dumps(found)
+    large, *_ = found["vconcat"]
+    assert [
+        (row["labels"], row["computed"][:10]) for row in large["data"]["values"]
+    ] == [(3, "2026-01-03"), (6, "2026-01-05"), (9, "2026-01-09")]
+
+
 def test_choices_change_the_chart(api, drawn):
     plain = api.get(f"{PATH}.json").data
     for choice in ("x=time", "theme=dark", "layout=narrow"):
@@ -94,7 +109,7 @@ def test_every_method_has_its_chart(api, door, recompute):
 @pytest.mark.parametrize("suffix", ["svg", "png", "json"])
 def test_what_is_wrong_is_named(api, door, suffix):
     for name, value, right in (
-        ("x", "weeks", "'labels' or 'time'"),
+        ("x", "weeks", "'labels', 'time' or 'asked_at'"),
         ("theme", "pink", "'light' or 'dark'"),
         ("layout", "", "'wide' or 'narrow'"),
         ("method", "wald", "exact"),

@@ -27,7 +27,7 @@ def test_the_last_snapshot_is_the_published_check(history):
     assert [row["labels"] for row in history[::3]] == list(range(1, 73))
     for row in history[-3:]:
         *columns, population = HISTORY_COLUMNS
-        assert list(row) == [*columns, "formula", "measure", population]
+        assert list(row) == [*columns, "formula", "measure", "asked_at", population]
         assert row[population] == "live"
         assert row["measure"] == "recall"
         assert row["formula"] == 1
@@ -40,6 +40,28 @@ def test_the_last_snapshot_is_the_published_check(history):
         assert row["confidence_level"] == 0.95
         assert row["computed_at"].endswith("Z")
     assert [row["scope"] for row in history[-3:]] == ["balanced", "YES", "NO"]
+
+
+def test_along_the_days_asked_it_comes_in_pages_and_files(api, door):
+    items = [
+        {"predicted": "YES", "label": "YES", "asked_at": f"2026-01-{day:02}T08:00:00Z"}
+        for day in (9, 3, 5)
+    ]
+    api.post("/detectors/door/import", {"items": items})
+    path = f"{PATH}?by=asked_at"
+    rows = api.walk(f"{path}&limit=4")
+    days = ["2026-01-03", "2026-01-05", "2026-01-09"]
+    assert [row["asked_at"][:10] for row in rows[::3]] == days
+    assert [row["labels"] for row in rows[::3]] == [1, 2, 3]
+    assert len(api.get(f"{path}&limit=1").json["items"]) == 3
+    part = api.walk(f"{path}&since=2026-01-05T00:00:00Z&until=2026-01-09T00:00:00Z")
+    assert part == rows[3:6]
+    reader = csv.DictReader(io.StringIO(api.get(f"{path}&format=csv").text))
+    assert reader.fieldnames == [*HISTORY_COLUMNS[:-1], "asked_at", "population"]
+    assert [row["asked_at"] for row in reader] == [row["asked_at"] for row in rows]
+    early = api.get(f"{path}&as_known_at=2020-01-01T00:00:00Z").json["items"]
+    assert early == []
+    assert_problem(api.get(f"{PATH}?by=weeks"), 400, field="by")
 
 
 @pytest.mark.thorough
@@ -127,7 +149,7 @@ def test_a_window_is_of_the_instants_of_computing(api, history, clock, recompute
 
 def in_columns(rows):
     """What tables have of rows: formula and measure are told in JSON alone."""
-    assert set(rows[0]) - set(HISTORY_COLUMNS) == {"formula", "measure"}
+    assert set(rows[0]) - set(HISTORY_COLUMNS) == {"formula", "measure", "asked_at"}
     return [{name: row[name] for name in HISTORY_COLUMNS} for row in rows]
 
 

@@ -405,6 +405,18 @@ def test_how_frequent_the_classes_are_is_said_by_class(shell: Shell) -> None:
     assert "'OK' must have a share too" in one.stderr
 
 
+def test_the_accuracy_to_be_told_below_is_stated(shell: Shell) -> None:
+    make = ("detectors", "create", "d", "--question", "?", "--label-sampling", "all")
+    shell(*make, "--reference", "0.95")
+    shell("import", "d", shell.file("r.csv", "predicted,label\n" + "YES,NO\n" * 99))
+    said = shell("estimate", "d").stdout
+    assert "below 0.95, as stated" in said
+    wrong = shell("detectors", "change", "d", "--reference", "95 %", status=2)
+    assert "is not a number between 0 and 1" in wrong.stderr
+    shell("detectors", "change", "d", "--reference", "")
+    assert "as stated" not in shell("estimate", "d").stdout
+
+
 def test_an_input_of_several_versions_counts_once_where_they_are_pooled(
     shell: Shell,
 ) -> None:

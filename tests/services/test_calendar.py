@@ -222,6 +222,71 @@ def test_a_change_is_told_once_and_another_one_again(
     assert change.before.high < 0.85
 
 
+def test_a_reference_tells_of_a_fall_that_has_little_before_it(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    aim(bench, target=0.85)
+    fall = START + timedelta(days=6)
+    bench.log_all(rows_of([(6, 0.98, 20), (40, 0.88, 20)]))
+    recompute()
+    assert bench.estimate().change is None
+    # It may be stated once the labels are there, and is taken back likewise.
+    aim(bench, reference=0.95)
+    found = bench.estimate()
+    assert (found.change.state, found.change.reference) == ("dropped", 0.95)
+    assert abs(found.change.since - fall) <= timedelta(days=2)
+    assert found.decision.span.since == found.change.since
+    recompute()
+    assert numbers(bench.estimate()) == numbers(found)
+    (event,) = told(bench)
+    assert (event.type, event.data["reference"]) == ("accuracy.dropped", 0.95)
+    aim(bench, reference=None)
+    assert bench.estimate().change is None
+
+
+def test_what_was_always_below_the_reference_is_judged_by_all_its_days(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    aim(bench, target=0.8, reference=0.95)
+    bench.log_all(rows_of([(30, 0.88, 20)]))
+    waiting = bench.estimate()
+    recompute()
+    found = bench.estimate()
+    assert found.change == waiting.change.model_copy(update={"at": found.change.at})
+    assert (found.change.since, found.change.before.labels) == (START, 0)
+    assert (found.decision.span.since, found.decision.labels) == (None, 600)
+    aim(bench, reference=None)
+    assert bench.estimate().decision.low == found.decision.low
+    recompute()
+    assert len(told(bench)) == 1
+
+
+def test_what_was_known_once_has_the_change_of_that_time(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    aim(bench, target=0.9)
+    rows = rows_of([(40, 0.98, 20), (10, 0.6, 20), (40, 0.98, 20)])
+    found: list[tuple[datetime, Estimate]] = []
+    for part in (rows[:800], rows[800:1000], rows[1000:]):
+        bench.log_all(part)
+        recompute()
+        found.append((bench.clock(), bench.estimate(method="anytime")))
+    states = [one.change and one.change.state for _, one in found]
+    assert states == [None, "dropped", "rose"]
+    for at, then in found:
+        known = bench.estimate(method="anytime", as_known_at=at)
+        assert known.change == then.change
+        assert known.span == then.span
+        assert known.decision == then.decision
+        assert known.balanced == then.balanced
+        assert known.labels == then.labels
+        whole = bench.estimate(as_known_at=at)
+        assert (whole.span.since, whole.decision) == (None, then.decision)
+    # What is picked beside it has no change, then as now.
+    window = bench.estimate(window="200", as_known_at=found[1][0])
+    assert (window.span, window.change) == (None, None)
+
+
 def test_what_is_not_dated_is_not_live(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:

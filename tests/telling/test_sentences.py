@@ -61,6 +61,21 @@ FIGURES = [
         "once, then between 9 March 2026 and 15 March 2026.",
     ),
     (
+        "accuracy.dropped",
+        {
+            "state": "dropped",
+            "measure": "overall",
+            "since": "2026-03-12",
+            "since_from": "2026-03-09",
+            "since_to": "2026-03-15",
+            "before": {"accuracy": None, "low": 0.0, "high": 1.0, "labels": 0},
+            "reference": 0.93,
+            "at": "2026-03-20T12:00:00Z",
+        },
+        "door, version v1: the overall accuracy is below the stated 93 % on average, "
+        "since about 12 March 2026.",
+    ),
+    (
         "slice.worse",
         {"by": "camera", "value": "north\n<b>", "correct": 41, "labelled": 60},
         "door: a part of its queries is answered worse than the rest. In version v1, "

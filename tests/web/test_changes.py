@@ -58,6 +58,32 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"the {said}" in events
 
 
+def test_a_fall_below_the_reference_says_what_it_is_compared_with(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    after = shelf.add_detector(name="after", reference=0.95)
+    shelf.add_queries(after, rows_of([(6, 0.98, 20), (40, 0.88, 20)]))
+    always = shelf.add_detector(name="always", reference=0.95)
+    shelf.add_queries(always, rows_of([(40, 0.88, 20)]))
+    recompute()
+    page = visitor.get(f"/detectors/{after}")
+    assert re.search(r"The average since .{5,11} is below the stated 95 %", page.text)
+    assert "Dropped on" in page.text
+    history = visitor.get(f"/detectors/{after}/changes").text
+    assert (
+        "compared with the 95 % that were stated, not with what was before" in history
+    )
+    page = visitor.get(f"/detectors/{always}")
+    assert "↓ Below 95 %" in page.text
+    assert "The average is below the stated 95 %" in page.text
+    history = visitor.get(f"/detectors/{always}/changes")
+    said = history.by_id("answer-title").text
+    assert said.startswith("It is below the stated 95 % on average: ")
+    assert "most likely began" not in history.text
+    told = visitor.get(f"/detectors/{always}/events").text
+    assert "balanced accuracy is below the stated 95 % on average, since about" in told
+
+
 def test_metrics_say_since_when(visitor: Visitor, dropped: str) -> None:
     text = visitor.client.get("/metrics").text
     of = 'detector="door",version="default"'

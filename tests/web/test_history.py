@@ -96,6 +96,19 @@ def test_the_chart_follows_the_choices(visitor: Visitor, published: str) -> None
     assert spec["background"] == "#262626"
 
 
+def test_the_chart_along_the_days_asked(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/changes?x=asked_at"
+    page = visitor.get(path)
+    assert "Day by day, of all queries asked until then" in page.text
+    (host,) = [d for d in page.find("div") if "data-chart-url" in d.attributes]
+    assert "x=asked_at" in host.attributes["data-chart-url"]
+    assert visitor.get(host.attributes["data-chart-url"]).status == 200
+    links = [a.attributes["href"] for a in page.find("a") if a.text == "CSV"]
+    rows = visitor.client.get(links[0]).text.splitlines()
+    assert rows[0].endswith(",asked_at,population")
+    assert len(rows) == 4
+
+
 @pytest.mark.slow
 def test_the_chart_is_drawn_as_a_picture(visitor: Visitor, published: str) -> None:
     svg = visitor.client.get(f"/detectors/{published}/chart.svg")

@@ -187,3 +187,20 @@ def test_how_frequent_the_classes_are_is_typed_by_line(
     )
     assert type_in("often").status == 422
     assert "97" not in type_in("").by_id("class_shares").text
+
+
+def test_the_accuracy_to_be_told_below_is_typed_in_percent(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    path = f"/detectors/{shelf.add_detector()}/setup"
+
+    def type_in(reference: str) -> Page:
+        fields = {"name": "door", "question": "?", "confidence_level": "95"}
+        fields |= {"queue_rate": "100", "reference": reference}
+        sent = visitor.post(path, fields)
+        return visitor.get(path) if sent.status == 303 else sent
+
+    assert type_in("93 %").by_id("reference").attributes["value"] == "93"
+    wrong = type_in("930")
+    assert "is not a percentage" in wrong.by_id("reference-error").text
+    assert type_in("").by_id("reference").attributes["value"] == ""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tracker.shapes import Moment
 
-Axis = Literal["labels", "time"]
+Axis = Literal["labels", "time", "asked_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _rising_keys(points: Sequence[Moment], x: Axis) -> list[float]:
 
 
 def _key(point: Moment, x: Axis) -> float:
-    if x == "time":
+    if x != "labels":
         return point.computed_at.timestamp()
     return math.log(max(point.labels, 1))
 
@@ -75,7 +75,7 @@ def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
     for point in points:
         if point.labels <= 0:
             continue
-        if x == "time" and path and point.computed_at < path[-1].computed_at:
+        if x != "labels" and path and point.computed_at < path[-1].computed_at:
             path.append(point.model_copy(update={"computed_at": path[-1].computed_at}))
             continue
         while x == "labels" and path and path[-1].labels >= point.labels:

@@ -171,7 +171,7 @@ def _draw_event(event: Mark, frame: Frame, colours: Colours) -> list[Spec]:
 
 def _share_along(place: float, frame: Frame) -> float:
     start, end = frame.x_domain
-    if frame.x == "time":
+    if frame.x != "labels":
         return (place - start) / (end - start)
     return math.log(place / start) / math.log(end / start)
 

@@ -33,7 +33,7 @@ _TOOLTIP = [
     {"field": "labels", "type": "quantitative", "format": ",d", "title": "Labels"},
     {"field": "estimate", "type": "nominal", "title": "Accuracy"},
     {"field": "interval", "type": "nominal", "title": "Interval"},
-    {"field": "computed", "type": "nominal", "title": "Computed"},
+    {"field": "computed", "type": "nominal", "title": "As of"},
 ]
 
 
@@ -128,7 +128,7 @@ def _x(panel: Panel, view: View) -> Spec:
     ends = (1, panel.width - panel.margin)
     return {
         "field": "x",
-        "type": "temporal" if view.x == "time" else "quantitative",
+        "type": "quantitative" if view.x == "labels" else "temporal",
         "scale": axes.x_scale(view.x, view.x_domain, ends),
         "axis": axes.x_axis(view.x, view.x_domain, panel.width),
         "title": panel.x_title,

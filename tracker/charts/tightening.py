@@ -33,6 +33,7 @@ _LETTER = 9
 _X_TITLE: dict[Axis, str] = {
     "labels": "number of labels (log scale)",
     "time": "time (UTC)",
+    "asked_at": "queries asked up to (UTC)",
 }
 
 

@@ -34,8 +34,8 @@ from tracker.storage.detectors import list_detectors
 
 # An empty word for one of these stands for none.
 _CLEARED = {
-    *("production_version", "predictor", "text_field"),
-    *("label_sampling", "class_shares", "group_by"),
+    *("target", "production_version", "predictor", "text_field"),
+    *("label_sampling", "class_shares", "reference", "group_by"),
 }
 
 
@@ -74,6 +74,9 @@ def detectors() -> None:
     multiple=True,
     metavar="CLASS=SHARE",
     help="How frequent a class is, such as DEFECT=0.03; once for each class.",
+)
+@click.option(
+    "--reference", type=float, help="The accuracy below which you want to be told."
 )
 @click.option(
     "--group-by",
@@ -210,6 +213,9 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "class; '' for not said.",
 )
 @click.option(
+    "--reference", help="The accuracy below which you want to be told; '' for none."
+)
+@click.option(
     "--group-by",
     metavar="metadata.KEY",
     help="The metadata key that says which queries belong together; '' for none.",
@@ -240,6 +246,7 @@ def change(  # noqa: PLR0913 - what is typed as another text than it is.
     name: str,
     *,
     target: str | None,
+    reference: str | None,
     also: tuple[str, ...],
     shares: tuple[str, ...],
     slices: str | None,
@@ -249,7 +256,8 @@ def change(  # noqa: PLR0913 - what is typed as another text than it is.
     """Change the detector NAME."""
     settings = load_settings()
     said = chosen | {
-        "target": None if target is None else _parse_target(target),
+        "target": _parse_level("--target", target),
+        "reference": _parse_level("--reference", reference),
         "also": [_parse_also(text) for text in also if text] if also else None,
         "class_shares": _parse_shares(shares) if shares else None,
         "slices": None if slices is None else _split(slices),
@@ -257,8 +265,6 @@ def change(  # noqa: PLR0913 - what is typed as another text than it is.
     given = {field: value for field, value in said.items() if value is not None}
     for field in _CLEARED & given.keys():
         given[field] = given[field] or None
-    if target == "":
-        given["target"] = None
     with connected(settings) as database, database.write() as session:
         detector = get_open_detector(session, name)
         if added:
@@ -288,12 +294,13 @@ def mapping(name: str, *, remove: bool) -> None:
             click.echo(f"--{option.replace('_', '-')} {shlex.quote(value)}")
 
 
-def _parse_target(text: str) -> float | None:
+def _parse_level(option: str, text: str | None) -> float | str | None:
+    """Return the number that was typed; "" clears it, and None leaves it."""
     try:
-        return float(text) if text else None
+        return float(text) if text else text
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is not a number between 0 and 1", param_hint="--target"
+            f"{text!r} is not a number between 0 and 1", param_hint=option
         ) from None
 
 

@@ -102,6 +102,7 @@ def print_estimate(found: MeasuredEstimate) -> None:
         click.echo(
             f"{change.measure} {change.state}, about {change.since:%-d %b %Y} "
             f"(between {change.since_from:%-d %b %Y} and {change.since_to:%-d %b %Y})"
+            + (f": below {change.reference:g}, as stated" if change.reference else "")
         )
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.console import Console
@@ -15,6 +15,7 @@ from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
     LABEL_COLUMNS,
+    HistoryOrder,
     dump_rows,
     history_columns,
     iter_history,
@@ -82,13 +83,22 @@ def write_file(
     show_default=True,
     help="For the history: the method; * for every stored one.",
 )
+@click.option(
+    "--by",
+    type=click.Choice(get_args(HistoryOrder)),
+    default="arrival",
+    show_default=True,
+    help="For the history: whenever labels came, or the days queries were asked.",
+)
 def export(
     detector: str, format_name: str, output: Path | None, what: str, **choices: Any
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
         is_history = what == "history"
-        columns = history_columns(choices["measure"]) if is_history else LABEL_COLUMNS
+        columns: Sequence[str] = LABEL_COLUMNS
+        if is_history:
+            columns = history_columns(choices["measure"], choices["by"])
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.completed:,} rows"),

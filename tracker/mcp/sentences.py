@@ -51,6 +51,11 @@ def _say_since(span: Span | None) -> str:
 def _say_change(change: AccuracyChange) -> str:
     measure, since = plain(read_measure(change.measure).name), change.since
     low, high = change.since_from, change.since_to
+    if change.reference is not None:
+        return (
+            f"The {measure} is below the stated reference of "
+            f"{chosen(change.reference)} on average, since about {since:%-d %B %Y}."
+        )
     return (
         f"The {measure} {change.state}, about {since:%-d %B %Y}; if it changed once, "
         f"then between {low:%-d %B %Y} and {high:%-d %B %Y}."

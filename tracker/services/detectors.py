@@ -67,6 +67,7 @@ _MAY_BE_NULL = (
     "text_field",
     "label_sampling",
     "class_shares",
+    "reference",
     "group_by",
 )
 
@@ -146,6 +147,11 @@ class NewDetector(Input):
         "versions whose first label comes later; null: the classes of their first live "
         "labels, 100 or more.",
     )
+    reference: Level | None = Field(
+        default=None,
+        description="The accuracy, by the measure, below which you want to be told. It "
+        "proves a fall that has few labels before it.",
+    )
     group_by: GroupBy | None = Field(
         default=None,
         description="The metadata key that says which queries belong together, such as "
@@ -192,6 +198,7 @@ class DetectorChange(Input):
     class_shares: ClassParts | None = Field(
         default=None, description="For versions that have no label yet."
     )
+    reference: Level | None = Field(default=None, description="null for none.")
     group_by: GroupBy | None = Field(
         default=None,
         description="Counts are made again in the background; null for none.",
@@ -270,6 +277,10 @@ class Detector(Shape):
     )
     class_shares: dict[str, float] | None = Field(
         description="How frequent each class is, as stated for new versions."
+    )
+    reference: float | None = Field(
+        description="The accuracy, by the measure, below which somebody wants to be "
+        "told."
     )
     group_by: str | None = Field(
         description="The metadata key that says which queries belong together."
@@ -355,6 +366,7 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
 
 # What changes of the accuracy are found by.
 _DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
+_DATED_BY |= {"reference"}
 
 
 def change_detector(

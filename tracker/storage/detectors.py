@@ -81,6 +81,8 @@ class Detector(Base):
         JSON(none_as_null=True)
     )
     class_shares_at: Mapped[datetime | None]
+    # The accuracy below which somebody wants to be told.
+    reference: Mapped[float | None]
     # The metadata that says which queries are one group: "metadata.session".
     group_by: Mapped[str | None] = mapped_column(Text)
     # None while no query has a group; whether they are to be counted again.

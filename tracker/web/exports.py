@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from tracker.http import database, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
+    ASKED_AT,
     LABEL_COLUMNS,
+    HistoryOrder,
     dump_rows,
     history_columns,
     iter_history,
@@ -36,12 +38,13 @@ def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
 
     measure, method = choose_measure(), request.args.get("method", EXACT)
     check_method(method, or_all=True)
+    by: HistoryOrder = ASKED_AT if request.args.get("by") == ASKED_AT else "arrival"
     choices: dict[str, Any] = {"version": version, "measure": measure, "method": method}
 
     def rows(session: Session) -> Iterator[dict[str, Any]]:
-        return dump_rows(iter_history(session, detector, **choices))
+        return dump_rows(iter_history(session, detector, by=by, **choices))
 
-    columns = history_columns(measure)
+    columns = history_columns(measure, by)
     return download(dump_id("det", detector.id), "history", suffix, columns, rows)
 
 

@@ -14,6 +14,7 @@ _PERCENT = "is not a percentage above 0 and below 100, such as 95"
 _PERCENT_FIELDS = {
     "confidence_level": _PERCENT,
     "target": _PERCENT,
+    "reference": _PERCENT,
     "queue_rate": "is not a percentage above 0 and up to 100, such as 20",
     "gold_rate": "is not a percentage from 0 to 50, such as 5",
 }
@@ -112,6 +113,8 @@ def _parse_evidence(values: Mapping[str, str]) -> dict[str, Any]:
         given["label_sampling"] = values["label_sampling"] or None
     if "group_by" in values:
         given["group_by"] = values["group_by"].strip() or None
+    if "reference" in values:
+        given["reference"] = _parse_percent(values["reference"])
     if "also" in values:
         lines = [line.strip() for line in values["also"].splitlines()]
         pairs = [_parse_percent_line(line) for line in lines if line]

@@ -58,6 +58,7 @@ def _stored(detector: Detector) -> Form:
                 f"{name} {dump_percent(part)} %"
                 for name, part in (detector.class_shares or {}).items()
             ),
+            "reference": dump_percent(detector.reference),
             "group_by": detector.group_by or "",
             "consensus": detector.consensus,
             "label_of": detector.label_of,

@@ -294,6 +294,71 @@ def test_a_fall_of_all_classes_is_that_of_their_mean():
     assert low < 0.8 < high < 0.95
 
 
+def referred(rng, *spans, **options):
+    days, right, counted = (array.squeeze() for array in stream(rng, *spans))
+    return one_number(days, right, counted, **options)
+
+
+def test_a_stated_reference_proves_a_fall_that_has_little_before_it():
+    fall = (5, 0.95), (70, 0.86)
+    assert referred(np.random.default_rng(11), *fall) == ()
+    (change,) = referred(np.random.default_rng(11), *fall, reference=0.93)
+    assert (change.direction, change.reference) == ("dropped", 0.93)
+    assert BIRTH < change.since <= BIRTH + 8
+    assert change.since_from <= change.since <= change.since_to
+    # What is above it, or was proved to have dropped already, is not said to be below.
+    steady = ((75, 0.95),)
+    assert referred(np.random.default_rng(1), *steady, reference=0.93) == ()
+    clear = (60, 0.98), (60, 0.7)
+    (change,) = referred(np.random.default_rng(2), *clear, reference=0.93)
+    assert (change.since, change.reference) == (BIRTH + 60, None)
+
+
+def test_what_was_always_below_the_reference_is_so_from_the_first_day():
+    (change,) = referred(np.random.default_rng(3), (40, 0.86), reference=0.93)
+    assert (change.direction, change.since) == ("dropped", BIRTH)
+    assert (change.since_from, change.reference) == (BIRTH, 0.93)
+    (change,) = one_number([BIRTH], [60], [100], reference=0.93)
+    assert (change.since, change.since_to) == (BIRTH, BIRTH)
+
+
+def test_the_reference_counts_again_once_the_accuracy_rose():
+    spans = (60, 0.7), (5, 0.98), (60, 0.89)
+    rose, fell = referred(np.random.default_rng(4), *spans, reference=0.95)
+    assert (rose.direction, rose.since) == ("rose", BIRTH + 60)
+    assert (fell.direction, fell.reference) == ("dropped", 0.95)
+    assert rose.since < fell.since
+    # What rose, and is still below, has not dropped.
+    spans = (60, 0.7), (60, 0.9)
+    (change,) = referred(np.random.default_rng(4), *spans, reference=0.95)
+    assert change.direction == "rose"
+
+
+def test_a_mean_of_classes_is_compared_with_the_reference_too():
+    days, right, counted = stream(
+        np.random.default_rng(5), (4, 0.95), (60, 0.84), daily=10, classes=3
+    )
+    assert changes(days, right, counted) == ()
+    (change,) = changes(days, right, counted, reference=0.92)
+    assert (change.scope, change.reference) == (None, 0.92)
+    # One class that is nearly always wrong is enough, whatever the others are.
+    right, counted = np.zeros((2, 2), int), np.array([[40, 0], [50, 0]])
+    (change,) = changes(days[:2], right, counted, reference=0.92)
+    assert (change.since, change.reference) == (BIRTH, 0.92)
+
+
+def test_what_is_at_the_reference_is_seldom_said_to_be_below():
+    level, false = 0.5, 0
+    for seed in range(120):
+        days, right, counted = (
+            array.squeeze() for array in stream(np.random.default_rng(seed), (60, 0.9))
+        )
+        false += bool(
+            one_number(days, right, counted, reference=0.9, confidence_level=level)
+        )
+    assert false <= 120 * (1 - level) / 2
+
+
 def test_what_no_labels_can_give_is_refused():
     days = [BIRTH, BIRTH + 1]
     with pytest.raises(ValueError, match="ascend"):
@@ -302,6 +367,8 @@ def test_what_no_labels_can_give_is_refused():
         one_number(days, [3, 1], [2, 2])
     with pytest.raises(ValueError, match="by day and class"):
         one_number(days, [1], [2])
+    with pytest.raises(ValueError, match="reference"):
+        one_number(days, [1, 1], [2, 2], reference=1.5)
     assert one_number([], np.zeros(0, int), np.zeros(0, int)) == ()
     assert one_number(days, [0, 0], [0, 0]) == ()
 

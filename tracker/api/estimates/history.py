@@ -1,7 +1,6 @@
 """The history of a detector, in pages or as a file."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from flask import Response
@@ -24,6 +23,7 @@ from tracker.api.routes import answers_file, build_routes
 from tracker.http import database, name_file, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.history import (
+    HistoryOrder,
     HistoryRow,
     PlacedRow,
     dump_rows,
@@ -63,9 +63,17 @@ class HistoryChoice(Window):
         default=None,
         description="Only the moments at which the estimate was of these labels.",
     )
+    by: HistoryOrder = Field(
+        default="arrival",
+        description="arrival: as it stood whenever labels had come. asked_at: a "
+        "snapshot for each day on which scored queries were asked, of all those asked "
+        "up to its end, by the labels known now; since and until go by it, and files "
+        "have a column asked_at.",
+    )
     as_known_at: When | None = Field(
         default=None,
-        description="Only what was stored by then; no snapshot is ever changed.",
+        description="Only what was stored by then; no snapshot is ever changed. By "
+        "asked_at: labels as they were known then.",
     )
     limit: RowLimit | None = Field(
         default=None,
@@ -95,25 +103,21 @@ def get_history(path: IdPath, query: HistoryChoice) -> Response:
 def _open_rows(
     session: Session, detector: Detector, query: HistoryChoice
 ) -> Iterator[PlacedRow]:
-    return iter_history(
+    rows = iter_history(
         session,
         detector,
         version=query.version,
         measure=query.measure,
         method=query.method,
-        population=query.population,
         since=query.since,
-        until=_end(query),
+        until=query.until,
         after=query.after,
+        by=query.by,
+        known_at=query.as_known_at,
     )
-
-
-def _end(query: HistoryChoice) -> datetime | None:
-    """Return before which instant the history ends: the earlier one of both."""
-    ends = [query.until] if query.until else []
-    if query.as_known_at is not None:
-        ends.append(query.as_known_at + timedelta(microseconds=1))
-    return min(ends, default=None)
+    if query.population is None:
+        return rows
+    return (one for one in rows if one[1].population == query.population)
 
 
 def _send_page(rows: Iterator[PlacedRow], limit: int) -> Response:
@@ -143,4 +147,6 @@ def _export(id_or_name: str, query: HistoryChoice) -> Response:
         return dump_rows(_open_rows(session, detector, query))
 
     file_name = name_file(detector, "history", query.format)
-    return send_rows(query.format, history_columns(query.measure), rows, file_name)
+    return send_rows(
+        query.format, history_columns(query.measure, query.by), rows, file_name
+    )

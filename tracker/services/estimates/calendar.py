@@ -32,6 +32,7 @@ from tracker.storage.estimates.projections import (
     Kept,
     load_by_name,
 )
+from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
 from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
 
@@ -69,6 +70,11 @@ class AccuracyChange(Shape):
         description="The average from the change before this one, if any; its "
         "interval holds by itself."
     )
+    reference: float | None = Field(
+        default=None,
+        description="The stated reference that the average since then is below; null "
+        "where it is compared with the average before.",
+    )
     at: Instant = Field(description="When it was first told, or now.")
 
 
@@ -80,6 +86,7 @@ class Terms(NamedTuple):
     promises: int
     level: float
     label_sampling: str | None
+    reference: float | None
     time_zone: str
 
     @classmethod
@@ -91,6 +98,7 @@ class Terms(NamedTuple):
             1 + len(detector.also),
             detector.confidence_level if level is None else level,
             detector.label_sampling,
+            detector.reference,
             detector.time_zone,
         )
 
@@ -115,7 +123,10 @@ class Now(NamedTuple):
 
     @property
     def since(self) -> date | None:
-        return None if self.change is None else self.change.since
+        """The first day that counts; None for all, be they below a reference."""
+        if self.change is None or not self.change.before.labels:
+            return None
+        return self.change.since
 
     def level(self, confidence_level: float) -> float:
         """Return the level of an interval of these labels.
@@ -201,8 +212,12 @@ def list_now(
     *,
     at: datetime,
     level: float | None = None,
+    known_at: datetime | None = None,
 ) -> dict[int, Now]:
-    """Return what counts now of each version, by its detector and class shares."""
+    """Return what counts now of each version, by its detector and class shares.
+
+    With *known_at* it is what counted then.
+    """
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
     kept = load_by_name(session, zones, CALENDAR, [one.id for one in versions])
@@ -210,11 +225,17 @@ def list_now(
     for version, (detector, shares) in versions.items():
         terms = Terms.of(detector, level)
         state = kept.get(version.id, {}).get("", {})
-        new = waiting.get(version.id, {})
-        if not new and state.get("basis") == terms.basis:
+        new, rows = waiting.get(version.id, {}), {}
+        if known_at is not None:
+            place = (detector.id, version.id, detector.zone)
+            new = count_known_days(session, *place, known_at)
+            told = [one for one in state.get("told", ()) if _told_at(one) <= known_at]
+            state = {**state, "told": told} if state else state
+        elif not new and state.get("basis") == terms.basis:
             found[version.id] = _load(state)
             continue
-        rows = load_by_name(session, [detector.id], DAYS, [version.id])
+        else:
+            rows = load_by_name(session, [detector.id], DAYS, [version.id])
         days = add_days(rows.get(version.id, {}), new)
         birth = find_birth(session, version, state, detector.zone)
         changes = [_date(state, one) for one in _find(terms, days, birth, shares, at)]
@@ -252,41 +273,39 @@ def _load(state: Mapping[str, Any]) -> Now:
     birth = date.fromisoformat(state["birth"]).toordinal()
     if state["change"] is None:
         return Now(birth)
-    change = AccuracyChange.model_validate(state["change"])
-    return Now(birth, change, Counts.load(state["counts"]))
+    change, counts = AccuracyChange.model_validate(state["change"]), state["counts"]
+    return Now(birth, change, counts and Counts.load(counts))
 
 
 def _now(
     birth: date, changes: Sequence[AccuracyChange], days: Mapping[date, Cells]
 ) -> Now:
-    if not changes:
-        return Now(birth.toordinal())
-    change = changes[-1]
+    now = Now(birth.toordinal(), changes[-1] if changes else None)
+    if now.since is None:
+        return now
     parts = [
         Counts.load({"cells": cells, "corrections": 0})
         for day, cells in days.items()
-        if day >= change.since
+        if day >= now.since
     ]
-    return Now(birth.toordinal(), change, pool(parts))
+    return now._replace(counts=pool(parts))
 
 
-def _find_told(state: Mapping[str, Any], change: AccuracyChange) -> str | None:
-    """Return when a change like this one was told: of days that it may be of too."""
-    for direction, measure, since_from, since_to, at in state.get("told", ()):
+def _date(state: Mapping[str, Any], change: AccuracyChange) -> AccuracyChange:
+    """Return a change with when one like it was told, of days that it may be of too."""
+    for told in state.get("told", ()):
+        direction, measure, since_from, since_to, _ = told
         if (
             (direction, measure) == (change.state, change.measure)
             and since_from <= change.since_to.isoformat()
             and change.since_from.isoformat() <= since_to
         ):
-            return str(at)
-    return None
+            return change.model_copy(update={"at": _told_at(told)})
+    return change
 
 
-def _date(state: Mapping[str, Any], change: AccuracyChange) -> AccuracyChange:
-    at = _find_told(state, change)
-    if at is None:
-        return change
-    return change.model_copy(update={"at": datetime.fromisoformat(at)})
+def _told_at(told: Sequence[str]) -> datetime:
+    return datetime.fromisoformat(told[-1])
 
 
 class _Table(NamedTuple):
@@ -389,6 +408,7 @@ def _find_in(
                 since=date.fromordinal(one.since),
                 since_from=date.fromordinal(one.since_from),
                 since_to=date.fromordinal(one.since_to),
+                reference=one.reference,
                 before=BeforeChange(
                     accuracy=sum(parts) / len(parts) if all(counts[1]) else None,
                     low=low,
@@ -415,6 +435,7 @@ def _prove(
         birth=birth.toordinal(),
         confidence_level=terms.level,
         shares=_shares_of(measure, shares),
+        reference=terms.reference,
     )
 
 

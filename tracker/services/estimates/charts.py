@@ -10,6 +10,7 @@ from tracker.charts.axes import Axis, Layout, Series
 from tracker.charts.overlay import Mark, Overlay, State
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
+from tracker.services.estimates.asked import iter_asked_days
 from tracker.services.estimates.class_shares import describe_shares
 from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.decision import (
@@ -23,6 +24,7 @@ from tracker.services.estimates.intervals import (
     check_method,
     max_snapshots,
     score,
+    thin_evenly,
 )
 from tracker.services.estimates.windows import roll
 from tracker.services.evidence.measure import Measure, read_measure
@@ -49,6 +51,8 @@ from tracker.words import (
 
 # More points than these cannot be told apart on a screen.
 _MOST_POINTS = 250
+# Those of days are computed when they are asked for.
+_MOST_DAYS = 100
 _MOST_CLASSES = 12
 _MOST_CHANGES = 5
 _MOST_EVENTS = 50
@@ -88,11 +92,11 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     series: list[Series] = []
     if newest is not None:
         most = 0 if is_nameless else _MOST_CLASSES
-        by = as_known_at
-        series = _load_series(
-            session, detector, newest, method, most_classes=most, by=by
-        )
+        load = _load_asked if x == "asked_at" else _load_series
+        series = load(session, detector, newest, method, most, as_known_at)
     overlay = None
+    # What happened while labels came has no place along the days asked.
+    window = None if x == "asked_at" else window
     if newest is not None and series and window is not None and computed_at is not None:
         over = (series[0].points, window, then, computed_at)
         overlay = _draw_over(session, detector, newest, *over)
@@ -277,12 +281,11 @@ def _first_with(
     return next(found, None)
 
 
-def _load_series(  # noqa: PLR0913 - which part of the history, and how.
+def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
     session: Session,
     detector: Detector,
     version: Version,
     method: str,
-    *,
     most_classes: int,
     by: datetime | None,
 ) -> list[Series]:
@@ -291,9 +294,7 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
     if not chosen:
         return []
     last = list_intervals_of(session, version, chosen[-1:], method="exact")
-    # The classes of which least is known deserve the panels there are.
-    widest = sorted(last[1:], key=lambda row: row.low - row.high)[:most_classes]
-    names = [detector.classes[i - 1] for i in sorted(row.position for row in widest)]
+    names = _choose_classes(detector, last[1:], most_classes)
     points: dict[str, list[Moment]] = {scope: [] for scope in (BALANCED, *names)}
     rows = list_rows(
         session, detector, version, chosen, method=method, scopes=list(points)
@@ -306,6 +307,46 @@ def _load_series(  # noqa: PLR0913 - which part of the history, and how.
             if known is not None and _is_newer(moment, known):
                 known.append(moment)
     return [Series(scope, moments) for scope, moments in points.items()]
+
+
+def _choose_classes(detector: Detector, last: Sequence[Any], most: int) -> list[str]:
+    """Return the classes of which least is known, which deserve the panels."""
+    widest = sorted(
+        range(len(last)), key=lambda place: (last[place].low - last[place].high, place)
+    )
+    return [detector.classes[place] for place in sorted(widest[:most])]
+
+
+def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    method: str,
+    most_classes: int,
+    by: datetime | None,
+) -> list[Series]:
+    """Return the points along the days asked, each at the beginning of its day."""
+    most = max_snapshots(method, len(detector.classes), of=_MOST_DAYS)
+    chosen: dict[str, Any] = {"measure": RECALL, "method": method, "known_at": by}
+    days = list(iter_asked_days(session, detector, version, most=most, **chosen))
+    if not days:
+        return []
+    names = _choose_classes(detector, days[-1].scores[1:], most_classes)
+    scopes = [BALANCED, *detector.classes]
+    return [
+        Series(
+            scope,
+            [
+                Moment(
+                    **dict(day.scores[scopes.index(scope)]),
+                    labels=day.labels,
+                    computed_at=day.asked_at,
+                )
+                for day in days
+            ],
+        )
+        for scope in (BALANCED, *names)
+    ]
 
 
 def list_curve(
@@ -394,16 +435,8 @@ def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     half = most // 2
     few = sum(mark.labels <= half for mark in marks)
     sparse = marks[few:]
-    dense = _thin(marks[:few], max(half, most - len(sparse)))
-    return [*dense, *_thin(sparse, most - len(dense))]
-
-
-def _thin(marks: Sequence[Any], most: int) -> list[Any]:
-    """Return at most so many marks, evenly, with the first and the last one."""
-    if len(marks) <= most:
-        return list(marks)
-    last = len(marks) - 1
-    return [marks[place * last // (most - 1)] for place in range(most)]
+    dense = thin_evenly(marks[:few], max(half, most - len(sparse)))
+    return [*dense, *thin_evenly(sparse, most - len(dense))]
 
 
 def list_widths(session: Session, version: Version, method: str) -> list[float]:

@@ -159,8 +159,12 @@ def date_counts(
     counted: Sequence[tuple[Detector, Sequence[Version], "Counted"]],
     level: float | None,
     at: datetime,
+    known_at: datetime | None = None,
 ) -> list["Counted"]:
-    """Return what is counted of versions with what counts now of it, if it is live."""
+    """Return what is counted of versions with what counts now of it, if it is live.
+
+    With *known_at* it is what counted then.
+    """
     shares = {
         version: (detector, describe_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
@@ -171,21 +175,10 @@ def date_counts(
         version: (detector, None if found is None else found.parts)
         for version, (detector, found) in shares.items()
     }
-    now = list_now(session, parts, at=at, level=level) if parts else {}
+    now = {}
+    if parts:
+        now = list_now(session, parts, at=at, level=level, known_at=known_at)
     return [
         one._replace(now=now.get(versions[0].id) if versions else None)
         for _, versions, one in counted
     ]
-
-
-def date_one(  # noqa: PLR0913, PLR0917 - a version, and what is counted of it.
-    session: Session,
-    detector: Detector,
-    versions: Sequence[Version],
-    counted: Counted,
-    level: float,
-    at: datetime,
-) -> Counted:
-    """Return what `date_counts` does of the first of *versions*."""
-    (found,) = date_counts(session, [(detector, versions[:1], counted)], level, at)
-    return found

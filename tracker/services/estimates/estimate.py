@@ -16,7 +16,6 @@ from tracker.services.estimates.counted import (
     choose_labels,
     count_labels,
     date_counts,
-    date_one,
 )
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.decision import (
@@ -272,8 +271,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     It needs no label but those that the job has not folded in yet; with *since* or
     *until* the queries asked in that window are counted again, and with *where* those
     for which it holds; see ``parse_where``.  A *window* of the last labels or days
-    stands beside them, and *as_known_at* leaves out what came later.  As the
-    *average_of* a span it counts only what is a random sample of its queries.
+    stands beside them, and *as_known_at* leaves out what came later, for changes too.
+    As the *average_of* a span it counts only what is a random sample of its queries.
     """
     last = parse_window(window, since, method, at=as_known_at or computed_at)
     filters = _check_span(last.since or since, until)
@@ -290,8 +289,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
     counted = count_labels(session, detector, versions, chosen, filters, recent)
     level = confidence_level or detector.confidence_level
-    if as_known_at is None:
-        counted = date_one(session, detector, versions, counted, level, computed_at)
+    when = (as_known_at or computed_at, as_known_at)
+    (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)
     found = _build_estimate(
         detector,
         counted,

@@ -1,18 +1,19 @@
 """The history of a detector's estimates."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.asked import iter_asked_days
 from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.intervals import (
     ALL,
@@ -49,6 +50,9 @@ from tracker.words import (
     SamplingWord,
 )
 
+HistoryOrder = Literal["arrival", "asked_at"]
+ASKED_AT: HistoryOrder = "asked_at"
+
 
 class _Place(Shape):
     computed_at: Instant
@@ -75,22 +79,31 @@ class HistoryRow(Moment, _Place):
         description="The formula of the method; that of anytime is the third."
     )
     measure: MeasureWord = RECALL
+    asked_at: Instant | None = Field(
+        default=None,
+        description="With by=asked_at the beginning of the last day whose queries it "
+        "counts.",
+    )
     population: PopulationWord = Field(
         description="Whose labels it counts: live, replayed or unstated."
     )
 
 
 # The columns of files are fixed; the rest is told in JSON alone.
-_ONLY_JSON = {"formula", "measure"}
+_ONLY_JSON = {"formula", "measure", "asked_at"}
 HISTORY_COLUMNS = tuple(one for one in HistoryRow.model_fields if one not in _ONLY_JSON)
 
 
-def history_columns(measure: str = RECALL) -> tuple[str, ...]:
-    """Return the columns of a file with the history of *measure*."""
-    if measure == RECALL:
-        return HISTORY_COLUMNS
+def history_columns(
+    measure: str = RECALL, by: HistoryOrder = "arrival"
+) -> tuple[str, ...]:
+    """Return the columns of a file with the history of *measure* in an order."""
     *columns, population = HISTORY_COLUMNS
-    return (*columns, "measure", population)
+    if measure != RECALL:
+        columns.append("measure")
+    if by == ASKED_AT:
+        columns.append("asked_at")
+    return (*columns, population)
 
 
 class LabelRow(Shape):
@@ -137,10 +150,11 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     version: str | None = None,
     measure: str = RECALL,
     method: str = "exact",
-    population: PopulationWord | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
+    by: HistoryOrder = "arrival",
+    known_at: datetime | None = None,
 ) -> Iterator[PlacedRow]:
     """Stream the rows of the history in order, each after its place in it.
 
@@ -148,10 +162,24 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     Version ``*`` gives the history of every version, one after the other; they
     are not pooled.  Method ``*`` gives every one that was stored, and one that was
     not is computed from the stored counts; of another *measure* than recall that is
-    every method but exact.  With a *population* it is what the version was shown by
-    while that was the one that counted.
+    every method but exact.  By when queries were *asked_at* there is a snapshot for
+    each day, of all queries asked up to its end.
     """
     check_method(method, or_all=True)
+    if by == ASKED_AT:
+        return _iter_asked(
+            session,
+            detector,
+            choose_versions(session, detector, version),
+            measure=measure,
+            methods=_stored_methods(measure) if method == ALL else [method],
+            after=after or (0, 0),
+            limits={"since": since, "until": until, "known_at": known_at},
+        )
+    if known_at is not None:
+        # No snapshot is ever changed, so it is what was stored by then.
+        ends = [known_at + timedelta(microseconds=1), *([until] if until else [])]
+        until = min(ends)
     is_stored = method in (ALL, *_stored_methods(measure))
     rows = _iter_stored(
         session,
@@ -163,9 +191,55 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         until=until,
         after=after,
     )
-    if population is not None:
-        rows = (one for one in rows if one[1].population == population)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
+
+
+def _iter_asked(  # noqa: PLR0913 - every filter that the API offers.
+    session: Session,
+    detector: Detector,
+    versions: Iterable[Version],
+    *,
+    measure: str,
+    methods: Sequence[str],
+    after: tuple[int, int],
+    limits: Mapping[str, Any],
+) -> Iterator[PlacedRow]:
+    for version in sorted(versions, key=attrgetter("id")):
+        beyond = after[1] if version.id == after[0] else 0
+        if version.id < after[0]:
+            continue
+        by_method = [
+            iter_asked_days(
+                session,
+                detector,
+                version,
+                measure=measure,
+                method=method,
+                beyond=beyond,
+                **limits,
+            )
+            for method in methods
+        ]
+        for same in zip(*by_method, strict=True):
+            for method, day in zip(methods, same, strict=True):
+                for scope, one in zip(
+                    list_scopes(detector, measure), day.scores, strict=True
+                ):
+                    row = HistoryRow(
+                        computed_at=day.known_at,
+                        detector=detector.name,
+                        version=version.name,
+                        labels=day.labels,
+                        scope=scope,
+                        confidence_level=detector.confidence_level,
+                        method=method,
+                        formula=stats.get_method(method).formula,
+                        measure=measure,
+                        asked_at=day.asked_at,
+                        population=day.population,
+                        **dict(one),
+                    )
+                    yield (version.id, day.number), row
 
 
 def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:

@@ -59,6 +59,14 @@ def max_snapshots(method: str, classes: int, *, of: int) -> int:
     return min(of, max(5, _MOST_COMPUTED // classes))
 
 
+def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
+    """Return at most so many marks, evenly, with the first and the last one."""
+    if len(marks) <= most:
+        return list(marks)
+    last = len(marks) - 1
+    return [marks[place * last // (most - 1)] for place in range(most)]
+
+
 def score_moments(
     moments: Sequence[ClassCounts], method: str, score_rows: ScoreRows
 ) -> Iterator[list[Score]]:

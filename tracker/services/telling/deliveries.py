@@ -30,6 +30,7 @@ from tracker.storage.telling import (
     lock_webhook,
 )
 from tracker.words import (
+    BELOW,
     CHANGE_EVENTS,
     EVENT_FIGURES,
     EVENTS,
@@ -151,7 +152,8 @@ def find_next(session: Session, task: Task) -> storage.Delivery | None:
 def say(kind: str, data: Mapping[str, Any]) -> str:
     if kind == TEST_EVENT:
         return "Tracker can reach this webhook."
-    return EVENTS[kind].format_map(_with_nouns(data))
+    sentence = BELOW if data.get("reference") else EVENTS[kind]
+    return sentence.format_map(_with_nouns(data))
 
 
 def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,6 +165,8 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "measure" in data:
         counted["measured"] = read_measure(data["measure"]).name
+    if data.get("reference"):
+        counted["reference"] = f"{100 * data['reference']:g}"
     for name in ("since", "since_from", "since_to"):
         if data.get(name):
             day = date.fromisoformat(data[name])
@@ -174,10 +178,10 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     """Return an event in a sentence, and its figures in another one if it has some."""
     figures = EVENT_FIGURES.get(kind)
-    if figures is None:
+    before = data["before"] if kind in CHANGE_EVENTS.values() else {}
+    if figures is None or before.get("labels") == 0:
         return say(kind, data)
-    if kind in CHANGE_EVENTS.values():
-        data = {**data, **data["before"]}
+    data = {**data, **before}
     known = _with_nouns(data)
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])

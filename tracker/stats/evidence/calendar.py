@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_counts, tail_share
-from tracker.stats.evidence.change import Split, log_evidence_of_fall
+from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
+from tracker.stats.evidence.change import Split, log_evidence_of_fall, log_most_below
+from tracker.stats.evidence.intervals import log_evidence_above
 from tracker.stats.evidence.mixture import checked_shares
 
 Direction = Literal["dropped", "rose"]
@@ -31,6 +32,8 @@ _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
 # day, and by a replay.
 _WHOLE_STAKE, _DAYS_STAKE, _REPLAY_STAKE = 0.5, 0.25, 0.25
 _MEASURE_SHARE, _CLASSES_SHARE = 0.5, 0.5
+# No replay takes part in changes: what they leave is for a stated reference.
+_REFERENCE_STAKE = _REPLAY_STAKE
 
 Ints = npt.NDArray[np.int64]
 Counts = tuple[npt.ArrayLike, npt.ArrayLike]
@@ -41,7 +44,8 @@ class AccuracyChange(NamedTuple):
 
     *scope* is the position of a class, or None for the measure.  *since* is the day
     with the most evidence, as an ordinal.  If the accuracy changed once, it did so
-    on a day from *since_from* to *since_to*.
+    on a day from *since_from* to *since_to*.  With a *reference* the claim is that the
+    average since some day is below it, be it the first one.
     """
 
     direction: Direction
@@ -49,6 +53,7 @@ class AccuracyChange(NamedTuple):
     since: int
     since_from: int
     since_to: int
+    reference: float | None = None
 
 
 def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
@@ -59,6 +64,7 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     birth: int,
     confidence_level: float,
     shares: npt.ArrayLike | None = None,
+    reference: float | None = None,
 ) -> tuple[AccuracyChange, ...]:
     """Return the proved changes in the order found, each later than the one before.
 
@@ -75,16 +81,25 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     `since_to` leave out the day of a single change with a chance of at most the
     error, for each number by itself.
 
+    Where no change is proved, "dropped" also claims that the measure's average since
+    some day is below the *reference*: until it has dropped, and again once it rose.
+    The chance is of all references together, so the results may pick one.
+
     Raises ValueError for counts that no labels can have, days that do not ascend,
-    shares that are not positive and finite, and a level outside of 0 to 1.
+    shares that are not positive and finite, and fractions outside of 0 to 1.
     """
     numbers = list(_numbers_of(days, measure, classes, shares))
-    errors = _Errors(tail_share(confidence_level, 2), int(birth))
+    if reference is not None:
+        checked_fraction("reference", reference)
+    errors = _Errors(tail_share(confidence_level, 2), int(birth), reference)
     found: list[AccuracyChange] = []
     start: int | None = None
     while (change := _strongest(numbers, start, errors)) is not None:
         found.append(change)
         start = change.since
+        errors = errors._replace(
+            reference=reference if change.direction == "rose" else None
+        )
     return tuple(found)
 
 
@@ -171,6 +186,8 @@ def _up_to(days: Ints, start: int | None, birth: int) -> Floats:
 class _Errors(NamedTuple):
     each_direction: float
     birth: int
+    # What the measure is compared with, too.
+    reference: float | None
 
     def needed(self, start: int | None, share: float) -> float:
         """Return the log evidence that proves a change after *start*."""
@@ -244,6 +261,7 @@ class _Look(NamedTuple):
     days: Ints
     needed: float
     most_surplus: float
+    reference: float | None = None
 
     def narrowed(self, bound: Floats) -> "Iterator[_Look]":
         """Yield the splits whose evidence may be largest, unless it cannot suffice.
@@ -293,6 +311,30 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
         yield from look.narrowed(bound)
 
 
+def _look_below(number: _Number, start: int | None, errors: _Errors) -> Iterator[_Look]:
+    """Yield the spans that may be below the reference: all days, or those since one.
+
+    Since a later day only if those before it were not seen below.
+    """
+    reference = errors.reference
+    if reference is None or not len(number.days):
+        return
+    nothing = np.zeros((1, number.right.shape[1]))
+    splits = Split.of(
+        np.vstack([nothing, number.right]), np.vstack([nothing, number.counted])
+    )
+    weights = np.diff(_up_to(number.days, None, errors.birth), prepend=0.0) / 2.0
+    weights[0] = weights[0] + 0.5 if start is None else 0.0
+    weights[1:][splits.take(slice(1, None)).mean_before() < reference] = 0.0
+    needed = -math.log(errors.each_direction * _REFERENCE_STAKE)
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    look = _Look(number, "dropped", splits, logs, number.days, needed, 0.0, reference)
+    yield from look.narrowed(
+        log_most_below(splits.right_since, splits.since, reference)
+    )
+
+
 def _log_sum(logarithms: Floats) -> float:
     """Return the logarithm of a sum, added from the smallest term to the largest."""
     most = float(logarithms.max())
@@ -306,11 +348,21 @@ def _strongest(
     numbers: list[_Number], start: int | None, errors: _Errors
 ) -> AccuracyChange | None:
     looks = [look for one in numbers for look in _looks_at(one, start, errors)]
+    found = _strongest_of(looks, start, errors)
+    if found is None and errors.reference is not None:
+        looks = list(_look_below(numbers[0].since(start), start, errors))
+        return _strongest_of(looks, start, errors)
+    return found
+
+
+def _strongest_of(
+    looks: list[_Look], start: int | None, errors: _Errors
+) -> AccuracyChange | None:
     best, most = None, 0.0
     for look in sorted(looks, key=lambda look: -look.most_surplus):
         if best is not None and look.most_surplus <= most:
             break
-        evidence = log_evidence_of_fall(look.splits, look.number.shares)
+        evidence = _evidence_of(look)
         total = _log_sum(evidence + look.log_weights - _ROUNDING)
         surplus = total - _ROUNDING - look.needed
         if surplus > most or (best is None and surplus >= 0):
@@ -326,7 +378,17 @@ def _strongest(
         since,
         min(first, since),
         max(last, since),
+        look.reference,
     )
+
+
+def _evidence_of(look: _Look) -> Floats:
+    splits, shares = look.splits, look.number.shares
+    if look.reference is None:
+        return log_evidence_of_fall(splits, shares)
+    counted = splits.since.astype(np.int64)
+    wrong = counted - splits.right_since.astype(np.int64)
+    return log_evidence_above(wrong, counted, 1.0 - look.reference, shares=shares)
 
 
 def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:
@@ -335,6 +397,8 @@ def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, 
     A day may be it if the largest likelihood by it is not below the error times that
     of a mixture over all days, which was fixed before any label.
     """
+    if len(number.days) == 1:
+        return int(number.days[0]), int(number.days[0])
     splits = Split.of(number.right, number.counted)
     fit, marginal = splits.log_likelihood(), splits.log_marginal()
     sums = _up_to(number.days, start, errors.birth)

@@ -55,6 +55,11 @@ class Split(NamedTuple):
         since = _smoothed(self.right_since, self.since)
         return np.asarray(total_of(before - since) > 0)
 
+    def mean_before(self) -> Floats:
+        """Return about the mean over classes before, as seen."""
+        seen = _smoothed(self.right_before, self.before)
+        return np.asarray(total_of(seen) / seen.shape[1])
+
     def log_likelihood(self) -> Floats:
         """Return the largest log likelihood of one accuracy before and one since."""
         before = _log_likelihood(self.right_before, self.before)
@@ -181,6 +186,21 @@ def _least(split: Split, shares: Floats | None) -> Floats:
     before, since = split.steadiest(0.5)
     start = np.concatenate([before, 1.0 - since], axis=1)
     return least_evidence(bets, np.full(rows, 0.5), start, close=_CLOSE)
+
+
+def log_most_below(right: Floats, counted: Floats, mean: float) -> Floats:
+    """Return what the log evidence for a mean below *mean* cannot exceed, by row."""
+    seen = _smoothed(right, counted)
+    doubt = seen * (1.0 - seen) / (counted + 1.0)
+    step = (mean * seen.shape[1] - total_of(seen)) / total_of(doubt)
+    near = np.clip(seen + step[:, None] * doubt, 0.0, 1.0)
+    # What a class has no room for is given to all.
+    found = total_of(near)[:, None] / seen.shape[1]
+    near += np.maximum(mean - found, 0.0) / (1.0 - np.minimum(found, mean)) * (1 - near)
+    near = _within(near)
+    most = total_of(_log_likelihood(right, counted))
+    found = most - total_of(_log_chance(right, counted, near))
+    return np.asarray(np.where(step > 0, found, -np.inf))
 
 
 def _smoothed(right: Floats, counted: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Counting labels as they were known at an instant, or only the last of them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, tzinfo
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.estimates.cells import Cell, Counts, Standings
+from tracker.storage.dialect import minute_of
+from tracker.storage.estimates.cells import Cell, Counts, Standings, day_in
 from tracker.storage.labels import (
     Label,
     is_correction,
@@ -75,6 +76,27 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
             session, detector_id, version_ids, known_at
         )
     return counts
+
+
+def count_known_days(
+    session: Session,
+    detector_id: int,
+    version_id: int,
+    zone: tzinfo,
+    known_at: datetime,
+) -> dict[date, Counts]:
+    """Count the labels that were current at *known_at* by the day of their queries."""
+    minute = minute_of(session, Query.asked_at).label("minute")
+    statement = _select_kinds(_Shape(is_of_last=False, is_as_known=True), by=[minute])
+    chosen = {"detector_id": detector_id, "ids": (version_id,), "known_at": known_at}
+    days: dict[date, Counts] = {}
+    for row in session.execute(statement, chosen):
+        asked, standing, label, predicted, number, at = row
+        day = day_in(datetime.fromisoformat(asked).replace(tzinfo=UTC), zone)
+        counts = days.setdefault(day, Counts())
+        counts.add(Cell(standing, label, predicted), number)
+        counts.last_label_at = max(counts.last_label_at or at, at)
+    return days
 
 
 def list_newest_scored(
@@ -173,7 +195,9 @@ class _Shape(NamedTuple):
 
 
 def _select_kinds(
-    shape: _Shape, limits: Sequence[ColumnElement[bool]] = ()
+    shape: _Shape,
+    limits: Sequence[ColumnElement[bool]] = (),
+    by: Sequence[ColumnElement[Any]] = (),
 ) -> Select[*tuple[Any, ...]]:
     statement = (
         select(
@@ -182,6 +206,7 @@ def _select_kinds(
             truth_of(Label).label("label"),
             Query.predicted,
             Label.created_at,
+            *by,
         )
         .where(Query.detector_id == bindparam("detector_id"))
         .where(Query.version_id.in_(bindparam("ids", expanding=True)))
@@ -198,7 +223,8 @@ def _select_kinds(
         statement = statement.select_from(Label).join(Query, is_of_query())
         statement = statement.where(_is_current(is_as_known=shape.is_as_known))
     rows = statement.subquery()
-    kinds = (rows.c.standing, rows.c.label, rows.c.predicted)
+    names = [*(column.name for column in by), "standing", "label", "predicted"]
+    kinds = [rows.c[name] for name in names]
     return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
 
 

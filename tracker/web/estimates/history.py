@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
@@ -418,7 +419,7 @@ def _choose_chart(asked: Mapping[str, str]) -> dict[str, Any]:
     return {
         "version": asked.get("version") or None,
         "method": asked.get("method", DECIDING_METHOD),
-        "x": "time" if asked.get("x") == "time" else "labels",
+        "x": asked["x"] if asked.get("x") in get_args(Axis) else "labels",
         "theme": "dark" if asked.get("theme") == "dark" else "light",
         "layout": "narrow" if asked.get("layout") == "narrow" else "wide",
         "is_whole": asked.get("axis") == "whole",
