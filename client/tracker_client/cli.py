@@ -202,9 +202,14 @@ def run_import(options: argparse.Namespace, server: Server) -> int:
     problem = answer.json if answer.is_problem else {}
     if answer.status != 422 or "errors" not in problem:
         report = checked(answer).json
+        more = "".join(
+            f"{report[f'{name}_added']:,} {name} added, "
+            for name in ("references", "verdicts")
+            if f"{name}_added" in report
+        )
         print(
             f"{report['queries_added']:,} queries and {report['labels_added']:,} "
-            f"labels added, {report['unchanged']:,} rows unchanged"
+            f"labels added, {more}{report['unchanged']:,} rows unchanged"
         )
         problem = report
         _print_readings(report)

@@ -213,6 +213,8 @@ def _print_counts(report: Outcome) -> None:
         references = (
             f"{report.references_added:,} references for predictions that come later, "
         )
+    if report.verdicts_added:
+        references += f"{report.verdicts_added:,} verdicts of judges, "
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
         f"{references}{report.unchanged:,} rows unchanged, "

@@ -11,7 +11,7 @@ from tracker.rounding import outward
 from tracker.services.deciding.calculator import calculate
 from tracker.services.imports.checking import Columns, RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.rows import UNKNOWN
+from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import show
@@ -36,6 +36,8 @@ class Inspection:
     labels: int = 0
     references: int = 0
     groups: int = 0
+    # By judge.
+    verdicts: Counter[str] = field(default_factory=Counter)
     versions: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None
@@ -128,6 +130,8 @@ def _count(
     found.predictions += predicted is not None
     found.labels += label is not None
     found.references += is_reference(item)
+    judges = [name.removeprefix(JUDGE) for name in item if name.startswith(JUDGE)]
+    found.verdicts.update(judges)
     if "group" in item:
         groups.add(item["group"])
     if "version" in item:
@@ -156,6 +160,10 @@ def say_counts(found: Inspection) -> list[str]:
         f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}",
         f"{found.predictions:,} predictions, {found.labels:,} with a label; "
         f"{found.references:,} labels of inputs without a prediction",
+    ]
+    said += [
+        f"{number:,} verdicts of the judge {show(judge)}"
+        for judge, number in found.verdicts.items()
     ]
     if found.groups:
         said.append(f"{found.groups:,} groups, each of which counts once")

@@ -12,10 +12,11 @@ from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
     FIELDS,
     IMAGE,
+    JUDGE,
     refuse_columns,
     unknown_columns,
 )
-from tracker.services.imports.reading.shapes import known_columns
+from tracker.services.imports.reading.shapes import LONGEST_NAME, known_columns
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -185,7 +186,7 @@ def plan_columns(
     # The other columns of a tool's own file are known ones.
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     known |= {IMAGE: IMAGE} if has_images else {}
-    fields = dict(_chosen(names, choices, wrong))
+    fields = _find_judges(names, wrong) | dict(_chosen(names, choices, wrong))
     if IMAGE in fields and not has_images:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
@@ -242,6 +243,19 @@ def head_of(column: str, names: Collection[str]) -> str:
     """Return the column that a path begins with, itself for what is a column."""
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
+
+
+def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for column in names:
+        if not column.strip().casefold().startswith(JUDGE):
+            continue
+        judge = column.strip()[len(JUDGE) :].strip()
+        if not (0 < len(judge) <= LONGEST_NAME and judge.isprintable()):
+            wrong.append(FieldError(show_name(column), "names no judge"))
+        elif found.setdefault(JUDGE + judge, column) != column:
+            wrong.append(FieldError(show_name(column), "occurs twice"))
+    return found
 
 
 def _find_known(

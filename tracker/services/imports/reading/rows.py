@@ -29,6 +29,8 @@ FIELDS = (
 UNKNOWN = ["\0", "\0\0"]
 # Beside images, the name of the one that belongs to a row.
 IMAGE = "image"
+# Before the name of a judge: the column of its verdicts.
+JUDGE = "judge:"
 # How many rows are read and written together.
 PIECE_ROWS = 2_000
 # Fewer rows where they are long, and fewer where there are many columns.
