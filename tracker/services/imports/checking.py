@@ -1,5 +1,6 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
@@ -167,11 +168,27 @@ class RowReader:
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
-            rows = piece.rows()
-            self._report.rows += len(rows)
+            rows = self._without_unlabelled(piece)
             return [read for row in rows if (read := self._read_row(row)) is not None]
         self._report.rows += len(columns)
         return columns
+
+    def _without_unlabelled(self, piece: Piece) -> list[Row]:
+        """Return the rows, without those of a file of labels that have none."""
+        rows = piece.rows()
+        self._report.rows += len(rows)
+        if "predicted" in piece.names or "label" not in piece.names:
+            return rows
+        kept = [
+            row
+            for row in rows
+            if row.errors or "label" in row.values or _is_complete(row.values.keys())
+        ]
+        if left_out := len(rows) - len(kept):
+            self._report.note_values(
+                Counter({("label", "nothing", "no label; left out"): left_out})
+            )
+        return kept
 
     def _read_columns(self, piece: Piece) -> Columns:
         """Return the rows if all are right beyond doubt, else raise an error."""

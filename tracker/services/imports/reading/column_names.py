@@ -10,6 +10,7 @@ from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
+    COLUMN,
     FIELDS,
     IMAGE,
     JUDGE,
@@ -198,7 +199,7 @@ def plan_columns(
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
-    if not is_shaped:
+    if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
     if extra == METADATA and "predicted" not in fields:
@@ -212,6 +213,8 @@ def plan_columns(
     ]
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
+    if _are_numbered(names) and not fields.keys() & {"predicted", "label"}:
+        wrong.append(_nameless(names))
     if wrong:
         refuse_columns(wrong)
     return Plan(
@@ -243,6 +246,18 @@ def head_of(column: str, names: Collection[str]) -> str:
     """Return the column that a path begins with, itself for what is a column."""
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    return names[:1] == [f"{COLUMN}1"]
+
+
+def _nameless(names: Sequence[str]) -> FieldError:
+    return FieldError(
+        "map",
+        f"the first line names no columns; say what those from {names[0]} to "
+        f"{names[-1]} hold, as in map predicted={names[-1]}",
+    )
 
 
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
