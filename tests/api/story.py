@@ -178,7 +178,7 @@ def _read(api: Recorder, door: str) -> None:
     api.get(f"{door}/estimate?version=v3")
     api.post(f"{door}/recompute")
     api.get(f"{door}/history?version=v3&method=joint&limit=2")
-    for part in ("cohorts", "weeks", "thresholds", "calibration"):
+    for part in ("cohorts", "repeats", "weeks", "thresholds", "calibration"):
         api.get(f"{door}/{part}?version=v3")
     api.get(f"{door}/slices?by=metadata.camera&version=v3")
     api.get(f"{door}/comparison?old=v2&new=v3")
