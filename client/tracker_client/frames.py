@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timezone
 from typing import Any
 
 from tracker_client import rows
@@ -96,8 +98,18 @@ def _value(field: str, value: Any) -> Any:
     if field == "confidence":
         return rows.probability(value)
     if field in {"asked_at", "labelled_at"}:
-        return rows.instant(value)
+        return _instant(value)
     return str(value)
+
+
+def _instant(value: Any) -> str:
+    """Return an instant; one without a zone is in UTC, as in files, and it is said."""
+    if getattr(value, "tzinfo", "") is None:
+        value = value.replace(tzinfo=timezone.utc)
+        warnings.warn("times without a time zone are read as UTC", stacklevel=2)
+    if getattr(value, "nanosecond", 0):
+        warnings.warn("nanoseconds are rounded down", stacklevel=2)
+    return rows.instant(value)
 
 
 def classifier_rows(

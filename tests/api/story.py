@@ -119,6 +119,7 @@ def _create(api: Recorder, door: str) -> None:
 
 def _log(api: Recorder, door: str) -> None:
     """Log queries of two versions by each way in."""
+    api.send_file("/inspect", _rows("v2"), NDJSON)
     api.send_file(f"{door}/import", _rows("v2"), NDJSON)
     query = {
         "key": "frame-0001",

@@ -122,3 +122,24 @@ def test_unlabelled_rows_of_a_file_of_labels_are_left_out(api, door) -> None:
     assert (said["read_as"], said["rows"]) == ("no label; left out", 2)
     sent = api.send_file(PATH, "key,label\n,YES\n", "text/csv", role="editor")
     assert sent.status_code == 422
+
+
+def test_a_file_is_inspected_before_there_is_a_detector(api) -> None:
+    content = "id,guess,truth,camera\n1,YES,YES,north\n2,NO,YES,south\n,,,\n"
+    sent = api.send_file("/inspect", content, "text/csv", role="viewer")
+    assert sent.status_code == 200, sent.text
+    found = sent.json
+    assert (found["format"], found["rows"], found["bad_rows"]) == ("csv", 3, 1)
+    assert found["columns"] == {
+        "id": "key",
+        "guess": "predicted",
+        "truth": "label",
+        "camera": None,
+    }
+    assert (found["classes"], found["labels"]) == (["NO", "YES"], 2)
+    assert any(said.startswith("row 3, predicted") for said in found["says"])
+    _, content, _ = FILES["promptfoo"]
+    found = api.send_file("/inspect", content, "application/json").json
+    assert found["predictions"] == found["labels"] > 0
+    refused = api.send_file("/inspect?map=label=none", content, "application/json")
+    assert refused.status_code == 422

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from tracker.rounding import outward
 from tracker.services.deciding.calculator import calculate
 from tracker.services.imports.checking import Columns, RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
-from tracker.services.imports.reports import Outcome
+from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
+from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
 from tracker.words import NO_ANSWER, UNCLEAR
 
@@ -46,6 +49,52 @@ class Inspection:
     repeated: int = 0
     # By class: correct and labelled.
     counts: dict[str, list[int]] = field(default_factory=dict)
+
+
+class FileReading(Shape):
+    """What a file is, and what an import of it would give."""
+
+    format: str
+    rows: int
+    columns: dict[str, str | None] = Field(
+        description="By column, the field that it holds; null for the metadata, empty "
+        "for what is left out."
+    )
+    classes: list[str] = Field(description="Those of the labels and predictions.")
+    predictions: int
+    labels: int
+    references: int = Field(description="Labels of inputs without a prediction.")
+    bad_rows: int = Field(description="The number of rows that would be refused.")
+    says: list[str] = Field(
+        description="All this in words, with the balanced accuracy that the labels "
+        "give and what is wrong with rows, by cause."
+    )
+    warnings: list[str] = Field(description="What may make the figures wrong.")
+
+
+def describe_file(file: RowFile, found: Inspection) -> FileReading:
+    """Return what *found* says of *file*, as it is answered."""
+    report = found.report
+    taken = {None: "metadata", "": "left out"}
+    said = [
+        *(
+            f"column {show(one)}: {taken.get(field, field)}"
+            for one, field in found.columns.items()
+        ),
+        *(f"read: {reading}" for reading in say_readings(report)),
+        *say_counts(found),
+    ]
+    if report.bad_rows:
+        said.append(f"{report.bad_rows:,} rows would be refused:")
+        said += map(say_error, report.errors[:_MOST_NAMED])
+    return FileReading.from_row(
+        found,
+        format=file.format,
+        rows=report.rows,
+        bad_rows=report.bad_rows,
+        warnings=report.warnings,
+        says=said,
+    )
 
 
 def inspect(

@@ -202,6 +202,12 @@ def _say(error: RowError) -> str:
     return f"{', '.join(error.values)}{more}{_WRONG}{cause}"
 
 
+def say_error(error: RowError) -> str:
+    """Return in words what is wrong with a row, and with how many others."""
+    more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
+    return f"row {error.row}{more}, {error.field}: {error.message}"
+
+
 _ADDED = (
     *("queries_added", "labels_added", "references_added", "inputs_added"),
     "verdicts_added",
