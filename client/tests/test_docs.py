@@ -79,6 +79,7 @@ def test_the_commands_that_stand_there_exist() -> None:
         "compare",
         "export",
         "gate",
+        "inspect",
     }
     for words in commands:
         build_parser().parse_args(words)

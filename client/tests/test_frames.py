@@ -66,6 +66,39 @@ def test_a_frame_with_the_names_of_the_fields_needs_no_more(
     assert service.queries(one.name)["a"]["metadata"] == {"n": 1}
 
 
+def test_judges_are_logged_beside_the_labels(tracker, service, one, tmp_path) -> None:
+    one.log_frame([{"key": "a", "predicted": "YES", "judge:llm": "NO"}])
+    frame = pd.DataFrame({"key": ["a"], "rules": ["YES"]})
+    one.log_frame(frame, **{"judge:rules": "rules"})
+    assert tracker.flush(timeout=10)
+    path = tmp_path / "verdicts.csv"
+    path.write_text("key,judge:llm\na,YES\n")
+    assert one.log_file(path)["verdicts_added"] == 1
+
+    assert refused(tracker) == []
+    query = service.queries(one.name)["a"]
+    found = service.server.get(f"/queries/{query['id']}/judgements").json["items"]
+    assert {said["judge"]: said["verdict"] for said in found} == {
+        "llm": "YES",
+        "rules": "YES",
+    }
+    assert query["label"] is None
+
+
+def test_times_of_a_frame_are_read_as_those_of_a_file(tracker, service, one) -> None:
+    at = pd.Timestamp("2026-01-02T03:04:05.123456789")
+    frame = pd.DataFrame({"key": ["a"], "predicted": ["YES"], "asked_at": [at]})
+    with pytest.warns(UserWarning, match="UTC|nano") as said:
+        one.log_frame(frame)
+    assert [str(one.message) for one in said] == [
+        "times without a time zone are read as UTC",
+        "nanoseconds are rounded down",
+    ]
+    assert tracker.flush(timeout=10)
+    found = service.queries(one.name)["a"]
+    assert found["asked_at"] == "2026-01-02T03:04:05.123456Z"
+
+
 @pytest.mark.parametrize("wrong", [{"predicted": "x"}, {"color": "guess"}, {}])
 def test_a_column_that_is_not_there_is_named(one, wrong) -> None:
     with pytest.raises(ValueError, match=r"'x'|'color'|predicted="):

@@ -235,6 +235,21 @@ def test_import_reports_every_bad_row(run, service, tmp_path) -> None:
     )
 
 
+def test_inspect_says_what_a_file_is_before_there_is_a_detector(run, tmp_path) -> None:
+    file = tmp_path / "rows.odd"
+    file.write_text("id,guess,truth,judge:llm,h\na,YES,YES,NO,1\nb,NO,YES,,2\n")
+    status, said, errors = run("inspect", str(file), "--set", "version=v1")
+    assert (status, errors) == (0, "")
+    assert said.startswith(f"{file}: csv, 2 rows\n")
+    assert "column 'id': input" in said
+    assert "column 'h': metadata" in said
+    assert "1 verdicts of the judge 'llm'" in said
+    file.write_text("id,guess\na,YES\nb,NO\n,\n")
+    status, said, _ = run("inspect", str(file), "--map", "predicted=guess")
+    assert status == 1
+    assert "row 3, predicted: is required" in said
+
+
 @pytest.mark.thorough
 def test_export_gives_the_very_file(run, detector, service, tmp_path) -> None:
     service.server.ask("POST", f"{path_of(detector)}/recompute")

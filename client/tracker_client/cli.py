@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from tracker_client import gate, reports
 from tracker_client.estimates import Estimate, outward
 from tracker_client.server import (
+    Answer,
     Server,
     ServerError,
     UnreachableError,
@@ -39,6 +40,13 @@ _MEDIA_TYPES = {
 _ANY_TYPE = "application/octet-stream"
 # An answer that says what came of a million rows takes a minute.
 _FILE_SECONDS = 3600.0
+
+
+# Options that are parameters of the API, by their names.
+_CHOICES = (
+    *("map", "class", "time_zone", "time_format", "labeler", "version", "set"),
+    *("no_answer", "sheet", "header_row", "percent", "same_rows", "new_rows"),
+)
 
 
 def _share(text: str) -> float:
@@ -73,15 +81,20 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("detector")
     one.add_argument(
         "file",
-        help="CSV, Excel, JSON, JSON Lines or Parquet, also with .gz, and what Label "
-        "Studio, MLflow, Weights & Biases and FiftyOne export; - for standard input",
+        help="CSV, Excel, JSON, JSON Lines, Parquet, Arrow, also with .gz, and what "
+        "evaluation and labelling tools write; - for standard input",
     )
     one.add_argument("--skip-bad-rows", action="store_true")
     one.add_argument(
         "--type",
         choices=sorted({s[1:] for s in _MEDIA_TYPES}),
-        help="what the file is, if its name does not say it",
+        help="what the file is, if neither its name nor its content says it",
     )
+    _add_choices(one)
+
+    one = add_command("inspect", help="say what a file is and what it would give")
+    one.set_defaults(run=run_inspect, timeout=_FILE_SECONDS)
+    one.add_argument("file", help="as for import; nothing is written")
     _add_choices(one)
 
     one = add_command("export", help="fetch the history or the labels")
@@ -162,6 +175,27 @@ def _add_choices(one: argparse.ArgumentParser) -> None:
         "--time-format", help="how times are written, such as '%%d.%%m.%%Y %%H:%%M'"
     )
     one.add_argument("--labeler", help="who gave the labels; the key unless given")
+    one.add_argument("--version", help="the version of every row")
+    one.add_argument(
+        "--set",
+        action="append",
+        metavar="FIELD=VALUE",
+        help="a field with the same value in every row; again for the next",
+    )
+    one.add_argument(
+        "--no-answer",
+        action="append",
+        metavar="VALUE",
+        help="a prediction that is none; again for the next",
+    )
+    one.add_argument("--sheet", help="the sheet of a workbook")
+    one.add_argument("--header-row", help="the row that names the columns, from 1")
+    for name, text in (
+        ("--percent", "confidences are percentages, written without the sign"),
+        ("--same-rows", "rows without a key are those of an earlier file, corrected"),
+        ("--new-rows", "rows without a key are new, however like earlier ones"),
+    ):
+        one.add_argument(name, action="store_const", const="true", help=text)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -188,23 +222,20 @@ def run_import(options: argparse.Namespace, server: Server) -> int:
     """Send a file; status 1 where rows were refused."""
     suffix = f".{options.type}" if options.type else Path(options.file).suffix.lower()
     media_type = _MEDIA_TYPES.get(suffix, _ANY_TYPE)
-    if suffix not in _MEDIA_TYPES and options.file != "-":
-        raise ValueError(f"say what {options.file} is: --type csv, jsonl, …")
-    with _opened(options.file) as file:
-        size = file.seek(0, 2)
-        file.seek(0)
-        answer = server.ask(
-            "POST",
-            f"{path_of(options.detector)}/import?{_choices_of(options)}",
-            file,
-            {"Content-Type": media_type, "Content-Length": str(size)},
-        )
+    on_error = "skip" if options.skip_bad_rows else "reject"
+    path = f"{path_of(options.detector)}/import?on_error={on_error}"
+    answer = _send(options, server, path, media_type)
     problem = answer.json if answer.is_problem else {}
     if answer.status != 422 or "errors" not in problem:
         report = checked(answer).json
+        more = "".join(
+            f"{report[f'{name}_added']:,} {name} added, "
+            for name in ("references", "verdicts")
+            if f"{name}_added" in report
+        )
         print(
             f"{report['queries_added']:,} queries and {report['labels_added']:,} "
-            f"labels added, {report['unchanged']:,} rows unchanged"
+            f"labels added, {more}{report['unchanged']:,} rows unchanged"
         )
         problem = report
         _print_readings(report)
@@ -217,15 +248,30 @@ def run_import(options: argparse.Namespace, server: Server) -> int:
     return int(bool(problem["errors"]))
 
 
+def run_inspect(options: argparse.Namespace, server: Server) -> int:
+    """Print what a file is; status 1 where rows would be refused."""
+    found = checked(_send(options, server, "/inspect?", _ANY_TYPE)).json
+    print(f"{options.file}: {found['format']}, {found['rows']:,} rows")
+    print(*found["says"], sep="\n")
+    for warning in found["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    return int(found["bad_rows"] > 0)
+
+
+def _send(
+    options: argparse.Namespace, server: Server, path: str, media_type: str
+) -> Answer:
+    with _opened(options.file) as file:
+        size = str(file.seek(0, 2))
+        file.seek(0)
+        headers = {"Content-Type": media_type, "Content-Length": size}
+        return server.ask("POST", f"{path}&{_choices_of(options)}", file, headers)
+
+
 def _choices_of(options: argparse.Namespace) -> str:
     """Return how the file is to be read, as it stands in an address."""
     given = {
-        "on_error": "skip" if options.skip_bad_rows else "reject",
-        **{
-            name: getattr(options, name)
-            for name in ("map", "class", "time_zone", "time_format", "labeler")
-            if getattr(options, name)
-        },
+        **{name: getattr(options, name) for name in _CHOICES if getattr(options, name)},
         "extra": options.extra or "metadata",
     }
     return urlencode(given, doseq=True)

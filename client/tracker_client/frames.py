@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timezone
 from typing import Any
 
 from tracker_client import rows
@@ -24,12 +26,15 @@ FIELDS = (
     "image_url",
 )
 
+JUDGE = "judge:"
+
 
 def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a pandas or Polars frame, or of a list of dicts.
 
     Columns named as a field are that field, and *columns* names others:
-    ``predicted="guess"``.  ``metadata`` is a list of columns, or one of dicts.  A row
+    ``predicted="guess"``.  ``metadata`` is a list of columns, or one of dicts.  A
+    column ``judge:NAME`` holds verdicts of that judge, which are no labels.  A row
     without a key is told by its content and its place: the same frame again adds
     nothing.  Raises ValueError for a column that is not there.
     """
@@ -39,14 +44,17 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any
         name: columns.get(name, name) for name in FIELDS if columns.get(name, name)
     }
     there = set(records[0]) if records else set()
+    judges = [one for one in (*there, *columns) if str(one).startswith(JUDGE)]
+    wanted.update((name, columns.get(name, name)) for name in judges)
     named = [*columns.values()] if records else []
     for one in named:
         for name in one if isinstance(one, (list, tuple)) else [one]:
             if name is not None and name not in there:
                 raise ValueError(f"there is no column {name!r}")
-    if unknown := set(columns) - {*FIELDS, "metadata"}:
+    if unknown := set(columns) - {*FIELDS, *judges, "metadata"}:
         raise ValueError(f"there is no field {min(unknown)!r}")
-    if records and wanted["predicted"] not in there and wanted["label"] not in there:
+    said = ("predicted", "label", *judges)
+    if records and not any(wanted[name] in there for name in said):
         raise ValueError("name the column of the predictions: predicted=…")
     for place, record in enumerate(records):
         row = {
@@ -85,13 +93,23 @@ def _is_missing(value: Any) -> bool:
 
 
 def _value(field: str, value: Any) -> Any:
-    if field in {"predicted", "label"}:
+    if field in {"predicted", "label"} or field.startswith(JUDGE):
         return rows.class_name(value)
     if field == "confidence":
         return rows.probability(value)
     if field in {"asked_at", "labelled_at"}:
-        return rows.instant(value)
+        return _instant(value)
     return str(value)
+
+
+def _instant(value: Any) -> str:
+    """Return an instant; one without a zone is in UTC, as in files, and it is said."""
+    if getattr(value, "tzinfo", "") is None:
+        value = value.replace(tzinfo=timezone.utc)
+        warnings.warn("times without a time zone are read as UTC", stacklevel=2)
+    if getattr(value, "nanosecond", 0):
+        warnings.warn("nanoseconds are rounded down", stacklevel=2)
+    return rows.instant(value)
 
 
 def classifier_rows(

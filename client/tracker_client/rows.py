@@ -47,12 +47,15 @@ def now() -> str:
 
 
 def instant(value: datetime | str) -> str:
-    """Return *value* as the API writes instants; ValueError without a time zone."""
+    """Return *value* as the API writes instants; ValueError without a time zone.
+
+    Nanoseconds, which pandas has, are rounded down.
+    """
     if isinstance(value, str):
         return value
     if value.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
-    return value.isoformat()
+    return value.isoformat(timespec="microseconds")
 
 
 def class_name(value: Any) -> str:

@@ -77,6 +77,8 @@ class Tracker:
         sending = Server(self._server.url, given_key, timeout=timeout)
         self._sender = Sender(self._spool, sending)
         self._exit_seconds = exit_seconds
+        # How many rows were refused when somebody last asked.
+        self._refused = self.refused
         self._is_used = False
         self._new_keys()
         _LIVING.add(self)
@@ -159,9 +161,11 @@ class Tracker:
             self._sender.start()
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all that was logged is taken or refused; False after *timeout*.
+        """Wait until all that was logged is taken; False after *timeout*.
 
         That is all of this process, and what others left in the spool before its end.
+        False, too, if the server refused a row since the last flush: see ``refused``
+        and ``dead_letters``.
         """
         self._is_used = True
         self._sender.start()
@@ -171,7 +175,8 @@ class Tracker:
             if end is None and not self._spool.waiting:
                 end = self._spool.end()
             if end is not None and self._sender.has_sent(end):
-                return True
+                known, self._refused = self._refused, self.refused
+                return self._refused == known
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             self._sender.hurry()

@@ -1200,6 +1200,7 @@ def _create_tables() -> None:
         sa.Column("explanation", sa.Text(), nullable=True),
         sa.Column("judged_at", INSTANT, nullable=False),
         sa.Column("received_at", INSTANT, nullable=False),
+        sa.Column("batch", BIG, nullable=True),
         sa.CheckConstraint(
             "kind IN ('human', 'model', 'code')", name="ck_judgements_kind"
         ),

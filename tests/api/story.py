@@ -119,6 +119,7 @@ def _create(api: Recorder, door: str) -> None:
 
 def _log(api: Recorder, door: str) -> None:
     """Log queries of two versions by each way in."""
+    api.send_file("/inspect", _rows("v2"), NDJSON)
     api.send_file(f"{door}/import", _rows("v2"), NDJSON)
     query = {
         "key": "frame-0001",
@@ -178,7 +179,7 @@ def _read(api: Recorder, door: str) -> None:
     api.get(f"{door}/estimate?version=v3")
     api.post(f"{door}/recompute")
     api.get(f"{door}/history?version=v3&method=joint&limit=2")
-    for part in ("cohorts", "weeks", "thresholds", "calibration"):
+    for part in ("cohorts", "repeats", "weeks", "thresholds", "calibration"):
         api.get(f"{door}/{part}?version=v3")
     api.get(f"{door}/slices?by=metadata.camera&version=v3")
     api.get(f"{door}/comparison?old=v2&new=v3")

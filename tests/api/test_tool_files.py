@@ -84,3 +84,62 @@ def test_every_row_has_the_version_that_is_said(api, door) -> None:
     assert {query["version"] for query in queries} == {"run-7"}
     assert {query["input"] for query in queries} == {"1", "2"}
     assert {query["predicted"] for query in queries} == {"YES", None}
+
+
+def test_labels_by_key_in_one_object(api, door) -> None:
+    def send(content: object, query: str = "") -> dict:
+        sent = api.send_file(
+            f"{PATH}?{query}",
+            json.dumps(content),
+            "application/octet-stream",
+            role="editor",
+        )
+        assert sent.status_code == 200, sent.text
+        return sent.json
+
+    said = {"a": "YES", "b": "NO"}
+    assert send(said, "map=predicted=label")["queries_added"] == 2
+    assert send({**said, "b": None})["labels_added"] == 1
+    assert send({"c": "YES"}, "map=input=key")["references_added"] == 1
+    assert send({"id": "d", "pred": "NO", "label": "NO"})["labels_added"] == 1
+
+
+@pytest.mark.parametrize("content", ["a,YES,YES\nb,NO,YES\n", "7,YES,NO\n"])
+def test_columns_without_names_are_asked_for(api, door, content) -> None:
+    sent = api.send_file(PATH, content, "text/csv", role="editor")
+    assert sent.status_code == 422
+    assert "map predicted=column 3" in sent.text
+    chosen = "map=key=column 1&map=predicted=column 2&map=label=column 3"
+    sent = api.send_file(f"{PATH}?{chosen}", content, "text/csv", role="editor")
+    assert sent.json["labels_added"] == content.count("\n")
+
+
+def test_unlabelled_rows_of_a_file_of_labels_are_left_out(api, door) -> None:
+    content = "input,label\na,YES\nb,\nc,NO\nd,\n"
+    sent = api.send_file(PATH, content, "text/csv", role="editor")
+    assert sent.json["references_added"] == 2
+    (said,) = sent.json["values"]
+    assert (said["read_as"], said["rows"]) == ("no label; left out", 2)
+    sent = api.send_file(PATH, "key,label\n,YES\n", "text/csv", role="editor")
+    assert sent.status_code == 422
+
+
+def test_a_file_is_inspected_before_there_is_a_detector(api) -> None:
+    content = "id,guess,truth,camera\n1,YES,YES,north\n2,NO,YES,south\n,,,\n"
+    sent = api.send_file("/inspect", content, "text/csv", role="viewer")
+    assert sent.status_code == 200, sent.text
+    found = sent.json
+    assert (found["format"], found["rows"], found["bad_rows"]) == ("csv", 3, 1)
+    assert found["columns"] == {
+        "id": "key",
+        "guess": "predicted",
+        "truth": "label",
+        "camera": None,
+    }
+    assert (found["classes"], found["labels"]) == (["NO", "YES"], 2)
+    assert any(said.startswith("row 3, predicted") for said in found["says"])
+    _, content, _ = FILES["promptfoo"]
+    found = api.send_file("/inspect", content, "application/json").json
+    assert found["predictions"] == found["labels"] > 0
+    refused = api.send_file("/inspect?map=label=none", content, "application/json")
+    assert refused.status_code == 422

@@ -116,3 +116,12 @@ def test_versions_and_groups_are_counted(inspect) -> None:
 def test_what_cannot_be_read_is_an_error(inspect) -> None:
     done = inspect("x.json", "{")
     assert done.exit_code != 0
+
+
+def test_verdicts_of_judges_are_counted(inspect) -> None:
+    rows = "id,pred,judge:llm-3\n" + "".join(
+        f"{n},YES,NO\n{n}b,NO,\n" for n in range(4)
+    )
+    done = inspect("rows.csv", rows)
+    assert "column 'judge:llm-3': judge:llm-3" in done.output
+    assert "4 verdicts of the judge 'llm-3'" in done.output

@@ -35,7 +35,7 @@ def test_an_old_address_of_nothing_is_not_found(visitor: Visitor) -> None:
 
 TABS = {
     "Overview": ("",),
-    "Mistakes": ("mistakes", "queries", "thresholds"),
+    "Mistakes": ("mistakes", "queries", "thresholds", "repeats"),
     "Slices": ("slices",),
     "Changes": ("changes", "compare", "events"),
     "Labelling": ("labelling", "audits", "labelers", "judges", "queries/waiting"),

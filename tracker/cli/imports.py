@@ -25,6 +25,7 @@ from tracker.services.imports.reading.files import RowFile, open_named
 from tracker.services.imports.reports import (
     Outcome,
     RejectedImportError,
+    say_error,
     say_readings,
 )
 from tracker.services.imports.saved import load_mapping, save_mapping
@@ -213,6 +214,8 @@ def _print_counts(report: Outcome) -> None:
         references = (
             f"{report.references_added:,} references for predictions that come later, "
         )
+    if report.verdicts_added:
+        references += f"{report.verdicts_added:,} verdicts of judges, "
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
         f"{references}{report.unchanged:,} rows unchanged, "
@@ -313,10 +316,9 @@ def _print_readings(report: Outcome) -> None:
         click.echo(f"… {len(readings):,} readings in all", err=True)
 
 
-def print_errors(report: Outcome, *, err: bool = True) -> None:
+def print_errors(report: Outcome) -> None:
     """Print what is wrong with rows, once for all that have it in common."""
     for error in report.errors[:_MOST_SHOWN]:
-        more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
-        click.echo(f"row {error.row}{more}, {error.field}: {error.message}", err=err)
+        click.echo(say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
-        click.echo(f"… {report.bad_rows:,} bad rows in all", err=err)
+        click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)

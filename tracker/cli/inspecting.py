@@ -7,12 +7,10 @@ from typing import Any
 
 import click
 
-from tracker.cli.imports import opened, print_errors, reading_options
-from tracker.services.imports.inspecting import Inspection, inspect, say_counts
+from tracker.cli.imports import opened, reading_options
+from tracker.services.imports.inspecting import Inspection, describe_file, inspect
 from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
-from tracker.services.imports.reports import say_readings
-from tracker.services.wording import show
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -38,18 +36,10 @@ def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
         rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
         found = inspect(rows, named.split(",") if named else None)
     click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")
-    for column, field in found.columns.items():
-        taken = {None: "metadata", "": "left out"}.get(field, field)
-        click.echo(f"  column {show(column)}: {taken}")
-    for reading in say_readings(found.report):
-        click.echo(f"read: {reading}")
-    for said in say_counts(found):
+    for said in describe_file(rows, found).says:
         click.echo(said)
     for warning in found.report.warnings:
         click.secho(f"warning: {warning}", fg="yellow", bold=True)
-    if found.report.bad_rows:
-        click.echo(f"{found.report.bad_rows:,} rows would be refused:")
-        print_errors(found.report, err=False)
     if len(found.classes) > 1:
         _print_commands(file, found, choices)
     else:

@@ -19,8 +19,10 @@ def undo_file(number: str) -> None:
     with connected(load_settings()) as database, database.write() as session:
         undone = undo_import(session, get_import(session, number), by())
         report = unpack_report(undone) or Outcome()
+    taken = report.verdicts_taken_back
+    verdicts = f"{taken:,} verdicts of judges, too; " if taken else ""
     click.echo(
         f"{report.queries_taken_back:,} queries, {report.labels_taken_back:,} labels "
-        f"and {report.references_taken_back:,} references taken back; "
+        f"and {report.references_taken_back:,} references taken back; {verdicts}"
         f"{report.kept:,} queries stay, since others rest on them."
     )

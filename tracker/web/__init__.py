@@ -21,7 +21,7 @@ from tracker.web import (
 from tracker.web.blueprint import WholeConverter, pages
 from tracker.web.deciding import comparison, methods, planning
 from tracker.web.drawing.sparklines import EXTENSION, Sparklines
-from tracker.web.estimates import history, slices, thresholds, why
+from tracker.web.estimates import history, repeats, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
     judges,
@@ -72,6 +72,7 @@ __all__ = [
     "queries",
     "rechecks",
     "register",
+    "repeats",
     "second_factors",
     "security",
     "settings",

@@ -40,7 +40,12 @@ from tracker.services.imports.reading.choices import (
     read_choices,
 )
 from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
-from tracker.services.imports.reports import Outcome, RejectedImportError, say_readings
+from tracker.services.imports.reports import (
+    Outcome,
+    RejectedImportError,
+    say_error,
+    say_readings,
+)
 from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
@@ -222,16 +227,11 @@ def _look_at(detector: Detector | None) -> dict[str, Any]:
             found = None
     except InvalidInputError as error:
         return _NOTHING | {"wrong": [f"{e.field}: {e.message}" for e in error.errors]}
-    wrong = [
-        f"row {e.row}{f' and {e.rows - 1:,} more' if e.rows > 1 else ''}, "
-        f"{e.field}: {e.message}"
-        for e in report.errors
-    ]
     return {
         "taken": taken,
         "counts": said,
         "found": found,
-        "wrong": wrong[:_MOST_PREVIEWED],
+        "wrong": list(map(say_error, report.errors[:_MOST_PREVIEWED])),
         "warnings": report.warnings,
         "readings": say_readings(report)[:_MOST_PREVIEWED],
     }

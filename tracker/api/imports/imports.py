@@ -25,7 +25,9 @@ from tracker.http import (
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports import background as services
 from tracker.services.imports.images import ImageFiles, store_images
+from tracker.services.imports.inspecting import FileReading, describe_file, inspect
 from tracker.services.imports.reading.choices import (
+    METADATA,
     Choices,
     Extra,
     Mapping,
@@ -195,6 +197,23 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
                 yield
 
         return _finish(answer_idempotently(add, _content_of(file), before=before))
+
+
+@routes.post(
+    "/inspect",
+    responses=answers({200: FileReading}, 413, 415, 422),
+    openapi_extensions={"requestBody": IMPORT_BODY},
+)
+@requires("viewer")
+def inspect_file(query: ImportChoice) -> dict[str, Any]:
+    """Say what a file is and what an import of it would give; nothing is written.
+
+    It needs no detector, and takes the parameters that say how a file is read.
+    """
+    choices = query.read().model_copy(update={"extra": query.extra or METADATA})
+    with receive_rows() as (sent, _):
+        file = sent.read_by(choices)
+        return describe_file(file, inspect(file)).dump()
 
 
 def _with_images(path: IdPath, file: RowFile, images: ImageFiles) -> RowFile:

@@ -1,5 +1,6 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from tracker.services.fields import (
     parse_instants,
 )
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import Piece, Row, read_given
+from tracker.services.imports.reading.rows import JUDGE, Piece, Row, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
@@ -102,6 +103,8 @@ class Columns:
         """Return whether each row says what it must."""
         if self.brings_queries():
             return True
+        if any(name.startswith(JUDGE) for name in self.values):
+            return False
         needed = map(self.get, ("predicted", "key", "label", "input"))
         return len(self) > 0 and all(
             predicted is not None
@@ -165,11 +168,27 @@ class RowReader:
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
-            rows = piece.rows()
-            self._report.rows += len(rows)
+            rows = self._without_unlabelled(piece)
             return [read for row in rows if (read := self._read_row(row)) is not None]
         self._report.rows += len(columns)
         return columns
+
+    def _without_unlabelled(self, piece: Piece) -> list[Row]:
+        """Return the rows, without those of a file of labels that have none."""
+        rows = piece.rows()
+        self._report.rows += len(rows)
+        if "predicted" in piece.names or "label" not in piece.names:
+            return rows
+        kept = [
+            row
+            for row in rows
+            if row.errors or "label" in row.values or _is_complete(row.values.keys())
+        ]
+        if left_out := len(rows) - len(kept):
+            self._report.note_values(
+                Counter({("label", "nothing", "no label; left out"): left_out})
+            )
+        return kept
 
     def _read_columns(self, piece: Piece) -> Columns:
         """Return the rows if all are right beyond doubt, else raise an error."""
@@ -177,7 +196,8 @@ class RowReader:
             raise ValueError("a row has to be looked at by itself")
         columns: dict[str, list[Any]] = {}
         for name, values in piece.columns().items():
-            read = self._readers[name]
+            is_judge = name.startswith(JUDGE)
+            read = self._readers["predicted" if is_judge else name]
             if values.count(None) < len(values):
                 columns[name] = read_given(values, read)
         found = Columns(piece.first, columns)
@@ -191,7 +211,8 @@ class RowReader:
         # Where not even the cells could be told apart, there is nothing to look at.
         if row.values or not errors:
             try:
-                item = _without_none(ImportRow.model_validate(row.values))
+                said, verdicts = _without_verdicts(row.values)
+                item = _without_none(ImportRow.model_validate(said)) | verdicts
             except ValidationError as error:
                 errors += describe_errors(error)
             errors += self._check(row, {error.field for error in errors})
@@ -213,11 +234,14 @@ class RowReader:
                 "is required; or label and input, or key and label or input for a "
                 "query known already",
             )
+        verdicts = [name for name in given if name.startswith(JUDGE)]
+        if verdicts and is_reference({*wrong, *given}):
+            yield FieldError(verdicts[0], "a verdict needs predicted or key")
         if self._detector.label_of == ANSWER and is_reference({*wrong, *given}):
             yield FieldError(
                 "key", "is required: a label judges an answer here, and not an input"
             )
-        for field in ("predicted", "label"):
+        for field in ("predicted", "label", *verdicts):
             if field in wrong or field not in given:
                 continue
             try:
@@ -225,11 +249,15 @@ class RowReader:
                     check_prediction(self._detector, given[field], field=field)
                 else:
                     check_class(
-                        self._detector, given[field], field=field, may_be_unclear=True
+                        self._detector,
+                        given[field],
+                        field=field,
+                        may_be_unclear=field == "label",
                     )
             except InvalidInputError as error:
                 for one in error.errors:
-                    yield FieldError(one.field, one.message + _WAYS[field])
+                    way = _WAYS.get(field, _WAYS["label"])
+                    yield FieldError(one.field, one.message + way)
 
 
 def try_first(rows: MappedRows) -> Outcome:
@@ -249,11 +277,22 @@ def try_first(rows: MappedRows) -> Outcome:
     return report
 
 
+def _without_verdicts(
+    values: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    verdicts = {name: one for name, one in values.items() if name.startswith(JUDGE)}
+    if not verdicts:
+        return values, verdicts
+    return {n: one for n, one in values.items() if n not in verdicts}, verdicts
+
+
 def _without_none(row: ImportRow) -> dict[str, Any]:
     return {name: value for name, value in row if value is not None}
 
 
 def _is_complete(names: Set[str]) -> bool:
+    if "key" in names and any(name.startswith(JUDGE) for name in names):
+        return True
     return "predicted" in names or len(names & {"key", "label", "input"}) > 1
 
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from tracker.rounding import outward
 from tracker.services.deciding.calculator import calculate
 from tracker.services.imports.checking import Columns, RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.rows import UNKNOWN
+from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
-from tracker.services.imports.reports import Outcome
+from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
+from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
 from tracker.words import NO_ANSWER, UNCLEAR
 
@@ -36,6 +39,8 @@ class Inspection:
     labels: int = 0
     references: int = 0
     groups: int = 0
+    # By judge.
+    verdicts: Counter[str] = field(default_factory=Counter)
     versions: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None
@@ -44,6 +49,52 @@ class Inspection:
     repeated: int = 0
     # By class: correct and labelled.
     counts: dict[str, list[int]] = field(default_factory=dict)
+
+
+class FileReading(Shape):
+    """What a file is, and what an import of it would give."""
+
+    format: str
+    rows: int
+    columns: dict[str, str | None] = Field(
+        description="By column, the field that it holds; null for the metadata, empty "
+        "for what is left out."
+    )
+    classes: list[str] = Field(description="Those of the labels and predictions.")
+    predictions: int
+    labels: int
+    references: int = Field(description="Labels of inputs without a prediction.")
+    bad_rows: int = Field(description="The number of rows that would be refused.")
+    says: list[str] = Field(
+        description="All this in words, with the balanced accuracy that the labels "
+        "give and what is wrong with rows, by cause."
+    )
+    warnings: list[str] = Field(description="What may make the figures wrong.")
+
+
+def describe_file(file: RowFile, found: Inspection) -> FileReading:
+    """Return what *found* says of *file*, as it is answered."""
+    report = found.report
+    taken = {None: "metadata", "": "left out"}
+    said = [
+        *(
+            f"column {show(one)}: {taken.get(field, field)}"
+            for one, field in found.columns.items()
+        ),
+        *(f"read: {reading}" for reading in say_readings(report)),
+        *say_counts(found),
+    ]
+    if report.bad_rows:
+        said.append(f"{report.bad_rows:,} rows would be refused:")
+        said += map(say_error, report.errors[:_MOST_NAMED])
+    return FileReading.from_row(
+        found,
+        format=file.format,
+        rows=report.rows,
+        bad_rows=report.bad_rows,
+        warnings=report.warnings,
+        says=said,
+    )
 
 
 def inspect(
@@ -128,6 +179,8 @@ def _count(
     found.predictions += predicted is not None
     found.labels += label is not None
     found.references += is_reference(item)
+    judges = [name.removeprefix(JUDGE) for name in item if name.startswith(JUDGE)]
+    found.verdicts.update(judges)
     if "group" in item:
         groups.add(item["group"])
     if "version" in item:
@@ -156,6 +209,10 @@ def say_counts(found: Inspection) -> list[str]:
         f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}",
         f"{found.predictions:,} predictions, {found.labels:,} with a label; "
         f"{found.references:,} labels of inputs without a prediction",
+    ]
+    said += [
+        f"{number:,} verdicts of the judge {show(judge)}"
+        for judge, number in found.verdicts.items()
     ]
     if found.groups:
         said.append(f"{found.groups:,} groups, each of which counts once")

@@ -49,11 +49,13 @@ class Outcome:
     labels_added: int = 0
     # Labels of inputs that no query has yet.
     references_added: int = 0
+    verdicts_added: int = 0
     unchanged: int = 0
     # What was taken back when it was undone, and the queries on which others rest.
     queries_taken_back: int = 0
     labels_taken_back: int = 0
     references_taken_back: int = 0
+    verdicts_taken_back: int = 0
     kept: int = 0
     # Known queries that were given the input they had not.
     inputs_added: int = 0
@@ -90,11 +92,11 @@ class Outcome:
             "rows": self.rows,
             "queries_added": self.queries_added,
             "labels_added": self.labels_added,
-            **(
-                {"references_added": number}
-                if (number := self.references_added)
-                else {}
-            ),
+            **{
+                name: number
+                for name in ("references_added", "verdicts_added")
+                if (number := getattr(self, name))
+            },
         }
 
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
@@ -200,7 +202,16 @@ def _say(error: RowError) -> str:
     return f"{', '.join(error.values)}{more}{_WRONG}{cause}"
 
 
-_ADDED = ("queries_added", "labels_added", "references_added", "inputs_added")
+def say_error(error: RowError) -> str:
+    """Return in words what is wrong with a row, and with how many others."""
+    more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
+    return f"row {error.row}{more}, {error.field}: {error.message}"
+
+
+_ADDED = (
+    *("queries_added", "labels_added", "references_added", "inputs_added"),
+    "verdicts_added",
+)
 _SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
 
 
@@ -253,6 +264,11 @@ class ImportReport(Shape):
         "later for these inputs take them over.",
         exclude_if=operator.not_,
     )
+    verdicts_added: int = Field(
+        default=0,
+        description="Verdicts of judges, from columns named judge:NAME, that are new.",
+        exclude_if=operator.not_,
+    )
     unchanged: int
     inputs_added: int = Field(
         default=0,
@@ -262,6 +278,7 @@ class ImportReport(Shape):
     queries_taken_back: int = _taken_back("Queries")
     labels_taken_back: int = _taken_back("Labels, with those passed on by input,")
     references_taken_back: int = _taken_back("References")
+    verdicts_taken_back: int = _taken_back("Verdicts of judges")
     kept: int = _taken_back(
         "Queries left as they are, since later labels or audits rest on them,"
     )

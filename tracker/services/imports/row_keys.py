@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, Row
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE, Row
 from tracker.storage.imports.keyless import find_prefix, iter_newest, note_file
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
@@ -168,9 +168,17 @@ def _count_differing(hashes: "array[int]", own: "array[int]", *, is_part: bool) 
 def without_known(
     good: Columns | list[Row], earlier: Earlier
 ) -> tuple[Columns | list[Row], int]:
-    """Return the rows that *earlier* has not, and how many it has."""
+    """Return the rows that *earlier* has not, and how many it has.
+
+    What judges say of a row is no part of it: it may be new.
+    """
     rows = good.rows() if isinstance(good, Columns) else good
-    kept = [row for row in rows if not earlier.has(row.number)]
+    kept = [
+        row
+        for row in rows
+        if not earlier.has(row.number)
+        or any(name.startswith(JUDGE) for name in row.values)
+    ]
     known = len(rows) - len(kept)
     return (kept, known) if known else (good, 0)
 

@@ -1,5 +1,6 @@
 """Writing one piece of the rows of an import, in one transaction."""
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,9 +22,10 @@ from tracker.services.imports.checking import Columns, is_reference
 from tracker.services.imports.columns import add_new, query_columns, rows_of
 from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.opinions import Opinions
-from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import keys_of
+from tracker.services.labelling.judgements import add_verdicts
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -162,6 +164,13 @@ class RowWriter:
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
         labels = add_new(self._session, queries, rows, self._by)
+        verdicts = {
+            (query_id, judge): verdict
+            for judge, said in _by_judge(rows.values)
+            for query_id, verdict in zip(queries["id"], said, strict=True)
+            if verdict is not None
+        }
+        self._judge(verdicts)
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
@@ -174,10 +183,10 @@ class RowWriter:
         stored = set(known)
         referred: list[dict[str, Any]] = []
         self._add_versions(rows)
-        new: list[dict[str, Any]] = []
-        labels: list[dict[str, Any]] = []
+        new, labels = list[dict[str, Any]](), list[dict[str, Any]]()
         changed: dict[int, dict[str, Any]] = {}
         joining: dict[str, tuple[dict[str, Any], str]] = {}
+        verdicts, same = dict[tuple[int, str], str](), list[int]()
         self._opinions.meet(rows, known.values())
         for key, (number, item, _) in zip(keys, rows, strict=True):
             query = known.get(key)
@@ -199,12 +208,10 @@ class RowWriter:
             if label is not None:
                 labels.append(label)
                 if key in stored:
-                    changed[query["id"]] = {
-                        "query_id": query["id"],
-                        "label_id": query["label_id"],
-                    } | dump_decision(self._decided[query["id"]], self._detector)
+                    changed[query["id"]] = self._change(query)
             elif not (is_new or brings):
-                self.report.unchanged += 1
+                same.append(query["id"])
+            verdicts |= {(query["id"], one): said for one, said in _by_judge(item)}
             if brings:
                 joining[key] = query, item["input"]
         self.report.queries_added += len(new)
@@ -212,10 +219,29 @@ class RowWriter:
         add_queries(self._session, new)
         add_labels(self._session, labels)
         if changed:
-            set_current_labels(self._session, self._detector.id, list(changed.values()))
+            set_current_labels(self._session, self._detector.id, [*changed.values()])
+        self._judge(verdicts, same)
         self._refer(referred)
         self._truths.arrive(list(known.values()), labels)
-        self._join(list(joining.values()))
+        self._join(joining.values())
+
+    def _change(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        decided = dump_decision(self._decided[query["id"]], self._detector)
+        return {"query_id": query["id"], "label_id": query["label_id"]} | decided
+
+    def _judge(
+        self, verdicts: dict[tuple[int, str], str], same: Sequence[int] = ()
+    ) -> None:
+        """Store verdicts by query and judge; the rows of the *same* bring no more."""
+        new: list[tuple[int, str]] = []
+        if verdicts:
+            batch = self._id(0) // first_id(1)
+            new = add_verdicts(
+                self._session, self._detector, verdicts, self._by, batch=batch
+            )
+        self.report.verdicts_added += len(new)
+        judged = {query_id for query_id, _ in new}
+        self.report.unchanged += sum(one not in judged for one in same)
 
     def _find_referred(
         self, keys: list[str], rows: list[Row], known: dict[str, dict[str, Any]]
@@ -263,7 +289,7 @@ class RowWriter:
         self._truths.refer(rows)
         self.report.references_added += len(rows)
 
-    def _join(self, joining: list[tuple[dict[str, Any], str]]) -> None:
+    def _join(self, joining: Collection[tuple[dict[str, Any], str]]) -> None:
         """Give stored queries the inputs that rows brought."""
         for query, name in joining:
             query["input"] = name
@@ -375,3 +401,10 @@ class RowWriter:
         if labeler is not None:
             return self._opinions.is_new(query["id"], labeler, given)
         return bool(given != query["label"])
+
+
+def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what each judge says in a row, or in some columns."""
+    for name, said in values.items():
+        if name.startswith(JUDGE):
+            yield name.removeprefix(JUDGE), said

@@ -58,6 +58,10 @@ def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport
         )
     batches = storage.list_import_batches(session, file_import.id)
     undo = _Undo(session, detector, set(batches), by)
+    for start in range(0, len(batches), _AT_ONCE):
+        some = batches[start : start + _AT_ONCE]
+        verdicts = storage.delete_verdicts_of(session, detector.id, some)
+        undo.counts["verdicts_taken_back"] += verdicts
     for batch in reversed(batches):
         undo.take_back(batch)
     undo.finish()
@@ -84,8 +88,8 @@ class _Undo:
         first = first_id(add_batch(session, detector.id, created_at=by.at))
         self._ids = iter(range(first, first + BATCH_LIMIT))
         self._unpooled: set[str] = set()
-        names = ("queries_taken_back", "labels_taken_back", "references_taken_back")
-        self.counts = dict.fromkeys((*names, "kept"), 0)
+        taken = ("queries", "labels", "references", "verdicts")
+        self.counts = {f"{one}_taken_back": 0 for one in taken} | {"kept": 0}
 
     def take_back(self, batch: int) -> None:
         """Take back the rows of a batch on which nothing else rests."""

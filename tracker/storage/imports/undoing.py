@@ -164,6 +164,17 @@ def set_pooled(session: Session, detector_id: int, query_ids: Sequence[int]) -> 
         session.connection().execute(statement, rows)
 
 
+def delete_verdicts_of(
+    session: Session, detector_id: int, batches: Sequence[int]
+) -> int:
+    """Delete the verdicts of judges that these batches wrote and nobody changed."""
+    mine = Judgement.detector_id == detector_id, Judgement.batch.in_(batches)
+    result: Any = session.execute(
+        delete(Judgement).where(*mine), execution_options=_IN_PLACE
+    )
+    return int(result.rowcount)
+
+
 def delete_references_of(session: Session, detector_id: int, batch: int) -> int:
     """Delete the references that a batch wrote and nobody changed since."""
     mine = Reference.detector_id == detector_id, Reference.batch == batch

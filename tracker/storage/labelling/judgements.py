@@ -23,6 +23,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.dialect import upsert
+from tracker.storage.queries.lookup import look_up
 from tracker.storage.queries.queries import Query, has_standing
 from tracker.words import COMPARED, JUDGE_KINDS
 
@@ -48,6 +49,8 @@ class Judgement(Base):
     explanation: Mapped[str | None] = mapped_column(Text)
     judged_at: Mapped[datetime]
     received_at: Mapped[datetime]
+    # Of the import that brought it.
+    batch: Mapped[int | None] = mapped_column(BigId)
 
 
 def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) -> None:
@@ -65,6 +68,17 @@ def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) ->
         )
         is_wanted &= or_(*(one.is_distinct_from(row[one.key]) for one in said))
     upsert(session, Judgement, [row], where=is_wanted)
+
+
+def store_judgements(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    upsert(session, Judgement, rows)
+
+
+def find_judgements(session: Session, query_ids: Sequence[int]) -> Sequence[Any]:
+    """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
+    columns = ("query_id", "judge", "kind", "judged", "judged_at")
+    statement = select(*(getattr(Judgement, name) for name in columns))
+    return look_up(session, statement, Judgement.query_id, query_ids)
 
 
 def list_judges(session: Session, detector_id: int) -> Sequence[str]:

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import KeyName
-from tracker.services.imports.reading.rows import FIELDS, IMAGE
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE
 from tracker.services.wording import describe_errors, show
 from tracker.shapes import Shape
 
@@ -24,7 +24,7 @@ GIVEN = tuple(name for name in FIELDS if name not in {"key", "input", "metadata"
 
 def _check_fields(value: dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     for name in value:
-        if name not in known:
+        if name not in known and not (name.startswith(JUDGE) and known is MAPPED):
             raise ValueError(
                 f"{show(name)} is not a field; the fields are {', '.join(known)}"
             )

@@ -10,12 +10,14 @@ from tracker.errors import FieldError
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
+    COLUMN,
     FIELDS,
     IMAGE,
+    JUDGE,
     refuse_columns,
     unknown_columns,
 )
-from tracker.services.imports.reading.shapes import known_columns
+from tracker.services.imports.reading.shapes import LONGEST_NAME, known_columns
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -185,7 +187,7 @@ def plan_columns(
     # The other columns of a tool's own file are known ones.
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     known |= {IMAGE: IMAGE} if has_images else {}
-    fields = dict(_chosen(names, choices, wrong))
+    fields = _find_judges(names, wrong) | dict(_chosen(names, choices, wrong))
     if IMAGE in fields and not has_images:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
@@ -197,7 +199,7 @@ def plan_columns(
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
-    if not is_shaped:
+    if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
     if extra == METADATA and "predicted" not in fields:
@@ -211,6 +213,8 @@ def plan_columns(
     ]
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
+    if _are_numbered(names) and not fields.keys() & {"predicted", "label"}:
+        wrong.append(_nameless(names))
     if wrong:
         refuse_columns(wrong)
     return Plan(
@@ -242,6 +246,31 @@ def head_of(column: str, names: Collection[str]) -> str:
     """Return the column that a path begins with, itself for what is a column."""
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    return names[:1] == [f"{COLUMN}1"]
+
+
+def _nameless(names: Sequence[str]) -> FieldError:
+    return FieldError(
+        "map",
+        f"the first line names no columns; say what those from {names[0]} to "
+        f"{names[-1]} hold, as in map predicted={names[-1]}",
+    )
+
+
+def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for column in names:
+        if not column.strip().casefold().startswith(JUDGE):
+            continue
+        judge = column.strip()[len(JUDGE) :].strip()
+        if not (0 < len(judge) <= LONGEST_NAME and judge.isprintable()):
+            wrong.append(FieldError(show_name(column), "names no judge"))
+        elif found.setdefault(JUDGE + judge, column) != column:
+            wrong.append(FieldError(show_name(column), "occurs twice"))
+    return found
 
 
 def _find_known(

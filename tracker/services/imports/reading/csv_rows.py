@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.column_names import find_header, role_of
 from tracker.services.imports.reading.rows import (
+    COLUMN,
     FIELDS,
     LONGEST_ROW,
     MOST_COLUMNS,
@@ -158,6 +159,10 @@ class _Reader:
         header = _cells(above[-1])
         if len(above[-1]) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
             refuse_many_columns()
+        if self._header_row is None and _is_row(header, self._held):
+            self._held.insert(0, above[-1])
+            self._notes.append("the first line names no columns, which are numbered")
+            header = [f"{COLUMN}{number}" for number, _ in enumerate(header, 1)]
         for title in above[:-1]:
             if title.strip():
                 self._notes.append(f"the row {show(title.strip())} as a title above")
@@ -222,6 +227,20 @@ def _delimiter(line: str) -> str:
 def _cells(line: str) -> list[str]:
     cells = next(csv.reader([line], delimiter=_delimiter(line)), [])
     return [cell.strip() for cell in cells]
+
+
+def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
+    """Return whether the first line of a table is a row: it says what others do.
+
+    Columns that pandas numbers have a header.
+    """
+    if cells == list(map(str, range(len(cells)))) or any(map(role_of, cells)):
+        return False
+    below = [row for line in lines if len(row := _cells(line)) == len(cells)]
+    return any(
+        cell and (_NUMBER.fullmatch(cell) or any(cell == row[place] for row in below))
+        for place, cell in enumerate(cells)
+    )
 
 
 def _check_fields(header: list[str], fields: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracker.errors import InvalidInputError
-from tracker.services.imports.reading.column_names import guess_field
+from tracker.services.imports.reading.column_names import guess_field, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.label_studio import is_task, read_tasks
 from tracker.services.imports.reading.rows import (
@@ -39,6 +39,7 @@ def document_pieces(
     * ``{"schema": {…}, "data": [{…}]}``: pandas table
     * ``{"classes": […], "labels": {…}}``: FiftyOne
     * ``{"column": […]}`` and ``{"column": {"0": …}}``, or by row: pandas
+    * ``{"key": "label"}``
     """
     notes = [] if notes is None else notes
     shaped = read_document(body, SHAPES, notes)
@@ -69,11 +70,19 @@ def document_pieces(
     elif (inner := _only_records(body)) is not None:
         yield from document_pieces(inner, columns, notes)
     else:
-        yield from _read_columns(body)
+        yield from _read_columns(body, notes)
 
 
 def _only_records(body: Mapping[str, Any]) -> list[Any] | None:
-    """Return the one list of objects that a document has beside what it says of it."""
+    """Return the one list of objects that a document has beside what it says of it.
+
+    What has a prediction or a label is itself one row, as JSON Lines of one line.
+    """
+    if any(
+        role_of(name) in {"predicted", "label"} and not isinstance(one, dict | list)
+        for name, one in body.items()
+    ):
+        return [body]
     found = [
         one
         for one in body.values()
@@ -100,8 +109,14 @@ def _read_split(names: Sequence[Any], lines: Sequence[Any]) -> Iterator[TablePie
     return iter_tables([str(name) for name in names], lines)
 
 
-def _read_columns(body: Mapping[str, Any]) -> Iterator[TablePiece]:
+def _read_columns(body: Mapping[str, Any], notes: list[str]) -> Iterator[TablePiece]:
     values = list(body.values())
+    if values and not any(isinstance(one, dict | list) for one in values):
+        notes.append(
+            "the file was read as labels by key; for predictions add map "
+            "predicted=label, for labels of inputs map input=key"
+        )
+        return iter_tables(["key", "label"], list(body.items()))
     if values and all(isinstance(one, list) for one in values):
         if len(set(map(len, values))) > 1:
             sizes = ", ".join(f"{show_name(n)} {len(v):,}" for n, v in body.items())

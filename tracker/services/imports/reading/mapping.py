@@ -21,6 +21,7 @@ from tracker.services.imports.reading.column_names import (
     role_of,
 )
 from tracker.services.imports.reading.rows import (
+    JUDGE,
     MOST_COLUMNS,
     UNKNOWN,
     RawPiece,
@@ -30,6 +31,7 @@ from tracker.services.imports.reading.rows import (
 )
 from tracker.services.imports.reading.shapes import find
 from tracker.services.imports.reading.values import (
+    ClassReader,
     Reader,
     as_metadata,
     as_text,
@@ -244,8 +246,14 @@ class MappedRows:
                 )
                 is_planned = True
             read = readers[kind]
+            for name in self.plan.fields:
+                if name.startswith(JUDGE) and name not in read:
+                    settled = self.choices.classes
+                    read[name] = ClassReader(
+                        self.detector, settled, name, comma=kind[0]
+                    )
             if is_percentage(self.plan.fields.get("confidence", "")):
-                read = readers[kind] | build_readers(
+                read |= build_readers(
                     self.detector,
                     self.choices,
                     comma=kind[0],

@@ -29,6 +29,10 @@ FIELDS = (
 UNKNOWN = ["\0", "\0\0"]
 # Beside images, the name of the one that belongs to a row.
 IMAGE = "image"
+# Before the number of a column that has no name.
+COLUMN = "column "
+# Before the name of a judge: the column of its verdicts.
+JUDGE = "judge:"
 # How many rows are read and written together.
 PIECE_ROWS = 2_000
 # Fewer rows where they are long, and fewer where there are many columns.
@@ -67,6 +71,10 @@ class Piece(Protocol):
     def first(self) -> int:
         """The number of the first row."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """What the columns are called."""
+
     def rows(self) -> list[Row]:
         """Return them row by row."""
 
@@ -79,10 +87,6 @@ class Piece(Protocol):
 
 class RawPiece(Piece, Protocol):
     """Some rows of a file by the names of its columns."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What the columns are called."""
 
     @property
     def has_header(self) -> bool:
