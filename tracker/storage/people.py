@@ -47,12 +47,28 @@ class Account(Base):
     # Where they get mail, and of which events.
     email: Mapped[str | None] = mapped_column(Text)
     mail_events: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    # When they last said that they have seen their inbox, and its newest event then.
+    last_looked_at: Mapped[datetime | None]
+    seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
 
 
 class AccountDetector(Base):
     """A detector that an account was given."""
 
     __tablename__ = "account_detectors"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+    )
+
+
+class Pin(Base):
+    """A detector that an account wants at hand on every page."""
+
+    __tablename__ = "pins"
 
     account_id: Mapped[int] = mapped_column(
         ForeignKey("accounts.id"), primary_key=True, autoincrement=False

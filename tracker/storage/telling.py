@@ -84,6 +84,22 @@ def find_last_event(session: Session, detector_id: int, kind: str) -> Event | No
     return found[0] if found else None
 
 
+def list_news(
+    session: Session, after: int, *, among: Collection[int] | None, limit: int
+) -> Sequence[Event]:
+    """Return the events after that one of detectors in use, the newest first."""
+    detectors = select(Detector.id).where(Detector.archived_at.is_(None))
+    if among is not None:
+        detectors = detectors.where(Detector.id.in_(among))
+    conditions = (Event.id > after, Event.detector_id.in_(detectors))
+    return list_newest(session, Event, *conditions, before=None, limit=limit)
+
+
+def find_newest_id(session: Session) -> int:
+    """Return the id of the newest event, 0 without any."""
+    return session.scalar(select(func.max(Event.id))) or 0
+
+
 class Webhook(Base):
     """An address that gets some events of some detectors, or all of them."""
 

@@ -39,7 +39,7 @@ from tracker.web.people import (
     sign_in,
 )
 from tracker.web.queries import mistakes, queries, tags
-from tracker.web.telling import badges, events, mail, webhooks
+from tracker.web.telling import badges, events, inbox, mail, webhooks
 
 __all__ = [
     "accounts",
@@ -58,6 +58,7 @@ __all__ = [
     "health",
     "history",
     "imports",
+    "inbox",
     "judges",
     "label_grid",
     "labelers",

@@ -384,6 +384,22 @@ def count_disputed(session: Session, detector_id: int) -> int:
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
 
 
+def count_all_disputed(
+    session: Session, *, among: Collection[int] | None
+) -> Sequence[tuple[int, str, int]]:
+    """Return id, name and number of disputed queries of each detector that has some."""
+    statement = (
+        select(Detector.id, Detector.name, func.count())
+        .join(Query, Query.detector_id == Detector.id)
+        .where(Query.agreement == DISPUTED, Detector.archived_at.is_(None))
+        .group_by(Detector.id, Detector.name)
+        .order_by(Detector.name)
+    )
+    if among is not None:
+        statement = statement.where(Detector.id.in_(among))
+    return [(key, name, count) for key, name, count in session.execute(statement)]
+
+
 def list_written_versions(
     session: Session, detector_id: int, at: datetime
 ) -> Sequence[str]:
