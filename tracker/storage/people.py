@@ -78,6 +78,21 @@ class Pin(Base):
     )
 
 
+def list_pins(session: Session, account_id: int) -> Sequence[int]:
+    statement = select(Pin.detector_id).where(Pin.account_id == account_id)
+    return session.scalars(statement.order_by(Pin.detector_id)).all()
+
+
+def set_pin(
+    session: Session, account_id: int, detector_id: int, *, is_pinned: bool
+) -> None:
+    row = {"account_id": account_id, "detector_id": detector_id}
+    session.execute(delete(Pin).filter_by(**row))
+    if is_pinned:
+        session.add(Pin(**row))
+    session.flush()
+
+
 def find_account(session: Session, name: str) -> Account | None:
     return session.scalars(select(Account).where(Account.name == name)).one_or_none()
 

@@ -384,6 +384,22 @@ def count_disputed(session: Session, detector_id: int) -> int:
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
 
 
+def list_by_key(
+    session: Session, key: str, *, among: Collection[int] | None, limit: int
+) -> Sequence[tuple[int, str]]:
+    """Return the queries with that key, and the name of the detector of each."""
+    detectors = select(Detector.id).where(Detector.archived_at.is_(None))
+    if among is not None:
+        detectors = detectors.where(Detector.id.in_(among))
+    statement = (
+        select(Query.id, Detector.name)
+        .join(Detector, Detector.id == Query.detector_id)
+        .where(Query.key == key, Query.detector_id.in_(detectors))
+        .limit(limit)
+    )
+    return [(number, name) for number, name in session.execute(statement)]
+
+
 def count_all_disputed(
     session: Session, *, among: Collection[int] | None
 ) -> Sequence[tuple[int, str, int]]:

@@ -77,7 +77,7 @@ def show_inbox() -> ResponseReturnValue:
     """Show what happened since this person last looked."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
-        events = find_news(session, own)
+        events = _find_news(session, own)
         lines = _read_events(session, events)
         needy = [line for line in lines if line.kind in _NEEDY]
         needy.sort(key=lambda line: _NEEDY.index(line.kind))
@@ -112,15 +112,12 @@ def mark_inbox() -> ResponseReturnValue:
     return redirect(url_for("pages.show_inbox"), 303)
 
 
-@pages.app_template_global()
-def count_needy() -> int:
+def count_needy(session: Session, own: Account) -> int:
     """Count what is new in the inbox of the visitor and needs them."""
-    with database().read() as session:
-        own = session.get_one(Account, account().row)
-        return sum(_kind_of(one) in _NEEDY for one in find_news(session, own))
+    return sum(_kind_of(one) in _NEEDY for one in _find_news(session, own))
 
 
-def find_news(session: Session, own: Account) -> list[Event]:
+def _find_news(session: Session, own: Account) -> list[Event]:
     """Return the new events of the detectors that the visitor sees, newest first.
 
     Of a version's verdicts and changes only the last says how it is now, and of one
