@@ -34,6 +34,8 @@
       event.preventDefault();
       places[(here + by + places.length) % places.length].focus();
     } else if (event.key === "Enter" && here === 0) {
+      // Who is faster than the answer gets the page of Find.
+      if (document.getElementById("found")?.dataset.text !== field.value.trim()) return;
       event.preventDefault();
       links()[0]?.click();
     } else if (here > 0 && event.key.length === 1 && !event.ctrlKey && !event.metaKey) {

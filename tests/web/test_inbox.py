@@ -142,6 +142,18 @@ def test_only_the_last_verdict_and_change_of_a_version_stand_there(
     assert count(visitor.get("/")) == "Inbox 3 new"
 
 
+def test_a_verdict_that_a_drop_outranks_is_seen_with_it(
+    visitor: Visitor, door: str, happen: Teller
+) -> None:
+    happen(door, "accuracy.dropped", **CHANGE)
+    happen(door, "verdict.changed", verdict="missed", **VERDICT)
+    page = visitor.get("/inbox")
+    (line,) = lines(page)
+    assert line.startswith("↓ Dropped")
+    visitor.send("/inbox", {"last": page.form("/inbox")["last"]})
+    assert lines(visitor.get("/inbox")) == []
+
+
 def test_it_tells_of_no_detector_that_one_does_not_see_or_that_is_archived(
     app: Flask, database: Database, visitor: Visitor, shelf: Shelf, happen: Teller
 ) -> None:

@@ -21,7 +21,6 @@ from tracker.web import (
 )
 from tracker.web.blueprint import WholeConverter, pages
 from tracker.web.deciding import comparison, methods, planning
-from tracker.web.drawing.sparklines import EXTENSION, Sparklines
 from tracker.web.estimates import history, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
@@ -95,7 +94,6 @@ def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     provider.add_provider(app, settings)
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
-    app.extensions[EXTENSION] = Sparklines()
     app.extensions[detector_list.EXTENSION] = detector_list.Looks()
     app.url_map.converters["int"] = WholeConverter
     csrf.exempt(mail.unsubscribe)

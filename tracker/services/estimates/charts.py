@@ -404,10 +404,3 @@ def _thin(marks: Sequence[Any], most: int) -> list[Any]:
         return list(marks)
     last = len(marks) - 1
     return [marks[place * last // (most - 1)] for place in range(most)]
-
-
-def list_widths(session: Session, version: Version, method: str) -> list[float]:
-    """Return how wide the balanced interval was at up to 250 moments, in order."""
-    chosen = _choose_snapshots(session, version)
-    rows = list_intervals_of(session, version, chosen, method=method, positions=[0])
-    return [row.high - row.low for row in rows]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, tzinfo
+from datetime import date
 from itertools import groupby
 from typing import Any
 
@@ -20,7 +20,7 @@ from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import list_asked
 from tracker.storage.people import Account
 from tracker.storage.queries.queries import count_all_disputed
-from tracker.storage.telling import Event, list_news
+from tracker.storage.telling import Event, find_newest_id, list_news
 from tracker.web.blueprint import may, pages
 from tracker.web.detector_list import build_rows
 from tracker.web.drawing.words import count_in_words, narrow, number, short_day
@@ -80,23 +80,27 @@ def show_inbox() -> ResponseReturnValue:
         events = _find_news(session, own)
         lines = _read_events(session, events)
         needy = [line for line in lines if line.kind in _NEEDY]
-        needy.sort(key=lambda line: _NEEDY.index(line.kind))
         rest = [line for line in lines if line.kind not in _NEEDY]
-        rest.sort(key=lambda line: line.day, reverse=True)
-        today = day_in(now(), _zone())
-        since = day_in(own.last_looked_at or own.created_at, _zone())
+        today, since = (
+            day_in(at, zone_of(context().settings.time_zone))
+            for at in (now(), own.last_looked_at or own.created_at)
+        )
         return render_template(
             "events/inbox.html",
             own=own,
             headline=_sum_up(lines),
-            needy=needy,
+            needy=sorted(needy, key=lambda line: _NEEDY.index(line.kind)),
             asked=_list_asked(session),
             days=[
                 (short_day(day, today), list(of_day))
-                for day, of_day in groupby(rest, lambda line: line.day)
+                for day, of_day in groupby(
+                    sorted(rest, key=lambda line: line.day, reverse=True),
+                    lambda line: line.day,
+                )
             ],
             since=short_day(since, today),
-            last=dump_id("evt", events[0].id) if events else None,
+            # The newest there is, be it of a line that another one outranks.
+            last=dump_id("evt", find_newest_id(session)) if events else None,
         )
 
 
@@ -137,10 +141,6 @@ def _find_news(session: Session, own: Account) -> list[Event]:
     return [one for one in news if one.type != _VERDICT or one.version_id not in fallen]
 
 
-def _zone() -> tzinfo:
-    return zone_of(context().settings.time_zone)
-
-
 def _kind_of(event: Event) -> str:
     return str(event.data["verdict"]) if event.type == _VERDICT else event.type
 
@@ -152,7 +152,7 @@ def _read_events(session: Session, events: Sequence[Event]) -> list[Line]:
         row.detector.id: row
         for row in build_rows(session, list_detectors(session, among=ids))
     }
-    lines = []
+    lines, zone = [], zone_of(context().settings.time_zone)
     for event in events:
         row, kind = rows[event.detector_id], _kind_of(event)
         style, word, endpoint, action = _KINDS.get(kind, _PLAIN)
@@ -168,7 +168,7 @@ def _read_events(session: Session, events: Sequence[Event]) -> list[Line]:
             action,
             kind=kind,
             name=row.detector.name,
-            day=day_in(event.happened_at, _zone()),
+            day=day_in(event.happened_at, zone),
         )
         lines.append(line)
     return lines
