@@ -385,7 +385,7 @@ def count_disputed(session: Session, detector_id: int) -> int:
 
 
 def list_by_key(
-    session: Session, key: str, *, among: Collection[int] | None, limit: int
+    session: Session, key: str, among: Collection[int] | None, *, limit: int
 ) -> Sequence[tuple[int, str]]:
     """Return the queries with that key, and the name of the detector of each."""
     detectors = select(Detector.id).where(Detector.archived_at.is_(None))

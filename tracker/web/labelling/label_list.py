@@ -4,19 +4,16 @@ from flask import render_template
 from flask.typing import ResponseReturnValue
 
 from tracker.http import account, by, database, requires
-from tracker.services.labelling.queues import (
-    MOST_COUNTED,
-    QueueChoice,
-    build_queue,
-    count_waiting,
-)
+from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
 from tracker.storage.detectors import list_detectors
 from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import list_queued
 from tracker.web.blueprint import pages
 from tracker.web.detector_list import Row, build_rows
 
-_MOST = 50
+# How many detectors are listed, and how many queries of each are counted.
+_MOST = 20
+_COUNTED = 500
 
 
 @pages.get("/label")
@@ -36,12 +33,12 @@ def choose_label() -> ResponseReturnValue:
         )
         waiting: list[tuple[Row, int, Assignment | None]] = []
         for row in rows:
+            if len(waiting) == _MOST:
+                break
             queue = build_queue(session, row.detector, QueueChoice(), by())
-            if len(waiting) < _MOST and (count := count_waiting(session, queue)):
+            if count := count_waiting(session, queue, at_most=_COUNTED):
                 waiting.append((row, count, asked.get(row.detector.id)))
+        is_cut = len(waiting) == _MOST or _COUNTED in (each[1] for each in waiting)
         return render_template(
-            "labels/list.html",
-            waiting=waiting,
-            is_cut=any(count == MOST_COUNTED for _, count, _ in waiting),
-            most=MOST_COUNTED,
+            "labels/list.html", waiting=waiting, is_cut=is_cut, most=_COUNTED
         )
