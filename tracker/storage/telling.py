@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, list_newest, where
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import upsert
 from tracker.storage.people import Account
 
@@ -88,10 +88,7 @@ def list_news(
     session: Session, after: int, *, among: Collection[int] | None, limit: int
 ) -> Sequence[Event]:
     """Return the events after that one of detectors in use, the newest first."""
-    detectors = select(Detector.id).where(Detector.archived_at.is_(None))
-    if among is not None:
-        detectors = detectors.where(Detector.id.in_(among))
-    conditions = (Event.id > after, Event.detector_id.in_(detectors))
+    conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
     return list_newest(session, Event, *conditions, before=None, limit=limit)
 
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from flask import current_app, redirect, render_template, request, url_for
+from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy import inspect
 from sqlalchemy.orm import Session
@@ -320,13 +320,6 @@ def _sort(rows: list[Row], sort: str) -> None:
 def _count_groups(rows: Sequence[Row]) -> dict[str, int]:
     needy = sum(row.state in NEEDY for row in rows)
     return {"needy": needy, "fine": len(rows) - needy}
-
-
-@pages.get("/detectors")
-@requires("viewer")
-def find_detectors() -> ResponseReturnValue:
-    """Redirect a shortened address to the list."""
-    return redirect(url_for("pages.show_detectors"), 301)
 
 
 def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, select_open
 from tracker.storage.labelling.auditing.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
@@ -68,12 +68,7 @@ def list_queued(session: Session, *, among: Collection[int] | None) -> Sequence[
         Query.detector_id == Detector.id, Query.queue_rank < Detector.queue_rate
     )
     # With OFFSET PostgreSQL asks for each detector, and does not read all that waits.
-    statement = select(Detector.id).where(
-        Detector.archived_at.is_(None), waits.offset(0).exists()
-    )
-    if among is not None:
-        statement = statement.where(Detector.id.in_(among))
-    return session.scalars(statement).all()
+    return session.scalars(select_open(among).where(waits.offset(0).exists())).all()
 
 
 def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
 from tracker.storage.prepared import Prepared
@@ -388,13 +388,10 @@ def list_by_key(
     session: Session, key: str, among: Collection[int] | None, *, limit: int
 ) -> Sequence[tuple[int, str]]:
     """Return the queries with that key, and the name of the detector of each."""
-    detectors = select(Detector.id).where(Detector.archived_at.is_(None))
-    if among is not None:
-        detectors = detectors.where(Detector.id.in_(among))
     statement = (
         select(Query.id, Detector.name)
         .join(Detector, Detector.id == Query.detector_id)
-        .where(Query.key == key, Query.detector_id.in_(detectors))
+        .where(Query.key == key, Query.detector_id.in_(select_open(among)))
         .limit(limit)
     )
     return [(number, name) for number, name in session.execute(statement)]
@@ -407,12 +404,10 @@ def count_all_disputed(
     statement = (
         select(Detector.id, Detector.name, func.count())
         .join(Query, Query.detector_id == Detector.id)
-        .where(Query.agreement == DISPUTED, Detector.archived_at.is_(None))
+        .where(Query.agreement == DISPUTED, Detector.id.in_(select_open(among)))
         .group_by(Detector.id, Detector.name)
         .order_by(Detector.name)
     )
-    if among is not None:
-        statement = statement.where(Detector.id.in_(among))
     return [(key, name, count) for key, name, count in session.execute(statement)]
 
 
