@@ -13,7 +13,6 @@ from werkzeug.serving import make_server
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database
-from tracker.web.drawing.sparklines import EXTENSION, Sparklines
 
 
 class Applications:
@@ -32,7 +31,7 @@ class Applications:
             app = create_app(settings, database, clock=self._clock)
             self._made[database] = settings, app, dict(app.extensions)
         _, app, extensions = self._made[database]
-        app.extensions = extensions | {EXTENSION: Sparklines()}
+        app.extensions = dict(extensions)
         return app
 
 

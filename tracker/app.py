@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -313,5 +314,8 @@ def _answer(
     headers = _HEADERS.get(status)
     if is_api_request():
         return problem(status, title, detail, errors=errors, headers=headers)
-    page = render_template("error.html", status=status, title=title, detail=detail)
+    is_broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    page = render_template(
+        "error.html", status=status, title=title, detail=detail, is_broken=is_broken
+    )
     return Response(page, status=status, headers=headers)

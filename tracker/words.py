@@ -79,6 +79,7 @@ EVENTS = {
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
+    "import.failed": "{name}: the import {id} failed.",
 }
 # What is said where a change is proved against a stated reference.
 BELOW = (
@@ -99,6 +100,7 @@ EVENT_FIGURES = {
     "correct.",
     "audit.finished": "With {labels} the balanced accuracy lies between "
     "{low} % and {high} %.",
+    "import.failed": "The reason: {error}.",
 }
 # Who judges without authority; what they say is never the truth.
 JudgeKind = Literal["human", "model", "code"]

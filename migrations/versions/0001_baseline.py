@@ -83,6 +83,7 @@ def downgrade() -> None:
     op.drop_table("recovery_codes")
     op.drop_table("pending_batches")
     op.drop_table("passkeys")
+    op.drop_table("pins")
     op.drop_table("mail_mutes")
     op.drop_table("job_runs")
     op.drop_table("imports")
@@ -167,6 +168,8 @@ def _create_tables() -> None:
         sa.Column("disabled_at", INSTANT, nullable=True),
         sa.Column("email", sa.Text(), nullable=True),
         sa.Column("mail_events", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("last_looked_at", INSTANT, nullable=True),
+        sa.Column("seen_event_id", BIG, server_default=sa.text("0"), nullable=False),
         sa.CheckConstraint(
             "role IN ('viewer', 'labeler', 'editor', 'admin')", name="ck_accounts_role"
         ),
@@ -510,6 +513,20 @@ def _create_tables() -> None:
             name="fk_mail_mutes_detector_id_detectors",
         ),
         sa.PrimaryKeyConstraint("account_id", "detector_id", name="pk_mail_mutes"),
+    )
+    op.create_table(
+        "pins",
+        sa.Column("account_id", BIG, autoincrement=False, nullable=False),
+        sa.Column("detector_id", BIG, autoincrement=False, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["account_id"], ["accounts.id"], name="fk_pins_account_id_accounts"
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_pins_detector_id_detectors",
+        ),
+        sa.PrimaryKeyConstraint("account_id", "detector_id", name="pk_pins"),
     )
     op.create_table(
         "passkeys",

@@ -14,6 +14,9 @@ from tests.conftest import IS_LONG
 Open = Callable[..., Watch]
 PAGES = (
     "/",
+    "/inbox",
+    "/label",
+    "/find?q=digit",
     "/detectors/new",
     "/detectors/det_1",
     "/detectors/det_2",

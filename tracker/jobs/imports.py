@@ -31,6 +31,7 @@ from tracker.services.imports.attempts import (
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.telling.events import tell_failed_import
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
@@ -72,6 +73,7 @@ class Imports(Handler):
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
         fail_import(session, task, error, at)
+        tell_failed_import(session, int(task.key), at)
 
     def let_go(self, session: Session, task: Task) -> None:
         let_wait(session, int(task.key))
@@ -120,15 +122,18 @@ class Imports(Handler):
             return ending
         except MissingFileError:
             with self.database.write() as session:
-                end_import(
-                    session, course.task, gone(), course.progress, at=self.clock()
-                )
+                at = self.clock()
+                end_import(session, course.task, gone(), course.progress, at=at)
+                tell_failed_import(session, course.import_id, at)
             return gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
             with self.database.write() as session:
-                return refuse_import(
-                    session, course.task, error, course.progress, at=self.clock()
+                at = self.clock()
+                ending = refuse_import(
+                    session, course.task, error, course.progress, at=at
                 )
+                tell_failed_import(session, course.import_id, at)
+                return ending
 
     def _write(
         self, course: _Course, attempt: Attempt, note: Callable[[Progress], None]

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     Index,
+    Select,
     Text,
     UniqueConstraint,
     bindparam,
@@ -231,6 +232,12 @@ def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
     if after is not None:
         statement = statement.where(Detector.id > after)
     return session.scalars(statement.limit(limit)).all()
+
+
+def select_open(among: Collection[int] | None) -> Select[int]:
+    """Return a selection of the ids of detectors in use, *among* those if not None."""
+    found = select(Detector.id).where(Detector.archived_at.is_(None))
+    return found if among is None else found.where(Detector.id.in_(among))
 
 
 def list_archived(

@@ -47,6 +47,9 @@ class Account(Base):
     # Where they get mail, and of which events.
     email: Mapped[str | None] = mapped_column(Text)
     mail_events: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    # When they last said that they have seen their inbox, and its newest event then.
+    last_looked_at: Mapped[datetime | None]
+    seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
 
 
 class AccountDetector(Base):
@@ -60,6 +63,34 @@ class AccountDetector(Base):
     detector_id: Mapped[int] = mapped_column(
         ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
+
+
+class Pin(Base):
+    """A detector that an account wants at hand on every page."""
+
+    __tablename__ = "pins"
+
+    account_id: Mapped[int] = mapped_column(
+        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+    )
+
+
+def list_pins(session: Session, account_id: int) -> Sequence[int]:
+    statement = select(Pin.detector_id).where(Pin.account_id == account_id)
+    return session.scalars(statement.order_by(Pin.detector_id)).all()
+
+
+def set_pin(
+    session: Session, account_id: int, detector_id: int, *, is_pinned: bool
+) -> None:
+    row = {"account_id": account_id, "detector_id": detector_id}
+    session.execute(delete(Pin).filter_by(**row))
+    if is_pinned:
+        session.add(Pin(**row))
+    session.flush()
 
 
 def find_account(session: Session, name: str) -> Account | None:

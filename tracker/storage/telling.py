@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, list_newest, where
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import upsert
 from tracker.storage.people import Account
 
@@ -82,6 +82,19 @@ def find_last_events(
 def find_last_event(session: Session, detector_id: int, kind: str) -> Event | None:
     found = list_detector_events(session, detector_id, kind=kind, limit=1)
     return found[0] if found else None
+
+
+def list_news(
+    session: Session, after: int, *, among: Collection[int] | None, limit: int
+) -> Sequence[Event]:
+    """Return the events after that one of detectors in use, the newest first."""
+    conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
+    return list_newest(session, Event, *conditions, before=None, limit=limit)
+
+
+def find_newest_id(session: Session) -> int:
+    """Return the id of the newest event, 0 without any."""
+    return session.scalar(select(func.max(Event.id))) or 0
 
 
 class Webhook(Base):

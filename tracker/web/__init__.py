@@ -15,17 +15,18 @@ from tracker.web import (
     imports,
     metrics,
     moved,
+    rail,
     security,
     settings,
 )
 from tracker.web.blueprint import WholeConverter, pages
 from tracker.web.deciding import comparison, methods, planning
-from tracker.web.drawing.sparklines import EXTENSION, Sparklines
 from tracker.web.estimates import history, repeats, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
     judges,
     label_grid,
+    label_list,
     labelers,
     labels,
     rechecks,
@@ -39,7 +40,7 @@ from tracker.web.people import (
     sign_in,
 )
 from tracker.web.queries import mistakes, queries, tags
-from tracker.web.telling import badges, events, mail, webhooks
+from tracker.web.telling import badges, events, inbox, mail, webhooks
 
 __all__ = [
     "accounts",
@@ -58,8 +59,10 @@ __all__ = [
     "health",
     "history",
     "imports",
+    "inbox",
     "judges",
     "label_grid",
+    "label_list",
     "labelers",
     "labels",
     "mail",
@@ -70,6 +73,7 @@ __all__ = [
     "planning",
     "provider",
     "queries",
+    "rail",
     "rechecks",
     "register",
     "repeats",
@@ -91,7 +95,6 @@ def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     provider.add_provider(app, settings)
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
-    app.extensions[EXTENSION] = Sparklines()
     app.extensions[detector_list.EXTENSION] = detector_list.Looks()
     app.url_map.converters["int"] = WholeConverter
     csrf.exempt(mail.unsubscribe)

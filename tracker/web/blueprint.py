@@ -26,10 +26,6 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import list_shown
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.imports.files import FileImport
-from tracker.storage.labelling.studies import Study
-from tracker.storage.queries.queries import Query
-from tracker.storage.telling import Webhook
 from tracker.web.drawing import words
 from tracker.web.drawing.readings import span_decided
 
@@ -85,6 +81,20 @@ for _word in (
     pages.add_app_template_global(_word)
 
 
+# The public id of a row: detector_ref(detector) is "det_7".
+for _noun, _prefix in (
+    ("audit", "aud"),
+    ("detector", "det"),
+    ("import", "imp"),
+    ("query", "iq"),
+    ("study", "stu"),
+    ("webhook", "whk"),
+):
+    pages.add_app_template_global(
+        lambda row, prefix=_prefix: dump_id(prefix, row.id), f"{_noun}_ref"
+    )
+
+
 @pages.app_template_global()
 def name_measure(text: str) -> str:
     """Return a measure in words, such as "accuracy of DEFECT"."""
@@ -95,12 +105,6 @@ def name_measure(text: str) -> str:
 def ago(instant: datetime) -> str:
     """Return how long before this request *instant* was."""
     return words.ago(instant, now())
-
-
-@pages.app_template_global()
-def detector_ref(detector: Detector) -> str:
-    """Return the public id of *detector*."""
-    return dump_id("det", detector.id)
 
 
 @pages.app_template_global()
@@ -122,30 +126,6 @@ def _session_of(detector: Detector) -> AbstractContextManager[Session]:
     # A page that is rendered within its session asks that one: it has a snapshot.
     session = object_session(detector)
     return database().read() if session is None else nullcontext(session)
-
-
-@pages.app_template_global()
-def query_ref(query: Query) -> str:
-    """Return the public id of *query*."""
-    return dump_id("iq", query.id)
-
-
-@pages.app_template_global()
-def study_ref(study: Study) -> str:
-    """Return the public id of *study*."""
-    return dump_id("stu", study.id)
-
-
-@pages.app_template_global()
-def import_ref(file_import: FileImport) -> str:
-    """Return the public id of *file_import*."""
-    return dump_id("imp", file_import.id)
-
-
-@pages.app_template_global()
-def webhook_ref(webhook: Webhook) -> str:
-    """Return the public id of *webhook*."""
-    return dump_id("whk", webhook.id)
 
 
 @pages.app_template_global()

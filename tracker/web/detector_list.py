@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from flask import current_app, redirect, render_template, request, url_for
+from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy import inspect
 from sqlalchemy.orm import Session
@@ -28,6 +28,7 @@ from tracker.storage.detectors import (
     list_detectors,
 )
 from tracker.storage.estimates.counts import count_pending_labels
+from tracker.storage.people import list_pins
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Axis, span, span_decided
@@ -40,6 +41,7 @@ DROPPED = "dropped"
 _STANDS = timedelta(days=30)
 NEEDY = (DROPPED, "missed", "stale", "undecided", "no-verdict", "open")
 STATES = (*NEEDY, "met", "none")
+PINNED = "pinned"
 VERDICTS = {"met": "met", "missed": "missed", "undecided": "not decided yet"}
 _AXIS = Axis(0.5)
 _NEVER = math.inf
@@ -265,15 +267,19 @@ SORTS = {
 def show_detectors() -> ResponseReturnValue:
     """Show every detector, sorted and filtered over all of them."""
     asked = request.args
-    text = asked.get("q", "").strip().casefold()
+    text = asked.get("q", "").strip()
     page = max(asked.get("page", 1, type=int), 1)
     with database().read() as session:
         detectors = list_detectors(session, among=account().detectors)
         rows = build_rows(session, detectors)
-        found = [row for row in rows if text in _words(row)]
+        found = [row for row in rows if has_words(row.detector, text)]
         counts = Counter(row.state for row in found)
+        pins = set(list_pins(session, account().row))
+        pinned = [row for row in found if row.detector.id in pins]
         chosen = asked.get("state", "")
-        if chosen in STATES:
+        if chosen == PINNED:
+            found = pinned
+        elif chosen in STATES:
             found = [row for row in found if row.state == chosen]
         sort = asked.get("sort", "")
         _sort(found, sort)
@@ -287,19 +293,21 @@ def show_detectors() -> ResponseReturnValue:
             last=-(-len(found) // _PAGE),
             counts=counts,
             groups=_count_groups(found) if sort.lstrip("-") not in SORTS else {},
-            chosen=chosen if chosen in STATES else None,
+            chosen=chosen if chosen in {PINNED, *STATES} else None,
             sort=sort,
             sorts=SORTS,
             levels=sorted({row.detector.confidence_level for row in rows}),
-            text=asked.get("q", "").strip(),
+            text=text,
+            pinned=len(pinned),
             axis=_AXIS,
             new_key=None,
             archived=count_archived(session, among=account().detectors),
         )
 
 
-def _words(row: Row) -> str:
-    return f"{row.detector.name}\n{row.detector.question}".casefold()
+def has_words(detector: Detector, text: str) -> bool:
+    """Return whether *text* is a part of the name or the question."""
+    return text.casefold() in f"{detector.name}\n{detector.question}".casefold()
 
 
 def _sort(rows: list[Row], sort: str) -> None:
@@ -312,13 +320,6 @@ def _sort(rows: list[Row], sort: str) -> None:
 def _count_groups(rows: Sequence[Row]) -> dict[str, int]:
     needy = sum(row.state in NEEDY for row in rows)
     return {"needy": needy, "fine": len(rows) - needy}
-
-
-@pages.get("/detectors")
-@requires("viewer")
-def find_detectors() -> ResponseReturnValue:
-    """Redirect a shortened address to the list."""
-    return redirect(url_for("pages.show_detectors"), 301)
 
 
 def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:

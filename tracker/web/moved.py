@@ -10,6 +10,7 @@ from tracker.services.detectors import get_detector
 from tracker.web.blueprint import pages
 
 _MOVED = {
+    "/detectors": "show_detectors",
     "/detectors/<detector_id>/history": "show_history",
     "/detectors/<detector_id>/weeks": "show_history",
     "/detectors/<detector_id>/plan": "show_plan",

@@ -437,10 +437,3 @@ def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     sparse = marks[few:]
     dense = thin_evenly(marks[:few], max(half, most - len(sparse)))
     return [*dense, *thin_evenly(sparse, most - len(dense))]
-
-
-def list_widths(session: Session, version: Version, method: str) -> list[float]:
-    """Return how wide the balanced interval was at up to 250 moments, in order."""
-    chosen = _choose_snapshots(session, version)
-    rows = list_intervals_of(session, version, chosen, method=method, positions=[0])
-    return [row.high - row.low for row in rows]

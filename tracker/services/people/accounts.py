@@ -22,6 +22,7 @@ from tracker.storage import people as storage
 from tracker.storage.dialect import lock
 from tracker.storage.people import Account, ShownKey, list_accounts, list_keys
 from tracker.storage.prepared import Asked
+from tracker.storage.telling import find_newest_id
 from tracker.words import ADMIN, ROLES
 
 # Control and format characters, surrogates, and what fonts draw as they please.
@@ -187,7 +188,12 @@ def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
     check_name(name)
     check_is_free(session, name)
     account = Account(
-        name=name, role=role, has_all_detectors=has_all_detectors, created_at=by.at
+        name=name,
+        role=role,
+        has_all_detectors=has_all_detectors,
+        created_at=by.at,
+        # What happened before they came is no news to them.
+        seen_event_id=find_newest_id(session),
     )
     session.add(account)
     session.flush()

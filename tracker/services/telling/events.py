@@ -24,6 +24,7 @@ from tracker.stats import log_evidence_above
 from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
+from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.telling import find_last_event, find_last_events
 from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD, EventWord, Verdict
@@ -34,6 +35,7 @@ FIRST_SEEN = "version.first_seen"
 STALLED = "labels.stalled"
 SLICE_WORSE = "slice.worse"
 AUDIT_FINISHED = "audit.finished"
+IMPORT_FAILED = "import.failed"
 
 
 class Event(Shape):
@@ -234,6 +236,14 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
         detector = session.get_one(Detector, ended.detector_id)
         tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
     return ended
+
+
+def tell_failed_import(session: Session, import_id: int, at: datetime) -> None:
+    """Tell of an import that stopped, or that was rejected."""
+    found = session.get_one(FileImport, import_id, populate_existing=True)
+    detector = session.get_one(Detector, found.detector_id)
+    data = {"id": dump_id("imp", import_id), "state": found.state, "error": found.error}
+    tell(session, IMPORT_FAILED, detector, at=at, data=data)
 
 
 class FoldEvents:

@@ -47,6 +47,21 @@ def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]
     return session.scalars(statement).all()
 
 
+def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str]]:
+    """Return what a person is asked for and has not done, with each detector's name."""
+    statement = (
+        select(Assignment, Detector.name)
+        .join(Detector, Detector.id == Assignment.detector_id)
+        .where(
+            Assignment.labeler == labeler,
+            Assignment.done < Assignment.labels,
+            Detector.archived_at.is_(None),
+        )
+        .order_by(Detector.name)
+    )
+    return [(asked, name) for asked, name in session.execute(statement)]
+
+
 def count_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
     own = select(Label.id).where(

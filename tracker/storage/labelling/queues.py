@@ -1,12 +1,14 @@
 """The queues that queries wait in for a label, as conditions and orders."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
+from tracker.storage.detectors import Detector, select_open
 from tracker.storage.labelling.auditing.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
@@ -58,6 +60,15 @@ class RandomQueue:
         is_drawn = query.is_gold or (rank is not None and rank < self.rate)
         is_ours = self.version_id in {None, query.version_id}
         return is_drawn and is_ours and query.detector_id == self.detector_id
+
+
+def list_queued(session: Session, *, among: Collection[int] | None) -> Sequence[int]:
+    """Return the detectors in whose random queues something may wait."""
+    waits = select(Query.id).where(
+        Query.detector_id == Detector.id, Query.queue_rank < Detector.queue_rate
+    )
+    # With OFFSET PostgreSQL asks for each detector, and does not read all that waits.
+    return session.scalars(select_open(among).where(waits.offset(0).exists())).all()
 
 
 def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
 from tracker.storage.prepared import Prepared
@@ -382,6 +382,33 @@ _DISPUTED = select(func.count()).where(
 def count_disputed(session: Session, detector_id: int) -> int:
     """Count the queries on which labelers disagree and nobody has settled it."""
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
+
+
+def list_by_key(
+    session: Session, key: str, among: Collection[int] | None, *, limit: int
+) -> Sequence[tuple[int, str]]:
+    """Return the queries with that key, and the name of the detector of each."""
+    statement = (
+        select(Query.id, Detector.name)
+        .join(Detector, Detector.id == Query.detector_id)
+        .where(Query.key == key, Query.detector_id.in_(select_open(among)))
+        .limit(limit)
+    )
+    return [(number, name) for number, name in session.execute(statement)]
+
+
+def count_all_disputed(
+    session: Session, *, among: Collection[int] | None
+) -> Sequence[tuple[int, str, int]]:
+    """Return id, name and number of disputed queries of each detector that has some."""
+    statement = (
+        select(Detector.id, Detector.name, func.count())
+        .join(Query, Query.detector_id == Detector.id)
+        .where(Query.agreement == DISPUTED, Detector.id.in_(select_open(among)))
+        .group_by(Detector.id, Detector.name)
+        .order_by(Detector.name)
+    )
+    return [(key, name, count) for key, name, count in session.execute(statement)]
 
 
 def list_written_versions(

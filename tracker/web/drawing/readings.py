@@ -4,7 +4,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
 from tracker.charts import words as chart_words
 from tracker.charts.themes import COLOURS
@@ -14,10 +13,9 @@ from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
 from tracker.services.estimates.unclear import UnclearBounds
-from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
-from tracker.words import BALANCED, EXACT, JOINT
+from tracker.words import EXACT, JOINT
 
 MOST_ROWS = 20
 # So much of the height of a chart is above and below what is drawn, in percent.
@@ -151,11 +149,6 @@ class Reading:
         low, high = outward(self.score.low, self.score.high, 6)
         return f"{low.scaleb(2):f}", f"{high.scaleb(2):f}"
 
-    @property
-    def points_wide(self) -> str:
-        """How many percentage points lie between the bounds as they are written."""
-        return str(Decimal(self.high) - Decimal(self.low))
-
 
 def span(interval: Accuracy, target: float | None = None) -> str:
     """Return *interval* in percent, and so that it shows its side of the *target*."""
@@ -202,25 +195,6 @@ def read_balanced(estimate: Estimate) -> Reading:
         # Those there are do not count: unclear, or picked.
         reading = replace(reading, counts="no scored labels yet")
     return reading
-
-
-def read_whole(estimate: Estimate) -> Reading:
-    """Return what the verdict is about: the balanced accuracy, or another measure."""
-    found = estimate.decision
-    if found is None:
-        return read_balanced(estimate)
-    if found.measure == BALANCED:
-        return replace(read_balanced(estimate), beside=found.target)
-    right, name = sum(found.claim.right), read_measure(found.measure).name
-    score = Score(
-        correct=right,
-        labelled=found.labels,
-        accuracy=found.accuracy,
-        low=found.low,
-        high=found.high,
-    )
-    reading = read(score, name=name[0].upper() + name[1:], tone=0)
-    return replace(reading, beside=found.target)
 
 
 def read_once(estimate: Estimate, first: str) -> list[tuple[str, Reading]]:

@@ -15,7 +15,7 @@ _UNITS = (
     (24, "hour"),
     (30, "day"),
 )
-_NUMBERS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
+_NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
 _NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
 # The first sign that is found counts: most also name what they are compatible with.
 _BROWSERS = {

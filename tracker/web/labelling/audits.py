@@ -49,12 +49,6 @@ _BLANK = {"aim": BALANCED, "points": "3"}
 
 
 @pages.app_template_global()
-def audit_ref(audit: Audit) -> str:
-    """Return the public id of *audit*."""
-    return dump_id("aud", audit.id)
-
-
-@pages.app_template_global()
 def points(share: float) -> str:
     """Return a half-width in points as it was chosen, such as "2.5"."""
     return f"{100 * share:.6g}"

@@ -21,7 +21,6 @@ from tracker.services.labelling.queues import (
     count_for_others,
     count_waiting,
 )
-from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.labelers import Assignment, find_assignment
@@ -35,7 +34,6 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
 )
-from tracker.web.drawing.sparklines import draw_sparkline
 from tracker.web.labelling.audit_reading import read_aimed
 from tracker.web.labelling.label_queues import Chosen, choose_queue
 from tracker.words import DECIDING_METHOD
@@ -60,7 +58,6 @@ class Progress:
     next_class: str
     needed: int | None
     versions: int
-    sparkline: str
     # What this person is asked for; None for nothing.
     assignment: Assignment | None
     # Whether live numbers are left out: they would tell which answers are no labels.
@@ -120,7 +117,6 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         method=DECIDING_METHOD,
         computed_at=now(),
     )
-    shown = [] if version == "*" else choose_versions(session, detector, version)
     versions = list_versions(session, detector.id)
     pooled = estimate
     if len(versions) > 1:
@@ -149,7 +145,6 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         versions=len(versions),
         assignment=find_assignment(session, detector.id, account().name),
         is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
-        sparkline=draw_sparkline(session, shown[0] if shown else None, DECIDING_METHOD),
     )
 
 
@@ -176,6 +171,5 @@ def _audit_progress(
         is_for_others=False,
         versions=1,
         assignment=find_assignment(session, detector.id, account().name),
-        sparkline="",
         audit_left=expected_left(audit, found),
     )

@@ -1,0 +1,100 @@
+"""What every page has at hand: Find, the inbox, Label, Alerts and what is pinned."""
+
+import pytest
+from flask import Flask
+
+from tests.conftest import by
+from tests.web.conftest import Shelf, Visitor
+from tests.web.reading import Page
+from tracker.services.archive import archive_detector
+from tracker.services.detectors import get_detector
+from tracker.services.people.accounts import change_account, get_account
+from tracker.storage.database import Database
+
+
+def rail(page: Page) -> list[str]:
+    html = page.html.partition('<nav class="rail"')[2].partition("</nav>")[0]
+    links = [a for a in page.find("a") if f'href="{a.attributes["href"]}"' in html]
+    return [a.text for a in links if a.text in html or "<kbd" in html]
+
+
+def found(page: Page) -> list[str]:
+    return [one.text for one in page.find("li")]
+
+
+@pytest.mark.parametrize(
+    ("role", "missing"), [("admin", ""), ("editor", "People"), ("viewer", "Label")]
+)
+def test_the_rail_leads_to_what_one_may_do(app: Flask, role: str, missing: str) -> None:
+    page = Visitor(app, "somebody", role).get("/nowhere")
+    assert page.status == 404
+    shown = rail(page)
+    for name in ("Find /", "Inbox", "Detectors", "Label", "Alerts"):
+        assert (name in shown) is (name != missing)
+    assert ("People" in shown) is (role == "admin")
+
+
+def test_a_pinned_detector_is_at_hand_on_every_page(
+    app: Flask, visitor: Visitor, shelf: Shelf, database: Database
+) -> None:
+    door, lid = shelf.add_detector(), shelf.add_detector(name="lid")
+    path = f"/detectors/{door}/pin"
+    assert visitor.get(f"/detectors/{door}").form(path) is not None
+    assert visitor.send(path, {"pinned": "yes"}).status_code == 303
+    assert visitor.send(path, {"pinned": "yes"}).status_code == 303
+    page = visitor.get("/account")
+    assert "Pinned" in page.text
+    assert page.find("a", href=f"/detectors/{door}")
+    assert "★ Pinned" in visitor.get(f"/detectors/{door}").text
+    assert "☆ Pin" in visitor.get(f"/detectors/{lid}").text
+    listed = visitor.get("/?state=pinned")
+    assert "Pinned 1" in listed.text
+    assert [
+        row.attributes["id"] for row in listed.find("tr") if "id" in row.attributes
+    ] == [door]
+    # It is of one person, and of no use where they no longer see it.
+    other = Visitor(app, "other", "viewer")
+    assert "Pinned" not in other.get("/account").text
+    other.send(path, {"pinned": "yes"})
+    with database.write() as session:
+        change_account(session, get_account(session, "other"), by(), detectors=[lid])
+    assert "Pinned" not in other.get("/account").text
+    visitor.send(path, {"pinned": "no"})
+    assert "Pinned" not in visitor.get("/account").text
+    visitor.send(path, {"pinned": "yes"})
+    with database.write() as session:
+        archive_detector(session, get_detector(session, door), by())
+    assert "Pinned" not in visitor.get("/account").text
+
+
+def test_find_shows_detectors_pages_and_queries_by_their_key(
+    app: Flask, visitor: Visitor, door: str, shelf: Shelf
+) -> None:
+    shelf.add_detector(name="lid", question="Is the lid on the doorstep?")
+    page = visitor.get("/find?q=DOOR")
+    assert found(page)[:2] == ["door Not measured", "lid Not measured"]
+    assert found(page)[2:4] == ["Label", "Mistakes"]
+    assert page.find("a", href=f"/detectors/{door}/mistakes")
+    keyed = visitor.get("/find?q=q1")
+    assert found(keyed) == ["q1 door"]
+    (link,) = [
+        a for a in keyed.find("a") if a.attributes["href"].startswith("/queries/")
+    ]
+    assert visitor.get(link.attributes["href"]).status == 200
+    assert "People" in found(visitor.get("/find"))
+    assert "No detector, page or key" in visitor.get("/find?q=%00").text
+    vera = Visitor(app, "vera", "viewer").get("/find?q=door")
+    assert "Label" not in found(vera)
+    assert "Setup" in found(vera)
+
+
+def test_find_shows_nothing_of_what_one_does_not_see(
+    app: Flask, database: Database, door: str, shelf: Shelf
+) -> None:
+    shelf.add_detector(name="lid", question="Is it on?")
+    limited = Visitor(app, "limited", "editor")
+    with database.write() as session:
+        account = get_account(session, "limited")
+        change_account(session, account, by(), detectors=["lid"])
+    for text in ("door", "q1"):
+        assert found(limited.get(f"/find?q={text}")) == []

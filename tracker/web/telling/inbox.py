@@ -1,0 +1,148 @@
+"""The inbox: what happened in all detectors since a person last looked."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from flask import redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import account, context, database, now, requires
+from tracker.services.telling.deliveries import say, say_in_full
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import list_detectors, zone_of
+from tracker.storage.estimates.cells import day_in
+from tracker.storage.labelling.labelers import list_asked
+from tracker.storage.people import Account
+from tracker.storage.queries.queries import count_all_disputed
+from tracker.storage.telling import Event, find_newest_id, list_news
+from tracker.web.blueprint import pages
+from tracker.web.detector_list import build_rows
+from tracker.web.drawing.words import count_in_words, narrow, short_day
+
+_MOST = 200
+_VERDICT, _DROPPED = "verdict.changed", "accuracy.dropped"
+# What needs somebody, the most urgent first.
+_NEEDY = (_DROPPED, "missed", "slice.worse", "detector.failing", "import.failed")
+# What the headline says of detectors.
+_SAID = {
+    _DROPPED: "dropped",
+    "missed": "missed the target",
+    "met": "reached the target",
+    "accuracy.rose": "rose",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An event with its sentence, and what it means now."""
+
+    # The type of the event; of a verdict, the verdict.
+    kind: str
+    event: Event
+    title: str
+    reason: str
+    day: date
+
+
+@pages.get("/inbox")
+@requires("viewer")
+def show_inbox() -> ResponseReturnValue:
+    """Show what happened since this person last looked."""
+    with database().read() as session:
+        own = session.get_one(Account, account().row)
+        news = _read(session, _find_news(session, own))
+        today, since = map(_day, (now(), own.last_looked_at or own.created_at))
+        needy = [one for one in news if one.kind in _NEEDY]
+        rest = sorted(news, key=attrgetter("day"), reverse=True)
+        days = groupby((one for one in rest if one not in needy), attrgetter("day"))
+        asked = list_asked(session, account().name)
+        return render_template(
+            "events/inbox.html",
+            own=own,
+            headline=_sum_up(news),
+            since=short_day(since, today),
+            needy=sorted(needy, key=lambda one: _NEEDY.index(one.kind)),
+            days=[(short_day(day, today), list(of_day)) for day, of_day in days],
+            asked=[one for one in asked if account().sees(one[0].detector_id)],
+            disputed=count_all_disputed(session, among=account().detectors),
+            # The newest there is, be it of a line that another one outranks.
+            last=dump_id("evt", find_newest_id(session)) if news else None,
+        )
+
+
+@pages.post("/inbox")
+@requires("viewer")
+def mark_inbox() -> ResponseReturnValue:
+    """Note that this person has seen what the page showed, and nothing newer."""
+    last = parse_id("evt", request.form.get("last", "")) or 0
+    with database().write() as session:
+        own = session.get_one(Account, account().row)
+        own.last_looked_at = now()
+        own.seen_event_id = max(own.seen_event_id, last)
+    return redirect(url_for("pages.show_inbox"), 303)
+
+
+def count_needy(session: Session, own: Account) -> int:
+    """Count what is new in the inbox of the visitor and needs them."""
+    return sum(_kind_of(one) in _NEEDY for one in _find_news(session, own))
+
+
+def _find_news(session: Session, own: Account) -> list[Event]:
+    """Return the new events of the detectors that the visitor sees, newest first.
+
+    Of a version's verdicts and changes only the last says how it is now, and of one
+    that dropped no verdict: the sentence on the drop has it.
+    """
+    among = account().detectors
+    news: dict[tuple[Any, ...], Event] = {}
+    for event in list_news(session, own.seen_event_id, among=among, limit=_MOST):
+        family, data = event.type.partition(".")[0], event.data
+        which = data.get("id") or (data.get("by"), data.get("value"))
+        news.setdefault((event.detector_id, event.version_id, family, which), event)
+    fallen = {one.version_id for one in news.values() if one.type == _DROPPED}
+    return [
+        one
+        for one in news.values()
+        if one.type != _VERDICT or one.version_id not in fallen
+    ]
+
+
+def _kind_of(event: Event) -> str:
+    return str(event.data["verdict"]) if event.type == _VERDICT else event.type
+
+
+def _day(at: Any) -> date:
+    return day_in(at, zone_of(context().settings.time_zone))
+
+
+def _read(session: Session, events: Sequence[Event]) -> list[News]:
+    """Return each event in words; those of a verdict say how it is now."""
+    detectors = list_detectors(session, among={one.detector_id for one in events})
+    rows = {row.detector.id: row for row in build_rows(session, detectors)}
+    news = []
+    for event in events:
+        row, kind = rows[event.detector_id], _kind_of(event)
+        title = say(event.type, event.data)
+        reason = say_in_full(event.type, event.data).removeprefix(title).strip()
+        is_of_now = kind in {*_SAID, "undecided"}
+        if is_of_now and event.data["version"] == row.estimate.version:
+            reason = row.sentence
+        day = _day(event.happened_at)
+        news.append(News(kind, event, narrow(title), narrow(reason), day))
+    return news
+
+
+def _sum_up(news: Iterable[News]) -> str:
+    """Return how many detectors did what, such as "one detector dropped"."""
+    counts = Counter(kind for kind, _ in {(x.kind, x.event.detector_id) for x in news})
+    parts: list[str] = []
+    for kind in filter(counts.get, _SAID):
+        noun = "" if parts else " detector" + "s" * (counts[kind] > 1)
+        parts.append(f"{count_in_words(counts[kind])}{noun} {_SAID[kind]}")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
