@@ -12,14 +12,14 @@ from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
-from tracker.services.labelling.auditing.audits import goal_of
+from tracker.services.labelling.auditing.audits import goal_of, measure_of
 from tracker.shapes import Accuracy, Score
 from tracker.stats import OPEN, Floats, Interval, Look, Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import BALANCED, OVERALL, Verdict
+from tracker.words import OVERALL, Verdict
 
 METHOD = "active"
 # From so many labels on the interval itself says how many more it takes.
@@ -119,14 +119,18 @@ def build_audit_estimate(
         open_draws=int((record.ledger.labels == OPEN).sum()),
         labels_used=found.settled,
         half_width=half_width,
-        is_reached=_is_reached(audit, estimate, half_width),
+        is_reached=_is_reached(audit, estimate, half_width, record),
         aimed=aimed,
         drawable=record.drawable,
     )
 
 
-def _is_reached(audit: Audit, estimate: Estimate, half_width: float) -> bool:
+def _is_reached(
+    audit: Audit, estimate: Estimate, half_width: float, record: Record
+) -> bool:
     """Return whether the goal is reached, or no label is left to give."""
+    if audit.budget is not None:
+        return record.ledger.settled >= min(audit.budget, record.drawable)
     if audit.half_width is not None and half_width <= audit.half_width:
         return True
     decision = estimate.decision
@@ -219,6 +223,8 @@ def expected_in_all(
     the goal as it was then, counts until half of it is there, or a hundred labels.
     So it does for labels at random, whether they would be there by now or not.
     """
+    if audit.budget is not None and not at_random:
+        return min(drawable, audit.budget)
     enough = min(_ENOUGH, audit.labels_expected // 2 + 1)
     if step.labels < enough and (at_random or not goal_of(audit).is_reached(step)):
         first = audit.labels_at_random if at_random else audit.labels_expected
@@ -245,9 +251,7 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
         verdict = "missed"
     return Decision(
         verdict=verdict,
-        measure=audit.aim or BALANCED
-        if audit.aim not in audit.classes
-        else f"recall:{audit.aim}",
+        measure=measure_of(audit),
         target=audit.target,
         method=METHOD,
         accuracy=aimed.accuracy,
