@@ -55,10 +55,10 @@ class Audits(Handler):
         def freeze(session: Session) -> bool:
             check_held(session, task)
             at = self.clock()
-            ended = freeze_next(session, schedule_id, at)
-            for audit in ended or ():
-                close_audit(session, audit, By(NOBODY, at))
-            return ended is not None
+            before, is_frozen = freeze_next(session, schedule_id, at)
+            if before is not None:
+                close_audit(session, before, By(NOBODY, at))
+            return is_frozen
 
         return self.database.run(freeze)
 

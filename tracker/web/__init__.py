@@ -29,6 +29,7 @@ from tracker.web.labelling import (
     labelers,
     labels,
     rechecks,
+    schedules,
     studies,
 )
 from tracker.web.people import (
@@ -72,6 +73,7 @@ __all__ = [
     "queries",
     "rechecks",
     "register",
+    "schedules",
     "second_factors",
     "security",
     "settings",

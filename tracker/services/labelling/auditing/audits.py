@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -78,13 +79,6 @@ class AuditResult(Shape):
     )
 
 
-class Bounds(Shape):
-    """The ends of an interval."""
-
-    low: float
-    high: float
-
-
 class AuditExtended(Shape):
     """A narrower aim that was set while the audit went on."""
 
@@ -122,7 +116,7 @@ class AuditSummary(Shape):
         description="Of an audit of a schedule, how many queries of its span arrived "
         "after the set was frozen."
     )
-    with_late: Bounds | None = Field(
+    with_late: Accuracy | None = Field(
         description="Where the accuracy lies with those that were late, once the audit "
         "is closed: in the interval of the set, widened as far as they could move it."
     )
@@ -179,7 +173,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     )
 
 
-def find_result(audit: Audit) -> AuditResult | None:
+def find_result(audit: Any) -> AuditResult | None:
     """Return what an audit said when it was closed, None before."""
     if audit.result is None:
         return None
@@ -207,7 +201,7 @@ def count_late(session: Session, audit: Audit) -> int:
     return max(0, storage.count_set(session, audit, where) - audit.queries)
 
 
-def include_late(audit: Audit, result: AuditResult, late: int) -> Bounds:
+def include_late(audit: Audit, result: AuditResult, late: int) -> Accuracy:
     """Return where the accuracy lies with so many queries that arrived late.
 
     Only the labels that are there are sure to count beside them, since any other
@@ -218,7 +212,8 @@ def include_late(audit: Audit, result: AuditResult, late: int) -> Bounds:
     scopes = [*result.classes, result.overall]
     counted = result.classes if aim is None else [scopes[aim]]
     kept = min(one.labelled / (one.labelled + late) for one in counted)
-    return Bounds(low=kept * aimed.low, high=1.0 - kept * (1.0 - aimed.high))
+    low, high = kept * aimed.low, 1.0 - kept * (1.0 - aimed.high)
+    return Accuracy(accuracy=None, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ after its end.  Each span has its own key, its own draws and its own level; what
 audits before it have taught decides where to look, and is no evidence.
 """
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -154,7 +153,7 @@ def get_schedule(session: Session, reference: str) -> AuditSchedule:
 
 def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSummary:
     """Return a schedule as it is answered."""
-    made = audits.list_scheduled(session, schedule.id)
+    made = audits.list_results(session, schedule.id)
     results = {one.id: find_result(one) for one in made}
     version = schedule.version_id
     return ScheduleSummary.from_row(
@@ -177,31 +176,33 @@ def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSumm
     )
 
 
-def freeze_next(session: Session, schedule_id: int, at: datetime) -> list[Audit] | None:
-    """Freeze the set of the oldest span that is due; None where none is.
+def freeze_next(
+    session: Session, schedule_id: int, at: datetime
+) -> tuple[Audit | None, bool]:
+    """Freeze the set of the oldest span that is due; False where none is.
 
-    Returns the audits of earlier spans that end with it: people are asked about one
-    span at a time.  A span without queries, or with some that no audit can be of, is
-    passed over, and the schedule says why.
+    Also returns the audit of the span before it, which ends with that: people are
+    asked about one span at a time.  A span without queries, or with some that no audit
+    can be of, is passed over, and the schedule says why.
     """
     schedule = storage.lock_schedule(session, schedule_id)
     if schedule.stopped_at is not None:
-        return None
-    made = audits.list_scheduled(session, schedule.id)
-    _follow_clock(schedule, {one.since for one in made}, at)
+        return None, False
+    newest = next(iter(audits.list_scheduled(session, schedule.id, limit=1)), None)
+    _follow_clock(schedule, newest, at)
     until = _shift(schedule, 1)
     if at < until + FREEZES_AFTER:
-        return None
+        return None, False
     try:
-        _make_audit(session, schedule, made[0] if made else None, at)
+        _make_audit(session, schedule, newest, at)
     except (ConflictError, InvalidInputError) as error:
         wrong = isinstance(error, InvalidInputError) and error.errors
         why = wrong[0].message if wrong else str(error)
         schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
-        made = []
+        newest = None
     schedule.next_since = until
     session.flush()
-    return [one for one in made if one.closed_at is None]
+    return newest, True
 
 
 def _make_audit(
@@ -248,13 +249,11 @@ def _learn(
     return carried if np.any(carried) else None
 
 
-def _follow_clock(
-    schedule: AuditSchedule, made: Collection[datetime | None], at: datetime
-) -> None:
+def _follow_clock(schedule: AuditSchedule, newest: Audit | None, at: datetime) -> None:
     """Go back to spans that were passed over while the clock was ahead."""
     while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
         earlier = _shift(schedule, -1)
-        if earlier in made:
+        if newest is not None and newest.since == earlier:
             return
         schedule.next_since = earlier
         since = dump_instant(earlier)

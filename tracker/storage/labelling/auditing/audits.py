@@ -235,10 +235,18 @@ def list_audits(
     return list_newest(session, Audit, *own, before=before, limit=limit)
 
 
-def list_scheduled(session: Session, schedule_id: int) -> Sequence[Audit]:
+def list_scheduled(
+    session: Session, schedule_id: int, *, limit: int
+) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
     statement = select(Audit).where(Audit.schedule_id == schedule_id)
-    return session.scalars(statement.order_by(Audit.since.desc())).all()
+    return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
+
+
+def list_results(session: Session, schedule_id: int) -> Sequence[Any]:
+    """Return id and result of each audit of a schedule, the newest span first."""
+    statement = select(Audit.id, Audit.result).where(Audit.schedule_id == schedule_id)
+    return session.execute(statement.order_by(Audit.since.desc())).all()
 
 
 def list_open_scheduled(session: Session) -> Sequence[int]:
