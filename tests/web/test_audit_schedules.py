@@ -112,6 +112,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     assert "the overall accuracy lies so far" in page
     assert "Proved to be below 85 %: 9 February 2026." in page
     assert "1 of 3 weeks met the target" in page
+    assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
     assert len(shown.find("rect", class_="band")) == 2
     assert len(shown.find("rect", class_="hollow")) == 1
     assert "ended before its goal" in page

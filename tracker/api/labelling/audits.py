@@ -21,15 +21,15 @@ from tracker.http import (
 )
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.weeks import Cut
-from tracker.services.fields import Address, Instant, KeyName
+from tracker.services.fields import Address, KeyName
 from tracker.services.labelling.auditing import audit_draws, schedules
 from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_estimates import (
     METHOD,
     AuditEstimate,
-    AuditPoint,
+    AuditMoment,
     expected_left,
     get_audit_estimate,
     list_audit_history,
@@ -44,7 +44,7 @@ from tracker.services.labelling.auditing.schedules import ScheduleSummary
 from tracker.services.labelling.queues import NextQuery
 from tracker.services.queries.queries import load_metadata
 from tracker.services.telling.events import close_audit as close
-from tracker.shapes import Accuracy, Score, Shape
+from tracker.shapes import Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
@@ -146,20 +146,6 @@ class AuditSavings(Shape):
         description="About how many labels an audit would take that knows no judge; "
         "null without judges, and before 100 labels."
     )
-
-
-class AuditMoment(Shape):
-    """The intervals when a round of draws began, or now."""
-
-    at: Instant
-    draws: int = Field(description="The number of draws that counted.")
-    labels_expected: int = Field(
-        description="The number of draws expected to reach the goal."
-    )
-    labels: int
-    classes: list[ClassEstimate]
-    balanced: Accuracy
-    overall: Score
 
 
 class AuditHistory(Shape):
@@ -333,21 +319,8 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
-        points = list_audit_history(session, audit, computed_at=now())
-        items = [_describe_point(point) for point in points]
+        items = list_audit_history(session, audit, computed_at=now())
         return AuditHistory(items=items, next=None).dump()
-
-
-def _describe_point(point: AuditPoint) -> AuditMoment:
-    return AuditMoment(
-        at=point.at,
-        draws=point.draws,
-        labels_expected=point.labels_expected,
-        labels=point.labels,
-        classes=[*point.classes],
-        balanced=Accuracy.from_row(point.balanced),
-        overall=Score.from_row(point.overall),
-    )
 
 
 @routes.patch(

@@ -25,6 +25,7 @@ from tracker.services.labelling.auditing.audit_reasons import (
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import (
     AuditPlan,
+    aimed_of,
     create_audit,
     find_result,
     get_audit,
@@ -50,6 +51,9 @@ _TEXTS = ("name", "version", "aim", "since", "until", "every")
 # Of which queries a forecast is made for those of each span.
 _LIKE = {"day": "1d", "week": "7d", "month": "30d"}
 _BLANK = {"aim": BALANCED, "points": "3"}
+
+
+pages.add_app_template_global(aimed_of)
 
 
 @pages.app_template_global()

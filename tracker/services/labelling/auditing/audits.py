@@ -3,10 +3,10 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -52,6 +52,7 @@ MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
 _NARROWEST, _WIDEST = 0.005, 0.4
 _AT_ONCE = 20_000
+_A = TypeVar("_A", bound=Accuracy)
 
 
 class AuditResult(Shape):
@@ -187,11 +188,15 @@ def measure_of(audit: Audit) -> str:
     )
 
 
+def aimed_at(audit: Audit, scopes: Sequence[_A], balanced: _A) -> _A:
+    """Return what is aimed at, of the classes and overall, or *balanced*."""
+    aim = goal_of(audit).aim
+    return balanced if aim is None else scopes[aim]
+
+
 def aimed_of(audit: Audit, result: AuditResult) -> Accuracy:
     """Return what a closed audit says of what it aimed at."""
-    scopes = [*result.classes, result.overall]
-    aim = goal_of(audit).aim
-    return result.balanced if aim is None else scopes[aim]
+    return aimed_at(audit, [*result.classes, result.overall], result.balanced)
 
 
 def count_late(session: Session, audit: Audit) -> int:

@@ -46,10 +46,6 @@ class AuditSchedule(Base):
     )
 
 
-def find_schedule(session: Session, schedule_id: int) -> AuditSchedule | None:
-    return session.get(AuditSchedule, schedule_id)
-
-
 def find_schedule_by_name(
     session: Session, detector_id: int, name: str
 ) -> AuditSchedule | None:
