@@ -10,7 +10,7 @@ from tracker.jobs.audits import Audits
 from tracker.jobs.loop import Loop, Watch
 from tracker.services.labelling.auditing.schedules import freeze_next
 from tracker.storage.labelling.auditing.audits import find_audit
-from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, take
+from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
 
 DAY = timedelta(days=1)
 # Saturday, 31 January 2026; the first week begins on Monday, 2 February in Berlin.
@@ -254,6 +254,27 @@ def test_a_clock_that_was_ahead_loses_no_span_and_makes_none_twice(
     worker()
     names = [one["name"] for one in api.walk("/detectors/door/audits?every=day")]
     assert names == ["Weekly, 2026-02-02", "Weekly, 2026-02-01"]
+
+
+def test_a_schedule_that_fails_keeps_no_other_from_its_audits(
+    api, door, clock, worker, monkeypatch
+):
+    begin(api)
+    begin(api, name="Other")
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+
+    def fail(session, schedule_id, at):
+        if schedule_id == 1:
+            raise ValueError("broken")
+        return freeze_next(session, schedule_id, at)
+
+    monkeypatch.setattr("tracker.jobs.audits.freeze_next", fail)
+    worker()
+    assert [one["name"] for one in weekly(api)] == ["Other, 2026-02-02"]
+    with worker.database.read() as session:
+        assert find_task(session, AUDITS, "").error == "ValueError: broken"
 
 
 def test_weeks_with_a_change_of_the_hour_begin_at_midnight(api, door, clock, worker):

@@ -1,11 +1,12 @@
 """The job that makes the audits of schedules, and closes those that are done."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from tracker.jobs.loop import Handler, Watch
+from tracker.errors import UnavailableError
+from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.by import NOBODY, By
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.schedules import freeze_next
@@ -13,7 +14,7 @@ from tracker.services.telling.events import close_audit
 from tracker.storage.labelling.auditing.audit_draws import count_draws
 from tracker.storage.labelling.auditing.audits import find_audit, list_open_scheduled
 from tracker.storage.labelling.auditing.schedules import list_running
-from tracker.storage.tasks import AUDITS, Task, check_held, finish, hold
+from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -32,22 +33,33 @@ class Audits(Handler):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Go through all schedules, then through their open audits."""
         [task] = tasks
+        errors: list[Exception] = []
+
+        def count(do: Callable[[Task, int], bool], number: int) -> int:
+            done = 0
+            try:
+                while do(task, number):
+                    watch.check()
+                    done += 1
+            except (LostTaskError, StoppedError, UnavailableError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the others go on.
+                errors.append(error)
+            return done
+
         with self.database.read() as session:
             schedules = list_running(session)
-        done = 0
-        for schedule_id in schedules:
-            while self._freeze(task, schedule_id):
-                watch.check()
-                done += 1
+        done = sum(count(self._freeze, one) for one in schedules)
         with self.database.read() as session:
             audits = list_open_scheduled(session)
             answered = count_draws(session, audits)
         # To look takes some milliseconds: only where there are new answers.
-        for audit_id in audits:
-            if self._seen.get(audit_id) != answered.get(audit_id, 0):
-                watch.check()
-                done += self._close_if_done(task, audit_id)
-        self._seen = {one: answered.get(one, 0) for one in audits}
+        seen = {one: answered.get(one, 0) for one in audits}
+        changed = [one for one in audits if self._seen.get(one) != seen[one]]
+        done += sum(count(self._close_if_done, one) for one in changed)
+        if errors:
+            raise errors[0]
+        self._seen = seen
         self.database.run(lambda session: finish(session, hold(session, task)))
         return done
 
