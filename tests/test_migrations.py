@@ -92,6 +92,10 @@ ROWS = (
     f" VALUES (1, 1, 1, 'verdict.changed', '{{}}', '{NOW}', 'waiting', 0, '{NOW}')",
     "INSERT INTO badges (id, detector_id, digest, created_by, created_at)"
     f" VALUES (1, 1, 'mno', 'carol', '{NOW}')",
+    'INSERT INTO audit_schedules (id, detector_id, name, every, time_zone, "where",'
+    " created_by, created_at, first_since, next_since)"
+    " VALUES (1, 1, 'weekly', 'week', 'UTC', '[]', 'carol',"
+    f" '{NOW}', '{NOW}', '{NOW}')",
     'INSERT INTO audits (id, detector_id, version_id, name, "where", uses,'
     " confidence_level, classes, secret, strata, queries, labels_expected,"
     " labels_at_random, created_by, created_at)"

@@ -78,6 +78,8 @@ EVENTS = {
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
+    "audit.below_target": "{name}: the audit {audit} proves that the {measured} was "
+    "below its target.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
     "import.failed": "{name}: the import {id} failed.",
 }
@@ -98,9 +100,10 @@ EVENT_FIGURES = {
     "accuracy.rose": _BEFORE,
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct.",
-    "audit.finished": "With {labels} the balanced accuracy lies between "
-    "{low} % and {high} %.",
     "import.failed": "The reason: {error}.",
+    "audit.finished": "With {labels} the {measured} lies between {low} % and {high} %.",
+    "audit.below_target": "With {labels} it lies between {low} % and {high} %; the "
+    "target is {target} %.",
 }
 # Who judges without authority; what they say is never the truth.
 JudgeKind = Literal["human", "model", "code"]

@@ -71,6 +71,7 @@ def downgrade() -> None:
     op.drop_table("input_references")
     op.drop_table("events")
     op.drop_table("audits")
+    op.drop_table("audit_schedules")
     op.drop_table("webhook_detectors")
     op.drop_table("waiting_queries")
     op.drop_table("tasks")
@@ -745,10 +746,47 @@ def _create_tables() -> None:
         ),
     )
     op.create_table(
+        "audit_schedules",
+        sa.Column("id", BIG, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=True),
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("every", sa.Text(), nullable=False),
+        sa.Column("time_zone", sa.Text(), nullable=False),
+        sa.Column("where", sa.JSON(), nullable=False),
+        sa.Column("uses", sa.JSON(), nullable=True),
+        sa.Column("aim", NAME, nullable=True),
+        sa.Column("half_width", sa.Double(), nullable=True),
+        sa.Column("labels", BIG, nullable=True),
+        sa.Column("target", sa.Double(), nullable=True),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("stopped_at", INSTANT, nullable=True),
+        sa.Column("first_since", INSTANT, nullable=False),
+        sa.Column("next_since", INSTANT, nullable=False),
+        sa.Column("skipped", sa.Text(), server_default="[]", nullable=False),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_audit_schedules_detector_id_detectors",
+        ),
+        sa.ForeignKeyConstraint(
+            ["version_id"],
+            ["versions.id"],
+            name="fk_audit_schedules_version_id_versions",
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_audit_schedules"),
+        sa.UniqueConstraint(
+            "detector_id", "name", name="uq_audit_schedules_detector_id_name"
+        ),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "audits",
         sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=True),
+        sa.Column("schedule_id", BIG, nullable=True),
         sa.Column("name", NAME, nullable=False),
         sa.Column("since", INSTANT, nullable=True),
         sa.Column("until", INSTANT, nullable=True),
@@ -757,6 +795,8 @@ def _create_tables() -> None:
         sa.Column("aim", NAME, nullable=True),
         sa.Column("half_width", sa.Double(), nullable=True),
         sa.Column("target", sa.Double(), nullable=True),
+        sa.Column("budget", BIG, nullable=True),
+        sa.Column("carried", sa.JSON(), nullable=True),
         sa.Column("confidence_level", sa.Double(), nullable=False),
         sa.Column("classes", sa.JSON(), nullable=False),
         sa.Column("secret", sa.Text(), nullable=False),
@@ -776,7 +816,13 @@ def _create_tables() -> None:
         sa.ForeignKeyConstraint(
             ["version_id"], ["versions.id"], name="fk_audits_version_id_versions"
         ),
+        sa.ForeignKeyConstraint(
+            ["schedule_id"],
+            ["audit_schedules.id"],
+            name="fk_audits_schedule_id_audit_schedules",
+        ),
         sa.PrimaryKeyConstraint("id", name="pk_audits"),
+        sa.UniqueConstraint("schedule_id", "since", name="uq_audits_schedule_id_since"),
         sa.UniqueConstraint("detector_id", "name", name="uq_audits_detector_id_name"),
         sqlite_autoincrement=True,
     )

@@ -262,6 +262,12 @@ def _audit(api: Recorder, door: str) -> None:
         api.get(f"{path}{part}")
     assert api.patch(path, {"half_width": 0.025}).status_code == 200
     api.get(f"{door}/audits")
+    weekly = {"name": "Weekly", "every": "week", "half_width": 0.03, "target": 0.9}
+    schedule = api.post(f"{door}/audits", weekly)
+    assert schedule.status_code == 201, schedule.text
+    api.get(f"{door}/audit-schedules")
+    api.get(f"/audit-schedules/{schedule.json['id']}")
+    api.post(f"/audit-schedules/{schedule.json['id']}/stop", {})
 
 
 def _notify(api: Recorder, door: str) -> None:

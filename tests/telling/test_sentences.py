@@ -83,9 +83,29 @@ FIGURES = [
     ),
     (
         "audit.finished",
-        {"audit": "May", "labels": 176, "low": 0.9, "high": 0.99},
-        "door: the audit May is finished. With 176 labels the balanced accuracy lies "
+        {
+            "audit": "May",
+            "labels": 176,
+            "low": 0.9,
+            "high": 0.99,
+            "measure": "recall:YES",
+        },
+        "door: the audit May is finished. With 176 labels the accuracy of YES lies "
         "between 90.0 % and 99.0 %.",
+    ),
+    (
+        "audit.below_target",
+        {
+            "audit": "Weekly, 2026-02-02",
+            "labels": 176,
+            "low": 0.7012,
+            "high": 0.82,
+            "target": 0.9,
+            "measure": "overall",
+        },
+        "door: the audit Weekly, 2026-02-02 proves that the overall accuracy was below "
+        "its target. With 176 labels it lies between 70.1 % and 82.0 %; the target is "
+        "90 %.",
     ),
     ("version.first_seen", {}, "door: version v1 was seen for the first time."),
 ]

@@ -19,6 +19,7 @@ from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
+from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import change_account, get_account
 from tracker.services.people.keys import create_key
@@ -34,6 +35,7 @@ OWNERS = {
     "studies": "stu",
     "imports": "imp",
     "audits": "aud",
+    "audit-schedules": "sch",
 }
 
 
@@ -101,7 +103,10 @@ def two(shelf: Shelf, database: Database) -> dict[str, dict[str, str]]:
             file = RowFile("csv", "0", io.BytesIO(b"predicted\n"))
             file_import = add_import(session, detector, file, by("a"))
             audit = create_audit(session, detector, NewAudit(name="all"), by("a"))
+            weekly = NewAudit(name="weekly", every="week")
+            schedule = create_schedule(session, detector, weekly, by("a"))
             found[name] = {
+                "audit-schedules": dump_id("sch", schedule.id),
                 "audits": dump_id("aud", audit.id),
                 "imports": dump_id("imp", file_import.id),
                 "detectors": detector_id,
@@ -126,6 +131,7 @@ def values_for(ids: dict[str, str]) -> dict[str, str]:
         "study_id": ids["studies"],
         "import_id": ids["imports"],
         "audit_id": ids["audits"],
+        "schedule_id": ids["audit-schedules"],
     }
 
 

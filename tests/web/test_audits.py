@@ -307,4 +307,4 @@ def test_what_a_closed_audit_said_stands_on_the_history(
     assert row.endswith("reached")
     result = visitor.get(f"/detectors/{sheep}/audits").text
     said = row.removesuffix(" reached").rsplit(" ", 2)[-2:]
-    assert f"balanced {' '.join(said)} from 20 labels" in result
+    assert f"closed: {' '.join(said)} from 20 labels" in result

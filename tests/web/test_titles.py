@@ -15,6 +15,7 @@ from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
+from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -28,6 +29,8 @@ def _add_things(database: Database) -> dict[str, str]:
         added, _ = add_study(session, detector, study, by("web", START))
         seen = NewAudit(name="autumn")
         audit = create_audit(session, detector, seen, by("web"))
+        weekly = NewAudit(name="weekly", every="week")
+        schedule = create_schedule(session, detector, weekly, by("web"))
         file = add_import(
             session, detector, RowFile("csv", "0", io.BytesIO(b"")), by("web")
         )
@@ -36,6 +39,7 @@ def _add_things(database: Database) -> dict[str, str]:
             "study_id": f"stu_{added.id}",
             "import_id": f"imp_{file.id}",
             "audit_id": f"aud_{audit.id}",
+            "schedule_id": f"sch_{schedule.id}",
             "account_id": "1",
         }
 

@@ -1,12 +1,13 @@
 """What all routes of the API share."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, current_app, request
 from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
@@ -74,7 +75,7 @@ def _problems(*statuses: int) -> ResponseDict:
     }
 
 
-def answers(success: dict[int, type[Shape]], *problems: int) -> ResponseDict:
+def answers(success: Mapping[int, type[BaseModel]], *problems: int) -> ResponseDict:
     """Return what a call answers: a shape, or one of these problems."""
     return {
         **{str(status): shape for status, shape in success.items()},

@@ -11,13 +11,13 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tracker.errors import UnavailableError
 from tracker.jobs.loop import Loop
-from tracker.storage.tasks import RETENTION, STALLS
+from tracker.storage.tasks import AUDITS, RETENTION, STALLS
 
 log = structlog.get_logger("tracker.worker")
 
 _LOOK_SECONDS = 1.0
 # What is done now and then, and after how many seconds again.
-_PERIODIC = {RETENTION: 60.0, STALLS: 60.0}
+_PERIODIC = {RETENTION: 60.0, STALLS: 60.0, AUDITS: 60.0}
 
 
 def run_worker(loop: Loop, *, every_seconds: float = _LOOK_SECONDS) -> None:

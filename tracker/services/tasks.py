@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from tracker.storage import tasks as storage
 from tracker.storage.tasks import (
     ADDRESS,
+    AUDITS,
     CLEARING,
     DELIVERY,
     DIGEST,
@@ -60,6 +61,7 @@ POLICIES = {
     ESTIMATES: _LASTING,
     RETENTION: _LASTING,
     STALLS: _LASTING,
+    AUDITS: _LASTING,
     # A file that fails three times, or ends the worker, does so the fourth time too.
     IMPORT: replace(_LASTING, most_attempts=3),
     CLEARING: _LASTING,

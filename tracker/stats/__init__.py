@@ -11,7 +11,7 @@ from tracker.stats.active.forecast import (
     without_judges,
 )
 from tracker.stats.active.goals import Goal, Step
-from tracker.stats.active.learning import next_round, round_length
+from tracker.stats.active.learning import carry_over, next_round, round_length
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.looks import Look, Standing, look
 from tracker.stats.active.rounds import UNIT, Round
@@ -198,6 +198,7 @@ __all__ = [
     "burst_look",
     "bursts_are_beyond_doubt",
     "calibration_error",
+    "carry_over",
     "chance_to_certify",
     "chances_of_ever_missing",
     "choose_counted",

@@ -45,6 +45,7 @@ from tracker.storage.dialect import is_sqlite
 # The kinds of tasks; services/tasks.py says how often each is tried.
 ADDRESS, DIGEST, DELIVERY = "address", "digest", "delivery"
 PREDICTION, ESTIMATES, STALLS = "prediction", "estimates", "stalls"
+AUDITS = "audits"
 IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "recompute"
 # A worker renews its holds well before they end.  One that was killed keeps others
 # from its tasks for so long.

@@ -30,6 +30,7 @@ from tracker.web.labelling import (
     labelers,
     labels,
     rechecks,
+    schedules,
     studies,
 )
 from tracker.web.people import (
@@ -77,6 +78,7 @@ __all__ = [
     "rechecks",
     "register",
     "repeats",
+    "schedules",
     "second_factors",
     "security",
     "settings",

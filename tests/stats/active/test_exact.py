@@ -30,10 +30,11 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(7200)] if IS_LONG else []
 PAIRS = Plan(6 if IS_LONG else 3, length=lambda start: 2)
 
 
-def courses(pool: Pool, plan: Plan, known=()):
+def courses(pool: Pool, plan: Plan, known=(), carried=None):
     """Yield the record of every course to the end, with its chance as a fraction.
 
     Queries of one stratum with one label are alike and are followed together.
+    *carried* is what earlier audits are said to have taught.
     """
     counts = pool.counts(list(known))
     waiting = defaultdict(int)
@@ -50,7 +51,10 @@ def courses(pool: Pool, plan: Plan, known=()):
         if not ledger.rounds or done - ledger.rounds[-1].start >= plan.length(0):
             ledger = replace(
                 ledger,
-                rounds=(*ledger.rounds, next_round(ledger, counts, plan.goal)),
+                rounds=(
+                    *ledger.rounds,
+                    next_round(ledger, counts, plan.goal, carried=carried),
+                ),
                 known=(*ledger.known, counts),
             )
         weights = ledger.rounds[-1].weights
@@ -143,8 +147,12 @@ POOLS = [
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("is_misled", [False, True])
 @pytest.mark.parametrize(("pool", "plan", "known"), POOLS)
-def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known):
+def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known, is_misled):
+    # An audit before said that whatever the detector says is wrong.
+    carried = np.full((len(pool.strata.sizes), pool.classes + 1), 20.0 * is_misled)
+    carried[np.arange(len(carried)), pool.strata.predicted] = 0.0
     right = pool.predicted == pool.labels
     present = [c for c in range(pool.classes) if (pool.labels == c).any()]
     truths = {
@@ -154,7 +162,7 @@ def test_the_expected_wealth_at_the_truth_is_exactly_one(pool, plan, known):
     is_scored = pool.labels < pool.classes
     overall = Fraction(int(right[is_scored].sum()), int(is_scored.sum()))
     means = defaultdict(lambda: [Fraction(0)] * 9)
-    for ledger, chance in courses(pool, plan, known):
+    for ledger, chance in courses(pool, plan, known, carried):
         rows = build_rows(ledger)
         boxes = np.array([s.box for s in look(ledger, 0.5).standings])
         ends = np.array([balanced_ends(ledger, n, b) for n, b in enumerate(boxes)])

@@ -1,10 +1,11 @@
 """Audits: starting them, labelling for them, and their estimates."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from flask import Response
-from pydantic import Field
+from pydantic import Field, RootModel
 from sqlalchemy.orm import Session
 
 from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters, dump_newest
@@ -19,15 +20,16 @@ from tracker.http import (
     requires,
 )
 from tracker.services.by import By
-from tracker.services.detectors import get_open_detector
-from tracker.services.estimates.estimate import ClassEstimate, Estimate
-from tracker.services.fields import Address, Instant, KeyName
-from tracker.services.labelling.auditing import audit_draws
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.weeks import Cut
+from tracker.services.fields import Address, KeyName
+from tracker.services.labelling.auditing import audit_draws, schedules
 from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_estimates import (
     METHOD,
     AuditEstimate,
-    AuditPoint,
+    AuditMoment,
     expected_left,
     get_audit_estimate,
     list_audit_history,
@@ -38,14 +40,16 @@ from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as p
 from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
+from tracker.services.labelling.auditing.schedules import ScheduleSummary
 from tracker.services.labelling.queues import NextQuery
 from tracker.services.queries.queries import load_metadata
 from tracker.services.telling.events import close_audit as close
-from tracker.shapes import Accuracy, Score, Shape
+from tracker.shapes import Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.auditing.schedules import list_schedules
 from tracker.storage.queries.queries import find_query_of
 from tracker.words import TARGETED, one_of
 
@@ -56,6 +60,11 @@ class AuditList(Page):
     """Which audits to list."""
 
     prefix = "aud"
+
+    every: Cut | None = Field(
+        default=None,
+        description="Only those that schedules made of each such span.",
+    )
 
 
 class DrawsWanted(Parameters):
@@ -74,6 +83,17 @@ class AuditPage(Shape):
 
     items: list[AuditSummary]
     next: Address | None = Field(description="The address of the page after this one.")
+
+
+class NewlyBegun(RootModel[AuditSummary | ScheduleSummary]):
+    """An audit; with every a schedule that makes one of each span."""
+
+
+class SchedulePage(Shape):
+    """The schedules of a detector, the newest first."""
+
+    items: list[ScheduleSummary]
+    next: None = Field(description="Always null: all schedules are in this list.")
 
 
 class AuditDraw(NextQuery):
@@ -128,20 +148,6 @@ class AuditSavings(Shape):
     )
 
 
-class AuditMoment(Shape):
-    """The intervals when a round of draws began, or now."""
-
-    at: Instant
-    draws: int = Field(description="The number of draws that counted.")
-    labels_expected: int = Field(
-        description="The number of draws expected to reach the goal."
-    )
-    labels: int
-    classes: list[ClassEstimate]
-    balanced: Accuracy
-    overall: Score
-
-
 class AuditHistory(Shape):
     """The intervals of an audit round by round, the oldest first."""
 
@@ -151,11 +157,11 @@ class AuditHistory(Shape):
 
 @routes.post(
     "/detectors/<id>/audits",
-    responses=answers({201: AuditSummary}, 404, 409, 413, 415, 422),
+    responses=answers({201: NewlyBegun}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
 def add_audit(path: IdPath, body: NewAudit) -> Response:
-    """Begin an audit of a fixed set of queries.
+    """Begin an audit of a fixed set of queries, or with every a schedule of audits.
 
     The draws have known chances, so the intervals hold at every look, however bad the
     confidences are.
@@ -163,6 +169,9 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
 
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
+        if body.every is not None:
+            schedule = schedules.create_schedule(session, detector, body, by())
+            return schedules.describe_schedule(session, schedule), 201
         audit = services.create_audit(session, detector, body, by())
         return services.describe_audit(session, audit), 201
 
@@ -173,9 +182,46 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
 @requires("viewer")
 def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
     """List the audits of a detector, the newest first."""
-    return dump_newest(
-        path.id, storage.list_audits, services.describe_audit, "aud", **dict(query)
-    )
+    find = partial(storage.list_audits, every=query.every)
+    page = query.model_dump(exclude={"every"})
+    return dump_newest(path.id, find, services.describe_audit, "aud", **page)
+
+
+@routes.get(
+    "/detectors/<id>/audit-schedules", responses=answers({200: SchedulePage}, 404)
+)
+@requires("viewer")
+def list_audit_schedules(path: IdPath) -> dict[str, Any]:
+    """List what makes the audits of each week, day or month, the newest first."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        found = list_schedules(session, detector.id)
+        items = [schedules.describe_schedule(session, one) for one in found]
+        return SchedulePage(items=items, next=None).dump()
+
+
+@routes.get("/audit-schedules/<id>", responses=answers({200: ScheduleSummary}, 404))
+@requires("viewer")
+def get_audit_schedule(path: IdPath) -> dict[str, Any]:
+    """Get a schedule, and which of its audits prove too low an accuracy."""
+    with database().read() as session:
+        schedule = schedules.get_schedule(session, path.id)
+        return schedules.describe_schedule(session, schedule).dump()
+
+
+@routes.post(
+    "/audit-schedules/<id>/stop", responses=answers({200: ScheduleSummary}, 404, 422)
+)
+@requires("editor")
+def stop_audit_schedule(path: IdPath) -> Response:
+    """Make no more audits; those that are open go on."""
+
+    def stop(session: Session) -> tuple[Shape, int]:
+        schedule = schedules.get_schedule(session, path.id)
+        stopped = schedules.stop_schedule(session, schedule, by())
+        return schedules.describe_schedule(session, stopped), 200
+
+    return answer_idempotently(stop)
 
 
 @routes.get("/audits/<id>", responses=answers({200: AuditSummary}, 404))
@@ -273,21 +319,8 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
-        points = list_audit_history(session, audit, computed_at=now())
-        items = [_describe_point(point) for point in points]
+        items = list_audit_history(session, audit, computed_at=now())
         return AuditHistory(items=items, next=None).dump()
-
-
-def _describe_point(point: AuditPoint) -> AuditMoment:
-    return AuditMoment(
-        at=point.at,
-        draws=point.draws,
-        labels_expected=point.labels_expected,
-        labels=point.labels,
-        classes=[*point.classes],
-        balanced=Accuracy.from_row(point.balanced),
-        overall=Score.from_row(point.overall),
-    )
 
 
 @routes.patch(

@@ -10,6 +10,7 @@ from tracker.cli.operations.processes import watch_parent
 from tracker.cli.setup import connected, is_alive, load_settings, process_name
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
+from tracker.jobs.audits import Audits
 from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Handler, Loop
 from tracker.jobs.predictors import Predictions
@@ -71,6 +72,7 @@ def worker(parent: int | None, *, check: bool) -> None:
             Clearing(database=database),
             Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
             Stalls(database=database),
+            Audits(database=database),
             Retention(database=database, days=settings.keep_unlabelled_days or 0),
             Predictions(
                 database=database, images=images, allowed_hosts=settings.predictor_hosts

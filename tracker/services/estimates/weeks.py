@@ -193,7 +193,7 @@ class _Desk(NamedTuple):
         zone = self.detector.zone
         day = begin(day_in(newest, zone), self.by)
         for _ in range(limit):
-            yield midnight_in(day, zone), midnight_in(_next(day, self.by), zone)
+            yield midnight_in(day, zone), midnight_in(following(day, self.by), zone)
             if day.year <= date.min.year + 1:
                 return
             day = begin(day - timedelta(days=1), self.by)
@@ -322,6 +322,6 @@ def begin(day: date, by: Cut) -> date:
     return day.replace(day=1) if by == "month" else day
 
 
-def _next(day: date, by: Cut) -> date:
+def following(day: date, by: Cut) -> date:
     """Return the first day of the span after the one that begins on *day*."""
     return begin(day + timedelta(days={"day": 1, "week": 7, "month": 31}[by]), by)

@@ -39,6 +39,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
+from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import (
     ClassName,
     ImageUrl,
@@ -71,6 +72,7 @@ from tracker.services.sandbox.readers import reading
 from tracker.services.strict_json import load_json
 from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
+from tracker.settings.fields import TimeZone
 from tracker.storage.base import TextList, UtcDateTime
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
@@ -135,6 +137,9 @@ _TYPES: dict[str, Any] = {
     "waiting_queries.metadata": _MetadataText,
     "waiting_queries.image": _ImageName,
     "audits.name": StudyName,
+    "audit_schedules.name": StudyName,
+    "audit_schedules.every": Cut,
+    "audit_schedules.time_zone": TimeZone,
     "audits.confidence_level": Level,
     "queries.key": Key,
     "queries.input": Key,

@@ -15,7 +15,11 @@ from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.fields import Address, Instant
 from tracker.services.labelling.auditing.audit_lifecycle import end_audit
-from tracker.services.labelling.auditing.audits import find_result
+from tracker.services.labelling.auditing.audits import (
+    aimed_of,
+    find_result,
+    measure_of,
+)
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
@@ -26,6 +30,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
 from tracker.storage.telling import find_last_event, find_last_events
 from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD, EventWord, Verdict
 
@@ -34,8 +39,8 @@ FAILING = "detector.failing"
 FIRST_SEEN = "version.first_seen"
 STALLED = "labels.stalled"
 SLICE_WORSE = "slice.worse"
-AUDIT_FINISHED = "audit.finished"
 IMPORT_FAILED = "import.failed"
+AUDIT_FINISHED, AUDIT_BELOW = "audit.finished", "audit.below_target"
 
 
 class Event(Shape):
@@ -225,16 +230,22 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
     ended, is_new = end_audit(session, audit, by)
     result = find_result(ended)
     if is_new and result is not None:
-        data = {
+        aimed = aimed_of(ended, result)
+        data: dict[str, Any] = {
             "audit": ended.name,
             "id": dump_id("aud", ended.id),
             "labels": result.labels,
             "is_reached": result.is_reached,
-            "low": result.balanced.low,
-            "high": result.balanced.high,
+            "measure": measure_of(ended),
+            "low": aimed.low,
+            "high": aimed.high,
         }
         detector = session.get_one(Detector, ended.detector_id)
         tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
+        if result.below_target:
+            schedule = session.get_one(AuditSchedule, ended.schedule_id)
+            data |= {"schedule": schedule.name, "target": schedule.target}
+            tell(session, AUDIT_BELOW, detector, at=by.at, data=data)
     return ended
 
 

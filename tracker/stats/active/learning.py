@@ -41,6 +41,7 @@ _MOST_JUDGES = 3
 _OWN_LABELS = 10.0
 # The fewer labels, the larger the surprises that bets allow for.
 _CAUTION = 30.0
+_MOST_CARRIED = 400.0
 
 
 class Belief(NamedTuple):
@@ -64,7 +65,12 @@ def round_length(draws: int) -> int:
 
 
 def next_round(
-    ledger: Ledger, known: Ints, goal: Goal, *, is_even: bool = False
+    ledger: Ledger,
+    known: Ints,
+    goal: Goal,
+    *,
+    is_even: bool = False,
+    carried: Floats | None = None,
 ) -> Round:
     """Return the next round: its weights, its model and its bets.
 
@@ -72,6 +78,8 @@ def next_round(
     that are there without a draw.  Half of the chances are uniform, so that what
     confidences hide is found; half go by how much a label is expected to move the
     aim.  If *is_even* all are uniform, which is random labelling with the same bets.
+    What other audits taught is *carried*, counts like *known*: the model learns from
+    them, and they are no evidence.
 
     J. Neyman, Journal of the Royal Statistical Society 97 (1934), 558-625.
     """
@@ -79,8 +87,9 @@ def next_round(
     counts = _label_counts(ledger, known)
     drawn = np.bincount(ledger.drawn, minlength=len(strata.sizes))
     left: Ints = strata.sizes - drawn - known.sum(axis=1)
-    labels = counts.sum()
-    wrong, rows = fitted(strata, counts, CAUTIOUS)
+    seen = counts if carried is None else counts + carried
+    labels = float(seen.sum())
+    wrong, rows = fitted(strata, seen, CAUTIOUS)
     # Nobody is so sure after so few labels.
     wrong = np.clip(wrong, 0.1 / (labels + 10.0), 1.0 - 0.1 / (labels + 10.0))
     wrong_units = np.maximum(np.rint(wrong * UNIT), 1).astype(np.int64)
@@ -115,6 +124,28 @@ def _label_counts(ledger: Ledger, known: Ints) -> Ints:
     answered = ledger.labels != OPEN
     np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
     return counts
+
+
+def carry_over(ledger: Ledger, carried: Floats | None, strata: Strata) -> Floats:
+    """Return what an audit and those before it teach of the strata of the next one.
+
+    Labels count half as much with each audit, and at most as many as 400 do.  They
+    are those of the same prediction, confidence and verdicts.
+    """
+    labels = _label_counts(ledger, ledger.known[-1])
+    before = (labels if carried is None else labels + carried) / 2.0
+    before *= min(1.0, _MOST_CARRIED / max(1.0, float(before.sum())))
+    places = {key: place for place, key in enumerate(_keys(strata))}
+    found = np.zeros((len(strata.sizes), strata.classes + 1))
+    for row, key in zip(before, _keys(ledger.strata), strict=True):
+        if key in places:
+            found[places[key]] += row
+    return found
+
+
+def _keys(strata: Strata) -> list[tuple[int, ...]]:
+    columns = np.column_stack([strata.predicted, strata.bins, strata.verdicts])
+    return [tuple(row) for row in columns.tolist()]
 
 
 class _Expected:
@@ -170,7 +201,9 @@ class _Expected:
         return np.asarray(np.maximum(variance / self.scales, least))
 
 
-def fitted(strata: Strata, counts: Ints, before: Belief) -> tuple[Floats, Floats]:
+def fitted(
+    strata: Strata, counts: Ints | Floats, before: Belief
+) -> tuple[Floats, Floats]:
     """Return how likely each stratum is wrong, and as which class (rows sum to < 1).
 
     *counts* (strata, classes + 1) are the labels so far, and *before* is believed

@@ -40,7 +40,11 @@ from tracker.storage.labelling import (  # noqa: F401
     reservations,
     studies,
 )
-from tracker.storage.labelling.auditing import audit_draws, audits  # noqa: F401
+from tracker.storage.labelling.auditing import (  # noqa: F401
+    audit_draws,
+    audits,
+    schedules,
+)
 from tracker.storage.queries import queries, tags, waiting  # noqa: F401
 
 metadata = Base.metadata

@@ -10,15 +10,14 @@ from tracker.http import find_comparison
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditEstimate,
-    AuditPoint,
-    aimed_at,
+    AuditMoment,
     build_audit_estimate,
     build_history,
     expected_in_all,
     expected_left,
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
-from tracker.services.labelling.auditing.audits import goal_of
+from tracker.services.labelling.auditing.audits import aimed_at, goal_of
 from tracker.stats import OPEN, Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
@@ -45,7 +44,7 @@ class AuditReading:
     aimed: Reading
     readings: Sequence[Reading]
     axis: Axis
-    history: Sequence[AuditPoint]
+    history: Sequence[AuditMoment]
     closing: Closing
     labels_left: int
     # How many more random labels would reach the goal.
@@ -81,7 +80,7 @@ class AuditReading:
         return self.found.labels_used + (self.labels_saved or 0)
 
     @property
-    def forecasts(self) -> list[AuditPoint]:
+    def forecasts(self) -> list[AuditMoment]:
         """What was foreseen at the beginning, on the way, and now."""
         if len(self.history) < 3:
             return list(self.history)
@@ -133,7 +132,7 @@ def read_aimed(
     return read(found.overall, name=OVERALL.capitalize(), tone=0)
 
 
-def _steps(audit: Audit, history: Sequence[AuditPoint]) -> list[Step]:
+def _steps(audit: Audit, history: Sequence[AuditMoment]) -> list[Step]:
     found: dict[int, Step] = {}
     for point in history:
         score = aimed_at(audit, [*point.classes, point.overall], point.balanced)

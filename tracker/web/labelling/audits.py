@@ -25,11 +25,13 @@ from tracker.services.labelling.auditing.audit_reasons import (
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import (
     AuditPlan,
+    aimed_of,
     create_audit,
     find_result,
     get_audit,
     plan_audit,
 )
+from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
 from tracker.storage.base import dump_id, parse_id
@@ -37,6 +39,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import count_draws
 from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.auditing.schedules import list_schedules
 from tracker.web.blueprint import allow_style, cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
@@ -44,8 +47,13 @@ from tracker.web.labelling.audit_reading import read_audit
 from tracker.words import BALANCED
 
 _PAGE = 24
-_TEXTS = ("name", "version", "aim", "since", "until")
+_TEXTS = ("name", "version", "aim", "since", "until", "every")
+# Of which queries a forecast is made for those of each span.
+_LIKE = {"day": "1d", "week": "7d", "month": "30d"}
 _BLANK = {"aim": BALANCED, "points": "3"}
+
+
+pages.add_app_template_global(aimed_of)
 
 
 @pages.app_template_global()
@@ -76,14 +84,19 @@ def begin_audit(detector_id: str) -> ResponseReturnValue:
 
         def begin(session: Session) -> str:
             detector = get_open_detector(session, detector_id)
-            return dump_id("aud", create_audit(session, detector, new, by()).id)
+            if new.every:
+                made = create_schedule(session, detector, new, by())
+                reference = dump_id("sch", made.id)
+                return url_for("pages.look_at_schedule", schedule_id=reference)
+            reference = dump_id("aud", create_audit(session, detector, new, by()).id)
+            return url_for("pages.look_at_audit", audit_id=reference)
 
-        audit_id = database().run(begin)
+        address = database().run(begin)
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             form = failed_form(request.form, error)
             return _render_list(session, detector_id, form), 422
-    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+    return redirect(address, 303)
 
 
 def _read_form(typed: Mapping[str, str]) -> NewAudit:
@@ -94,6 +107,9 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
     for name in ("since", "until"):
         if name in values:
             values[name] = f"{values[name]}T00:00:00Z"
+    if "plan" in typed and "every" in values:
+        values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
+        values.setdefault("version", "*")
     values["half_width"] = _read_points(typed)
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
@@ -124,6 +140,7 @@ def _render_list(
         audits=audits,
         results={audit.id: find_result(audit) for audit in audits},
         counts=counts,
+        schedules=list_schedules(session, detector.id) if before is None else (),
         last=last,
         is_first=before is None,
         form=form,

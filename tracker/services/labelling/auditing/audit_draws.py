@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +13,12 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.labelling.auditing.audits import goal_of, label_code, strata_of
+from tracker.services.labelling.auditing.audits import (
+    carried_of,
+    goal_of,
+    label_code,
+    strata_of,
+)
 from tracker.services.wording import show
 from tracker.stats import (
     OPEN,
@@ -189,7 +195,8 @@ def _draw_new(
 ) -> list[int]:
     place, key = _find_place(session, audit), bytes.fromhex(audit.secret)
     numbers: list[int] = []
-    while len(numbers) < count:
+    end = math.inf if audit.budget is None else audit.budget
+    while len(numbers) < count and place.number < end:
         if place.number - place.start >= round_length(place.start):
             _begin_round(session, audit, common["drawn_at"])
             place = _find_place(session, audit)
@@ -222,7 +229,7 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     known = np.zeros_like(ledger.known[-1])
     for _, stratum, label, many, _ in drawn.count_known(session, audit):
         known[stratum, label_code(audit.classes, label)] += many
-    following = next_round(ledger, known, goal_of(audit))
+    following = next_round(ledger, known, goal_of(audit), carried=carried_of(audit))
     session.add(
         AuditRound(
             audit_id=audit.id,

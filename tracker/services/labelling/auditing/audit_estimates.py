@@ -6,20 +6,26 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
+from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
-from tracker.services.labelling.auditing.audits import goal_of
-from tracker.shapes import Accuracy, Score
+from tracker.services.labelling.auditing.audits import (
+    aimed_at,
+    goal_of,
+    measure_of,
+)
+from tracker.shapes import Accuracy, Score, Shape
 from tracker.stats import OPEN, Floats, Interval, Look, Step, labels_needed
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import BALANCED, OVERALL, Verdict
+from tracker.words import OVERALL, Verdict
 
 METHOD = "active"
 # From so many labels on the interval itself says how many more it takes.
@@ -47,20 +53,17 @@ class AuditEstimate:
     drawable: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPoint:
-    """What stood when a round began, or stands now.
+class AuditMoment(Shape):
+    """The intervals when a round of draws began, or now."""
 
-    *draws* counted by then, and about *labels_expected* of them were to reach the
-    goal that is set now.
-    """
-
-    draws: int
-    labels_expected: int
+    at: Instant
+    draws: int = Field(description="The number of draws that counted.")
+    labels_expected: int = Field(
+        description="The number of draws expected to reach the goal."
+    )
     labels: int
-    at: datetime
-    classes: Sequence[ClassEstimate]
-    balanced: Score
+    classes: list[ClassEstimate]
+    balanced: Accuracy
     overall: Score
 
 
@@ -119,14 +122,18 @@ def build_audit_estimate(
         open_draws=int((record.ledger.labels == OPEN).sum()),
         labels_used=found.settled,
         half_width=half_width,
-        is_reached=_is_reached(audit, estimate, half_width),
+        is_reached=_is_reached(audit, estimate, half_width, record),
         aimed=aimed,
         drawable=record.drawable,
     )
 
 
-def _is_reached(audit: Audit, estimate: Estimate, half_width: float) -> bool:
+def _is_reached(
+    audit: Audit, estimate: Estimate, half_width: float, record: Record
+) -> bool:
     """Return whether the goal is reached, or no label is left to give."""
+    if audit.budget is not None:
+        return record.ledger.settled >= min(audit.budget, record.drawable)
     if audit.half_width is not None and half_width <= audit.half_width:
         return True
     decision = estimate.decision
@@ -150,7 +157,7 @@ def _find_last_label_at(
 
 def list_audit_history(
     session: Session, audit: Audit, *, computed_at: datetime
-) -> list[AuditPoint]:
+) -> list[AuditMoment]:
     """Return what stood at the start of each round, and what stands now."""
     record = load_record(session, audit)
     return build_history(audit, record, look_at(audit, record), computed_at=computed_at)
@@ -158,7 +165,7 @@ def list_audit_history(
 
 def build_history(
     audit: Audit, record: Record, found: Look, *, computed_at: datetime
-) -> list[AuditPoint]:
+) -> list[AuditMoment]:
     """Return a look at an audit as what stood at the start of each round, and now."""
     points = []
     for number, standing in enumerate(found.standings):
@@ -191,23 +198,18 @@ def _point(  # noqa: PLR0913, PLR0917 - all that stood.
     at: datetime,
     scopes: Sequence[ClassEstimate],
     balanced: Score,
-) -> AuditPoint:
+) -> AuditMoment:
     aimed = aimed_at(audit, scopes, balanced)
     step = Step(draws, aimed.low, aimed.high)
-    return AuditPoint(
+    return AuditMoment(
         draws=draws,
         labels_expected=expected_in_all(audit, record.drawable, step),
         labels=scopes[-1].labelled,
         at=at,
-        classes=scopes[:-1],
-        balanced=balanced,
-        overall=scopes[-1],
+        classes=list(scopes[:-1]),
+        balanced=Accuracy.from_row(balanced),
+        overall=Score.from_row(scopes[-1]),
     )
-
-
-def aimed_at(audit: Audit, scopes: Sequence[Score], balanced: Score) -> Score:
-    aim = goal_of(audit).aim
-    return balanced if aim is None else scopes[aim]
 
 
 def expected_in_all(
@@ -219,6 +221,8 @@ def expected_in_all(
     the goal as it was then, counts until half of it is there, or a hundred labels.
     So it does for labels at random, whether they would be there by now or not.
     """
+    if audit.budget is not None and not at_random:
+        return min(drawable, audit.budget)
     enough = min(_ENOUGH, audit.labels_expected // 2 + 1)
     if step.labels < enough and (at_random or not goal_of(audit).is_reached(step)):
         first = audit.labels_at_random if at_random else audit.labels_expected
@@ -245,9 +249,7 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
         verdict = "missed"
     return Decision(
         verdict=verdict,
-        measure=audit.aim or BALANCED
-        if audit.aim not in audit.classes
-        else f"recall:{audit.aim}",
+        measure=measure_of(audit),
         target=audit.target,
         method=METHOD,
         accuracy=aimed.accuracy,

@@ -6,14 +6,19 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.fields import Input
+from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audits import AuditResult, goal_of
 from tracker.services.wording import show
-from tracker.stats import Step, labels_needed
+from tracker.stats import Step, labels_needed, look
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import count_draws
 from tracker.storage.labelling.auditing.audits import Audit, AuditExtension
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
+
+# The most that a year can have.
+SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}
 
 
 class AuditChange(Input):
@@ -53,11 +58,9 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
     """
     locked = _lock_open(session, audit)
     before = locked.half_width
-    if before is None:
-        raise InvalidInputError.of(
-            "half_width",
-            "this audit goes by its target: it ends when the interval leaves it",
-        )
+    if before is None or locked.budget is not None:
+        goal = "number of labels" if locked.budget else "target"
+        raise InvalidInputError.of("half_width", f"this audit goes by its {goal}")
     if change.half_width >= before:
         raise InvalidInputError.of(
             "half_width",
@@ -124,7 +127,26 @@ def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:
         unclear=found.estimate.unclear,
         classes=list(found.estimate.classes),
         balanced=found.estimate.balanced,
+        below_target=_is_below_target(session, audit),
     )
+
+
+def _is_below_target(session: Session, audit: Audit) -> bool | None:
+    """Return whether the accuracy of a schedule's span is proved to be too low.
+
+    At a level at which a year of such spans has a false alarm with a chance of at most
+    1 - confidence_level.  An upper bound alone may be wrong twice as often as an
+    interval; of the balanced accuracy both bounds rest on the same box.
+    """
+    schedule = audit.schedule_id and session.get_one(AuditSchedule, audit.schedule_id)
+    if not schedule or schedule.target is None:
+        return None
+    error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
+    aim = goal_of(audit).aim
+    ledger = load_record(session, audit).ledger
+    found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))
+    high = found.balanced.high if aim is None else found.measures.high[aim]
+    return bool(high < schedule.target)
 
 
 def _lock_open(session: Session, audit: Audit) -> Audit:

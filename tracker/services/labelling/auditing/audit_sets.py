@@ -15,6 +15,7 @@ from pydantic import (
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import (
     Input,
     LabelText,
@@ -29,6 +30,7 @@ from tracker.services.fields import (
 from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
+from tracker.settings.fields import TimeZone
 from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import judgements
@@ -37,6 +39,12 @@ from tracker.words import BALANCED, NO_ANSWER
 
 MOST_QUERIES = 1_000_000
 MOST_JUDGES = 10
+# A day is added to the name of a schedule, and that is the name of an audit.
+MOST_IN_NAME = 180
+_HAS_NO_ANSWER = (
+    "some queries of this set have no answer, and an audit cannot tell how right no "
+    "answer is; choose a span or a slice without them"
+)
 CONFIDENCE, JUDGE = "confidence", "judge:"
 
 
@@ -91,12 +99,24 @@ When = Annotated[
 
 
 class NewAudit(Input):
-    """A new audit; its set of queries is fixed from then on."""
+    """A new audit, whose set is fixed from then on, or a schedule that makes some."""
 
     name: StudyName = Field(description="Unique among the audits of the detector.")
+    every: Cut | None = Field(
+        default=None,
+        description="Makes an audit of the queries of each span: of those asked in it "
+        "that arrived until a day after its end. The first span is the next one that "
+        "begins.",
+    )
+    time_zone: TimeZone | None = Field(
+        default=None,
+        description="Where the days of these spans begin; by default that of the "
+        "workspace.",
+    )
     version: VersionWanted | None = Field(
         default=None,
-        description="The version; by default the one that is shown; * for all.",
+        description="The version; by default the one that is shown, with every all "
+        "of them; * for all.",
     )
     since: When | None = Field(
         default=None,
@@ -123,9 +143,15 @@ class NewAudit(Input):
         default=None,
         description="Half the width of the interval that the audit aims at.",
     )
+    labels: Annotated[int, Field(ge=1, le=MOST_QUERIES)] | None = Field(
+        default=None,
+        description="Alternatively, how many labels it takes, however wide the "
+        "interval is then.",
+    )
     target: Level | None = Field(
         default=None,
-        description="Alternatively, the accuracy that the interval must exclude.",
+        description="Alternatively, the accuracy that the interval must exclude. With "
+        "every it is what each span is held against, by default the detector's.",
     )
     seed: Seed | None = Field(
         default=None,
@@ -134,9 +160,20 @@ class NewAudit(Input):
 
     @model_validator(mode="after")
     def _check_goal(self) -> "NewAudit":
-        if self.half_width is not None and self.target is not None:
-            raise ValueError("give half_width or target, not both")
+        given = [name for name in self._goals() if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give {' or '.join(given)}, not both")
+        its = ("since", "until", "seed") if self.every else ("time_zone",)
+        for name in its:
+            if getattr(self, name) is not None:
+                word = "no" if self.every else "an"
+                raise ValueError(f"{name} is for {word} audit with every")
+        if self.every and len(self.name) > MOST_IN_NAME:
+            raise ValueError(f"a name with every has up to {MOST_IN_NAME} characters")
         return self
+
+    def _goals(self) -> list[str]:
+        return ["half_width", "labels", *([] if self.every else ["target"])]
 
     def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until, seen at an instant; raises InvalidInputError."""
@@ -154,7 +191,7 @@ class NewAudit(Input):
 
 def choose_version(session: Session, detector: Detector, new: NewAudit) -> int | None:
     """Return the version that the set is of, None for all of them."""
-    if new.version == "*":
+    if new.version == "*" or (new.every and new.version is None):
         return None
     field, name = "version", new.version
     if name is None:
@@ -166,15 +203,20 @@ def choose_version(session: Session, detector: Detector, new: NewAudit) -> int |
     return versions[0].id if versions else None
 
 
-def read_set(
+def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
     session: Session,
     detector: Detector,
     new: NewAudit,
     version_id: int | None,
     *,
     at: datetime,
+    arrived_before: datetime | None = None,
 ) -> tuple[Ints, Strata, Ints, Ints, list[str]]:
-    """Return ids, strata, the stratum of each query, the labels, and what is used."""
+    """Return ids, strata, the stratum of each query, the labels, and what is used.
+
+    A set of queries that *arrived before* an instant may be without a judge that is
+    to be used: it was described before anybody knew of them.
+    """
     places = {name: place for place, name in enumerate(detector.classes)}
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
@@ -186,15 +228,13 @@ def read_set(
         since=since,
         until=until,
         where=parse_where(session, detector, new.where, at=at),
+        arrived_before=arrived_before,
     )
     for row in rows:
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
         if row.predicted == NO_ANSWER:
-            raise ConflictError(
-                "some queries of this set have no answer, and an audit cannot tell "
-                "how right no answer is; choose a span or a slice without them"
-            )
+            raise ConflictError(_HAS_NO_ANSWER)
         ids.append(row.id)
         said.append(places[row.predicted])
         sure.append(np.nan if row.confidence is None else row.confidence)
@@ -204,7 +244,8 @@ def read_set(
         raise InvalidInputError.of(
             "version", "no query is in this set; an audit needs at least one"
         )
-    uses, verdicts = _read_verdicts(session, detector, _whole(ids), new)
+    may_lack = arrived_before is not None
+    uses, verdicts = _read_verdicts(session, detector, _whole(ids), new, may_lack)
     confidence = np.frombuffer(sure)
     if new.uses is None or CONFIDENCE in new.uses:
         uses = [CONFIDENCE, *uses]
@@ -219,7 +260,11 @@ def read_set(
 
 
 def _read_verdicts(
-    session: Session, detector: Detector, ids: Ints, new: NewAudit
+    session: Session,
+    detector: Detector,
+    ids: Ints,
+    new: NewAudit,
+    may_lack: bool,
 ) -> tuple[list[str], Ints]:
     """Return the judges that said something of the set, and what, a column each."""
     judges = [*judgements.list_judges(session, detector.id)]
@@ -240,7 +285,7 @@ def _read_verdicts(
     speaks = (verdicts != MISSING).any(axis=0)
     uses = [f"{JUDGE}{judges[place]}" for place in np.flatnonzero(speaks)]
     silent = {*(new.uses or ())} - {CONFIDENCE, *uses}
-    if silent:
+    if silent and not may_lack:
         wrong = "it has no verdict on any query of this set"
         raise invalid("uses", min(silent), wrong)
     return uses, verdicts[:, speaks]

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -16,15 +18,18 @@ from tracker.services.detectors import (
     check_class,
 )
 from tracker.services.estimates.estimate import ClassEstimate
+from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (
     NewAudit,
     choose_version,
     read_set,
 )
+from tracker.services.queries.where import parse_where
 from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.stats import (
+    Floats,
     Forecast,
     Goal,
     Ints,
@@ -40,11 +45,14 @@ from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import mark_known
 from tracker.storage.labelling.auditing.audits import Audit, AuditRound
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
 from tracker.words import BALANCED, OVERALL
 
 MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
+_NARROWEST, _WIDEST = 0.005, 0.4
 _AT_ONCE = 20_000
+_A = TypeVar("_A", bound=Accuracy)
 
 
 class AuditResult(Shape):
@@ -64,6 +72,12 @@ class AuditResult(Shape):
     classes: list[ClassEstimate]
     balanced: Accuracy
     overall: Score
+    below_target: bool | None = Field(
+        default=None,
+        description="Of an audit of a schedule with a target: whether its accuracy is "
+        "proved to lie below it. The chance that a year has a span of which this is "
+        "said wrongly is at most 1 - confidence_level.",
+    )
 
 
 class AuditExtended(Shape):
@@ -95,6 +109,21 @@ class AuditSummary(Shape):
     target: float | None
     confidence_level: float
     queries: int = Field(description="The number of queries in the set.")
+    schedule: str | None = Field(
+        description="The id of the schedule that made it; null if a person began it."
+    )
+    every: Cut | None = Field(description="How often that makes one.")
+    late: int | None = Field(
+        description="Of an audit of a schedule, how many queries of its span arrived "
+        "after the set was frozen."
+    )
+    with_late: Accuracy | None = Field(
+        description="Where the accuracy lies with those that were late, once the audit "
+        "is closed: in the interval of the set, widened as far as they could move it."
+    )
+    labels: int | None = Field(
+        description="How many labels it takes; null for as many as its goal needs."
+    )
     labels_expected: int = Field(
         description="The approximate number of labels that reach the goal."
     )
@@ -119,9 +148,19 @@ class AuditSummary(Shape):
 
 def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     """Return an audit as it is answered."""
-    version = audit.version_id
+    version, result = audit.version_id, find_result(audit)
+    every, late, with_late = None, None, None
+    if audit.schedule_id is not None:
+        every = session.get_one(AuditSchedule, audit.schedule_id).every
+        late = count_late(session, audit)
+        with_late = include_late(audit, result, late) if result and late else None
     return AuditSummary.from_row(
         audit,
+        every=every,
+        schedule=audit.schedule_id and dump_id("sch", audit.schedule_id),
+        late=late,
+        with_late=with_late,
+        labels=audit.budget,
         id=dump_id("aud", audit.id),
         detector=dump_id("det", audit.detector_id),
         version=None if version is None else name_version(session, version),
@@ -130,16 +169,56 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
             AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)
             for one in storage.list_extensions(session, audit.id)
         ],
-        result=find_result(audit),
+        result=result,
         key=None if audit.closed_at is None else audit.secret,
     )
 
 
-def find_result(audit: Audit) -> AuditResult | None:
+def find_result(audit: Any) -> AuditResult | None:
     """Return what an audit said when it was closed, None before."""
     if audit.result is None:
         return None
     return AuditResult.model_validate_json(audit.result)
+
+
+def measure_of(audit: Audit) -> str:
+    """Return the name of the measure that is aimed at."""
+    return (
+        f"recall:{audit.aim}" if audit.aim in audit.classes else audit.aim or BALANCED
+    )
+
+
+def aimed_at(audit: Audit, scopes: Sequence[_A], balanced: _A) -> _A:
+    """Return what is aimed at, of the classes and overall, or *balanced*."""
+    aim = goal_of(audit).aim
+    return balanced if aim is None else scopes[aim]
+
+
+def aimed_of(audit: Audit, result: AuditResult) -> Accuracy:
+    """Return what a closed audit says of what it aimed at."""
+    return aimed_at(audit, [*result.classes, result.overall], result.balanced)
+
+
+def count_late(session: Session, audit: Audit) -> int:
+    """Count the queries of the span that are not in the set."""
+    detector = session.get_one(Detector, audit.detector_id)
+    where = parse_where(session, detector, audit.where, at=audit.created_at)
+    return max(0, storage.count_set(session, audit, where) - audit.queries)
+
+
+def include_late(audit: Audit, result: AuditResult, late: int) -> Accuracy:
+    """Return where the accuracy lies with so many queries that arrived late.
+
+    Only the labels that are there are sure to count beside them, since any other
+    query may be unclear: of m labels and L late ones, m / (m + L) of what is wrong
+    stays wrong, and so much of what is right stays right.
+    """
+    aim, aimed = goal_of(audit).aim, aimed_of(audit, result)
+    scopes = [*result.classes, result.overall]
+    counted = result.classes if aim is None else [scopes[aim]]
+    kept = min(one.labelled / (one.labelled + late) for one in counted)
+    low, high = kept * aimed.low, 1.0 - kept * (1.0 - aimed.high)
+    return Accuracy(accuracy=None, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +236,61 @@ class AuditPlan:
 
 
 def plan_audit(
-    session: Session, detector: Detector, new: NewAudit, *, at: datetime
+    session: Session,
+    detector: Detector,
+    new: NewAudit,
+    *,
+    at: datetime,
+    arrived_before: datetime | None = None,
 ) -> AuditPlan:
     """Return the set that is described, and how many labels its goal should take.
 
     Nothing is stored.  Raises InvalidInputError for a set that is empty or too
     large, and for an aim that is no class.
     """
+    check_aim(detector, new)
+    version_id = choose_version(session, detector, new)
+    ids, strata, index, known, uses = read_set(
+        session, detector, new, version_id, at=at, arrived_before=arrived_before
+    )
+    aim = _aim_index(detector.classes, stored_aim(new))
+    goal = Goal(aim, half_width_of(new), new.target)
+    forecast = foresee(strata, known, goal, detector.confidence_level)
+    if new.labels is not None:
+        goal, forecast = _for_budget(new.labels, len(ids), goal, forecast)
+    return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
+
+
+def check_aim(detector: Detector, new: NewAudit) -> None:
+    """Raise InvalidInputError for an aim that no audit of the detector can have."""
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
     if new.aim not in {BALANCED, OVERALL}:
         check_class(detector, new.aim, field="aim", may_be_unclear=False)
-    version_id = choose_version(session, detector, new)
-    ids, strata, index, known, uses = read_set(
-        session, detector, new, version_id, at=at
-    )
-    aim = _aim_index(detector.classes, _stored_aim(new))
-    goal = Goal(aim, _half_width(new), new.target)
-    forecast = foresee(strata, known, goal, detector.confidence_level)
-    return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
+
+
+def _for_budget(
+    budget: int, queries: int, goal: Goal, forecast: Forecast
+) -> tuple[Goal, Forecast]:
+    """Return the half-width that so many labels should give, for the bets to go by."""
+    labels = min(budget, queries)
+    usual = max(1, forecast.labels)
+    ratio = (1.0 / labels - 1.0 / (queries + 1)) / (1.0 / usual - 1.0 / (queries + 1))
+    assert goal.half_width is not None
+    wide = goal.half_width * ratio**0.5
+    at_random = min(queries, round(labels * forecast.at_random / usual))
+    wide = min(_WIDEST, max(_NARROWEST, wide))
+    return goal._replace(half_width=wide), Forecast(labels, at_random)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanToAudit:
+    """The span of a schedule that an audit is made of."""
+
+    schedule_id: int
+    arrived_before: datetime
+    # What the audits before it teach of the strata of the plan.
+    learn: Callable[[AuditPlan], Floats | None]
 
 
 def create_audit(
@@ -183,41 +298,27 @@ def create_audit(
     detector: Detector,
     new: NewAudit,
     by: By,
+    *,
+    span: SpanToAudit | None = None,
 ) -> Audit:
     """Fix the set of queries, put it in order, and write down the first round.
 
+    It may be for a *span* of a schedule.
     Raises ConflictError for a name that is taken, InvalidInputError for a set that
     is empty or too large.
     """
     if storage.find_audit_by_name(session, detector.id, new.name) is not None:
         raise ConflictError(f"there is an audit named {show(new.name)} already")
-    plan = plan_audit(session, detector, new, at=by.at)
+    arrived_before = None if span is None else span.arrived_before
+    plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
+    carried = None if span is None else span.learn(plan)
     empty = np.zeros(0, dtype=np.int64)
-    first = next_round(Ledger(plan.strata, (), (), empty, empty), plan.known, plan.goal)
-    since, until = new.span(by.at)
-    audit = Audit(
-        detector_id=detector.id,
-        version_id=plan.version_id,
-        name=new.name,
-        since=since,
-        until=until,
-        where=new.where,
-        uses=plan.uses,
-        aim=_stored_aim(new),
-        half_width=plan.goal.half_width,
-        target=new.target,
-        confidence_level=detector.confidence_level,
-        classes=list(detector.classes),
-        secret=_draw_key(new.seed),
-        strata={
-            name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
-        },
-        queries=len(plan.ids),
-        labels_expected=plan.forecast.labels,
-        labels_at_random=plan.forecast.at_random,
-        created_by=by.name,
-        created_at=by.at,
-    )
+    ledger = Ledger(plan.strata, (), (), empty, empty)
+    first = next_round(ledger, plan.known, plan.goal, carried=carried)
+    audit = _build_audit(detector, new, plan, by)
+    if span is not None:
+        audit.schedule_id = span.schedule_id
+    audit.carried = None if carried is None else carried.tolist()
     session.add(audit)
     session.flush()
     _add_items(session, audit, plan.ids, plan.index)
@@ -231,6 +332,34 @@ def create_audit(
         queries=audit.queries,
     )
     return audit
+
+
+def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> Audit:
+    since, until = new.span(by.at)
+    return Audit(
+        detector_id=detector.id,
+        version_id=plan.version_id,
+        name=new.name,
+        since=since,
+        until=until,
+        where=new.where,
+        uses=plan.uses,
+        aim=stored_aim(new),
+        half_width=plan.goal.half_width,
+        target=new.target,
+        budget=new.labels,
+        confidence_level=detector.confidence_level,
+        classes=list(detector.classes),
+        secret=_draw_key(new.seed),
+        strata={
+            name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
+        },
+        queries=len(plan.ids),
+        labels_expected=plan.forecast.labels,
+        labels_at_random=plan.forecast.at_random,
+        created_by=by.name,
+        created_at=by.at,
+    )
 
 
 def get_audit(session: Session, reference: str) -> Audit:
@@ -251,13 +380,18 @@ def _aim_index(classes: list[str], aim: str | None) -> int | None:
     return None if aim is None else label_code(classes, aim)
 
 
-def _stored_aim(new: NewAudit) -> str | None:
+def stored_aim(new: NewAudit) -> str | None:
     return None if new.aim == BALANCED else new.aim
 
 
 def label_code(classes: list[str], label: str) -> int:
     """Return the position of a label; behind them is what none of the classes is."""
     return classes.index(label) if label in classes else len(classes)
+
+
+def carried_of(audit: Audit) -> Floats | None:
+    """Return what an audit was taught by those before it."""
+    return None if audit.carried is None else np.asarray(audit.carried)
 
 
 def strata_of(audit: Audit) -> Strata:
@@ -269,8 +403,8 @@ def strata_of(audit: Audit) -> Strata:
     return Strata(len(audit.classes), **stored)
 
 
-def _half_width(new: NewAudit) -> float | None:
-    if new.target is not None:
+def half_width_of(new: NewAudit) -> float | None:
+    if new.target is not None and new.every is None:
         return None
     return new.half_width or _USUAL_HALF_WIDTH
 

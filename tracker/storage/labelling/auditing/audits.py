@@ -6,11 +6,13 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Text,
     UniqueConstraint,
+    func,
     select,
     text,
 )
@@ -25,6 +27,7 @@ from tracker.storage.base import (
 )
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.inserting import insert_columns
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
 from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 
@@ -45,6 +48,7 @@ class Audit(Base):
     __tablename__ = "audits"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
+        UniqueConstraint("schedule_id", "since"),
         Index(None, "detector_id", "id"),
         {"sqlite_autoincrement": True},
     )
@@ -52,6 +56,8 @@ class Audit(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
     version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    # The schedule that made it; of each span at most one.
+    schedule_id: Mapped[int | None] = mapped_column(ForeignKey(AuditSchedule.id))
     name: Mapped[str] = mapped_column(Name)
     since: Mapped[datetime | None]
     until: Mapped[datetime | None]
@@ -62,6 +68,10 @@ class Audit(Base):
     aim: Mapped[str | None] = mapped_column(Name)
     half_width: Mapped[float | None]
     target: Mapped[float | None]
+    # How many labels it may take; None is as many as its goal needs.
+    budget: Mapped[int | None] = mapped_column(BigId)
+    # What earlier audits taught about each stratum: no evidence, only where to look.
+    carried: Mapped[list[list[float]] | None] = mapped_column(JSON(none_as_null=True))
     confidence_level: Mapped[float]
     # As they were when the audit began; one that is added later is none of its own.
     classes: Mapped[list[str]] = mapped_column(JSON)
@@ -146,8 +156,36 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
     since: datetime | None,
     until: datetime | None,
     where: Sequence[Condition],
+    arrived_before: datetime | None = None,
 ) -> Iterator[Any]:
     """Stream the queries of a set: id, predicted, confidence and label."""
+    conditions = _tests_of_set(detector_id, version_id, since, until)
+    if arrived_before is not None:
+        conditions.append(Query.created_at < arrived_before)
+    conditions += [condition.test(session) for condition in where]
+    statement = select(Query.id, Query.predicted, Query.confidence, Query.label).where(
+        *conditions
+    )
+    return stream(session, statement.order_by(Query.id), rows=20_000)
+
+
+def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int:
+    """Count the queries that an audit's set would have if it were frozen now."""
+    conditions = _tests_of_set(
+        audit.detector_id, audit.version_id, audit.since, audit.until
+    )
+    conditions += [condition.test(session) for condition in where]
+    return session.scalars(
+        select(func.count()).select_from(Query).where(*conditions)
+    ).one()
+
+
+def _tests_of_set(
+    detector_id: int,
+    version_id: int | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[ColumnElement[bool]]:
     conditions = [Query.detector_id == detector_id]
     if version_id is not None:
         conditions.append(Query.version_id == version_id)
@@ -155,11 +193,7 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
         conditions.append(Query.asked_at >= since)
     if until is not None:
         conditions.append(Query.asked_at < until)
-    conditions += [condition.test(session) for condition in where]
-    statement = select(Query.id, Query.predicted, Query.confidence, Query.label).where(
-        *conditions
-    )
-    return stream(session, statement.order_by(Query.id), rows=20_000)
+    return conditions
 
 
 def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
@@ -186,11 +220,41 @@ def lock_audit(session: Session, audit_id: int) -> Audit:
 
 
 def list_audits(
-    session: Session, detector_id: int, *, before: int | None = None, limit: int | None
+    session: Session,
+    detector_id: int,
+    *,
+    before: int | None = None,
+    limit: int | None,
+    every: str | None = None,
 ) -> Sequence[Audit]:
-    """Return the audits of a detector, the newest first."""
-    own = Audit.detector_id == detector_id
-    return list_newest(session, Audit, own, before=before, limit=limit)
+    """Return the audits of a detector, or those made *every* span; the newest first."""
+    own = [Audit.detector_id == detector_id]
+    if every is not None:
+        made = select(AuditSchedule.id).where(AuditSchedule.every == every)
+        own.append(Audit.schedule_id.in_(made))
+    return list_newest(session, Audit, *own, before=before, limit=limit)
+
+
+def list_scheduled(
+    session: Session, schedule_id: int, *, limit: int
+) -> Sequence[Audit]:
+    """Return the audits that a schedule made, the newest span first."""
+    statement = select(Audit).where(Audit.schedule_id == schedule_id)
+    return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
+
+
+def list_results(session: Session, schedule_id: int) -> Sequence[Any]:
+    """Return id and result of each audit of a schedule, the newest span first."""
+    statement = select(Audit.id, Audit.result).where(Audit.schedule_id == schedule_id)
+    return session.execute(statement.order_by(Audit.since.desc())).all()
+
+
+def list_open_scheduled(session: Session) -> Sequence[int]:
+    """Return the ids of the audits that schedules made and that are not closed."""
+    statement = select(Audit.id).where(
+        Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
+    )
+    return session.scalars(statement.order_by(Audit.id)).all()
 
 
 def list_extensions(session: Session, audit_id: int) -> Sequence[AuditExtension]:

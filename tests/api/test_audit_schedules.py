@@ -1,0 +1,362 @@
+"""Schedules by API: an audit of each week, made by the worker and closed by it."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.api.problems import assert_problem
+from tracker.jobs.audits import Audits
+from tracker.jobs.loop import Loop, Watch
+from tracker.services.labelling.auditing.schedules import freeze_next
+from tracker.storage.labelling.auditing.audits import find_audit
+from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
+
+DAY = timedelta(days=1)
+# Saturday, 31 January 2026; the first week begins on Monday, 2 February in Berlin.
+MONDAY = datetime(2026, 2, 1, 23, 0, tzinfo=UTC)
+WEEKLY = {
+    "name": "Weekly",
+    "every": "week",
+    "time_zone": "Europe/Berlin",
+    "aim": "overall",
+    "half_width": 0.1,
+    "target": 0.9,
+}
+
+
+class KilledError(BaseException):
+    """Ends a worker as SIGKILL does: nothing of its transaction is left."""
+
+
+class Worker:
+    """Does once what a worker does each minute."""
+
+    def __init__(self, database, clock):
+        self.database, self.clock = database, clock
+
+    def __call__(self):
+        handler = Audits(database=self.database, clock=self.clock)
+        loop = Loop(self.database, "w", [handler], self.clock)
+        loop.enqueue("audits")
+        return loop.run()
+
+    def kill(self, monkeypatch):
+        """Take the task, and end before what was frozen is committed."""
+
+        def die(*given):
+            freeze_next(*given)
+            raise KilledError
+
+        with self.database.write() as session:
+            enqueue(session, AUDITS, due_at=self.clock())
+            tasks = take(session, AUDITS, "killed", at=self.clock())
+        with monkeypatch.context() as patched:
+            patched.setattr("tracker.jobs.audits.freeze_next", die)
+            handler = Audits(database=self.database, clock=self.clock)
+            with pytest.raises(KilledError):
+                handler.work(tasks, Watch(threading.Event()))
+        # Until its hold ends nobody else does the task.
+        self()
+        self.clock.at += timedelta(seconds=HOLD_SECONDS)
+
+
+@pytest.fixture
+def worker(database, clock):
+    return Worker(database, clock)
+
+
+def truth_of(key, wrong_every):
+    number = int(key.rpartition("-")[2])
+    said = "NO" if number % 4 == 0 else "YES"
+    other = "NO" if said == "YES" else "YES"
+    return other if number % wrong_every == 0 else said
+
+
+def send(api, week, count, *, asked=None, first=0):
+    """Log queries of one week, in the middle of it unless said otherwise."""
+    at = asked or MONDAY + week * 7 * DAY + 3 * DAY
+    rows = "".join(
+        f'{{"key":"{week}-{n}","predicted":"{"NO" if n % 4 == 0 else "YES"}",'
+        f'"confidence":{0.6 if n % 9 == 0 else 0.9},"version":"v1",'
+        f'"asked_at":"{(at + timedelta(seconds=n)).isoformat()}"}}\n'
+        for n in range(first, first + count)
+    )
+    sent = api.send_file("/detectors/door/import", rows, "application/x-ndjson")
+    assert sent.status_code == 200, sent.text
+
+
+def answer(api, audit, wrong_every, *, most=10_000):
+    """Answer what an audit draws, until it draws nothing or so many are answered."""
+    given = 0
+    while given < most:
+        path = f"/audits/{audit['id']}/next?count={min(20, most - given)}"
+        items = api.get(path, role="labeler").json["items"]
+        if not items:
+            break
+        for one in items:
+            body = {"label": truth_of(one["key"], wrong_every)}
+            api.post(f"/queries/{one['id']}/labels", body, role="labeler")
+        given += len(items)
+    return given
+
+
+def weekly(api):
+    return api.walk("/detectors/door/audits?every=week")
+
+
+def schedule_of(api):
+    [found] = api.get("/detectors/door/audit-schedules").json["items"]
+    assert api.get(f"/audit-schedules/{found['id']}").json == found
+    return found
+
+
+def begin(api, **more):
+    made = api.post("/detectors/door/audits", {**WEEKLY, **more}, role="editor")
+    assert made.status_code == 201, made.text
+    return made.json
+
+
+def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0915 - of one story.
+    api, door, clock, worker, monkeypatch
+):
+    schedule = begin(api)
+    assert schedule["id"] == "sch_1"
+    assert schedule["next_since"] == "2026-02-01T23:00:00Z"
+    assert schedule["next_frozen_at"] == "2026-02-09T23:00:00Z"
+    # Of the days before the first Monday, of its first and of its last second.
+    send(api, 0, 50, asked=MONDAY - DAY, first=900)
+    send(api, 0, 1, asked=MONDAY - timedelta(seconds=300), first=300)
+    send(api, 0, 1, asked=MONDAY - timedelta(seconds=301), first=299)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 200)
+    clock.at = MONDAY + 8 * DAY - timedelta(seconds=1)
+    worker()
+    assert weekly(api) == []
+    # The worker is killed after it wrote the set, before it committed.
+    clock.at = MONDAY + 8 * DAY
+    worker.kill(monkeypatch)
+    assert weekly(api) == []
+    worker()
+    worker()
+    [first] = weekly(api)
+    assert first["name"] == "Weekly, 2026-02-02"
+    assert (first["since"], first["until"]) == (
+        "2026-02-01T23:00:00Z",
+        "2026-02-08T23:00:00Z",
+    )
+    # The one asked at the first instant is in, the one a second before is not.
+    assert first["queries"] == 201
+    assert (first["schedule"], first["every"], first["late"]) == ("sch_1", "week", 0)
+    assert (first["result"], first["target"], first["half_width"]) == (None, None, 0.1)
+    # People answer; within a minute of the last answer it is closed.
+    given = answer(api, first, 20, most=150)
+    worker()
+    [first] = weekly(api)
+    assert first["result"]["is_reached"]
+    assert first["result"]["half_width"] <= 0.1
+    assert (first["result"]["labels"], first["result"]["below_target"]) == (
+        given,
+        False,
+    )
+    assert api.get(f"/audits/{first['id']}/next").status_code == 409
+
+    # The second week is bad, and its end is not waited for.
+    clock.at = MONDAY + 14 * DAY
+    send(api, 1, 200)
+    clock.at = MONDAY + 15 * DAY
+    worker.kill(monkeypatch)
+    worker()
+    second = weekly(api)[0]
+    assert (second["name"], second["queries"]) == ("Weekly, 2026-02-09", 200)
+    answer(api, second, 2, most=60)
+
+    # The third one ends the audit of the second. What arrives after that is late.
+    clock.at = MONDAY + 21 * DAY
+    send(api, 2, 200)
+    clock.at = MONDAY + 22 * DAY
+    send(api, 2, 30, first=200)
+    worker.kill(monkeypatch)
+    worker()
+    third, second, again = weekly(api)
+    assert again == first
+    assert (third["queries"], third["late"], third["with_late"]) == (200, 30, None)
+    result = second["result"]
+    assert (result["labels"], result["is_reached"]) == (60, False)
+    assert result["overall"]["high"] < 0.9
+    assert result["below_target"] is True
+    assert schedule_of(api)["below_target"] == [second["id"]]
+    events = api.get("/detectors/door/events").json["items"]
+    told = [(one["type"], one["data"]["audit"]) for one in events]
+    assert told == [
+        ("audit.below_target", second["name"]),
+        ("audit.finished", second["name"]),
+        ("audit.finished", first["name"]),
+    ]
+    data = events[0]["data"]
+    assert (data["measure"], data["target"], data["schedule"]) == (
+        "overall",
+        0.9,
+        "Weekly",
+    )
+    assert (data["low"], data["high"]) == (
+        result["overall"]["low"],
+        result["overall"]["high"],
+    )
+
+    # The late ones widen what is said of all: 30 more beside the labels that are there.
+    answer(api, third, 20, most=150)
+    worker()
+    third = weekly(api)[0]
+    labels, overall = third["result"]["labels"], third["result"]["overall"]
+    kept = labels / (labels + 30)
+    assert third["with_late"]["low"] == pytest.approx(kept * overall["low"])
+    assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - overall["high"]))
+
+
+def test_spans_without_queries_are_passed_over_and_said(api, door, clock, worker):
+    begin(api, every="day", time_zone="UTC")
+    assert schedule_of(api)["next_since"] == "2026-02-01T00:00:00Z"
+    send(api, 0, 1, asked=datetime(2026, 2, 3, tzinfo=UTC))
+    # A worker that was away makes what it has missed, a transaction each.
+    clock.at = datetime(2026, 2, 6, 12, tzinfo=UTC)
+    worker()
+    [only] = api.walk("/detectors/door/audits?every=day")
+    assert (only["name"], only["queries"]) == ("Weekly, 2026-02-03", 1)
+    assert weekly(api) == []
+    schedule = schedule_of(api)
+    assert schedule["next_since"] == "2026-02-05T00:00:00Z"
+    assert [one["since"] for one in schedule["skipped"]] == [
+        "2026-02-01T00:00:00Z",
+        "2026-02-02T00:00:00Z",
+        "2026-02-04T00:00:00Z",
+    ]
+    because = "no query is in this set; an audit needs at least one"
+    assert {one["because"] for one in schedule["skipped"]} == {because}
+
+
+def test_a_clock_that_was_ahead_loses_no_span_and_makes_none_twice(
+    api, door, clock, worker
+):
+    begin(api, every="day", time_zone="UTC")
+    send(api, 0, 10, asked=datetime(2026, 2, 1, 9, tzinfo=UTC))
+    clock.at = datetime(2026, 2, 3, tzinfo=UTC)
+    worker()
+    clock.at = datetime(2026, 3, 1, tzinfo=UTC)
+    worker()
+    assert schedule_of(api)["next_since"] == "2026-02-28T00:00:00Z"
+    clock.at = datetime(2026, 2, 3, 1, tzinfo=UTC)
+    worker()
+    schedule = schedule_of(api)
+    assert (schedule["next_since"], schedule["skipped"]) == ("2026-02-02T00:00:00Z", [])
+    send(api, 1, 10, asked=datetime(2026, 2, 2, 9, tzinfo=UTC))
+    clock.at = datetime(2026, 2, 4, tzinfo=UTC)
+    worker()
+    names = [one["name"] for one in api.walk("/detectors/door/audits?every=day")]
+    assert names == ["Weekly, 2026-02-02", "Weekly, 2026-02-01"]
+
+
+def test_a_schedule_that_fails_keeps_no_other_from_its_audits(
+    api, door, clock, worker, monkeypatch
+):
+    begin(api)
+    begin(api, name="Other")
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+
+    def fail(session, schedule_id, at):
+        if schedule_id == 1:
+            raise ValueError("broken")
+        return freeze_next(session, schedule_id, at)
+
+    monkeypatch.setattr("tracker.jobs.audits.freeze_next", fail)
+    worker()
+    assert [one["name"] for one in weekly(api)] == ["Other, 2026-02-02"]
+    with worker.database.read() as session:
+        assert find_task(session, AUDITS, "").error == "ValueError: broken"
+
+
+def test_weeks_with_a_change_of_the_hour_begin_at_midnight(api, door, clock, worker):
+    clock.at = datetime(2026, 3, 20, tzinfo=UTC)
+    begin(api)
+    until = datetime(2026, 3, 22, 23, tzinfo=UTC) + timedelta(hours=167)
+    clock.at = until + timedelta(hours=1)
+    send(api, 0, 1, asked=until - timedelta(seconds=1))
+    send(api, 1, 1, asked=until)
+    clock.at = until + DAY
+    worker()
+    [audit] = weekly(api)
+    assert (audit["name"], audit["queries"]) == ("Weekly, 2026-03-23", 1)
+    assert audit["until"] == "2026-03-29T22:00:00Z"
+    assert schedule_of(api)["next_frozen_at"] == "2026-04-06T22:00:00Z"
+
+
+def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(
+    api, door, clock, worker, database
+):
+    begin(api, half_width=None, labels=40)
+    for week in range(2):
+        clock.at = MONDAY + (week + 1) * 7 * DAY
+        send(api, week, 200)
+        clock.at += DAY
+        worker()
+        audit = weekly(api)[0]
+        assert (audit["labels"], audit["labels_expected"]) == (40, 40)
+        assert answer(api, audit, 9) == 40
+        estimate = api.get(f"/audits/{audit['id']}/estimate").json
+        assert (estimate["is_reached"], estimate["labels_left"]) == (True, 0)
+        worker()
+        assert weekly(api)[0]["result"]["labels"] == 40
+        narrower = api.patch(f"/audits/{audit['id']}", {"half_width": 0.01})
+        assert narrower.status_code == 409
+    with database.read() as session:
+        first, second = (find_audit(session, number) for number in (1, 2))
+    assert first.carried is None
+    # Half of what the first one was told, at the strata that both have.
+    assert sum(map(sum, second.carried)) == 20
+    # What was carried is no evidence.
+    assert weekly(api)[1]["result"]["labels_used"] == 40
+
+
+def test_a_schedule_is_stopped_once_and_makes_no_more(api, door, clock, worker):
+    schedule = begin(api)
+    path = f"/audit-schedules/{schedule['id']}/stop"
+    assert_problem(api.post(path, {}, role="labeler"), 403)
+    stopped = api.post(path, {}, role="editor").json
+    assert stopped["stopped_at"] is not None
+    assert api.post(path, {}, role="editor").json == stopped
+    clock.at = MONDAY + 9 * DAY
+    send(api, 0, 10)
+    worker()
+    assert weekly(api) == []
+    assert_problem(api.post("/audit-schedules/sch_7/stop", {}), 404)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"since": "7d"}, "since is for no audit with every"),
+        ({"seed": "s"}, "seed is for no audit with every"),
+        ({"every": None}, "give half_width or target, not both"),
+        ({"every": None, "target": None}, "time_zone is for an audit with every"),
+        ({"labels": 30}, "give half_width or labels, not both"),
+        ({"time_zone": "Berlin"}, "it must be the IANA name of a time zone"),
+        ({"aim": "MAYBE"}, "MAYBE"),
+        ({"version": "v9"}, "v9"),
+        ({"where": ["nothing:here"]}, "nothing"),
+        ({"name": "x" * 181}, "up to 180 characters"),
+    ],
+)
+def test_what_no_span_can_be_asked_is_refused_at_once(api, door, more, message):
+    refused = api.post("/detectors/door/audits", {**WEEKLY, **more})
+    assert refused.status_code == 422
+    assert message in refused.text
+
+
+def test_the_name_of_a_schedule_is_its_own(api, door):
+    begin(api)
+    assert_problem(api.post("/detectors/door/audits", WEEKLY), 409)
+    assert begin(api, name="Other", target=None)["target"] is None
+    api.patch("/detectors/door", {"measure": "overall", "target": 0.8})
+    assert begin(api, name="Third", target=None)["target"] == 0.8

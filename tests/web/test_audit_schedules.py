@@ -1,0 +1,130 @@
+"""The page of a schedule of audits: begun by a form, a bar for each week, stopped."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from flask import Flask
+
+from tests.conftest import Clock, by
+from tests.web.conftest import Shelf, Visitor
+from tracker.jobs.audits import Audits
+from tracker.jobs.loop import Loop
+from tracker.services.detectors import get_detector
+from tracker.services.labelling.auditing.audit_draws import draw_next
+from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.storage.database import Database
+from tracker.storage.labelling.auditing.audits import Audit, list_open_scheduled
+
+DAY = timedelta(days=1)
+MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
+CLASSES = ["ewe", "ram"]
+
+
+@dataclass
+class Months:
+    """Lets weeks go by."""
+
+    shelf: Shelf
+    clock: Clock
+    database: Database
+    sheep: str
+
+    def send(self, week: int, count: int, first: int = 0) -> None:
+        asked = (MONDAY + (7 * week + 1) * DAY).isoformat()
+        rows = [
+            {"key": f"{week}-{n}", "predicted": CLASSES[n % 2], "asked_at": asked}
+            for n in range(first, first + count)
+        ]
+        self.shelf.add_queries(self.sheep, rows)
+
+    def freeze(self, week: int) -> None:
+        self.clock.at = MONDAY + (7 * week + 6) * DAY
+        self.send(week, 200)
+        self.clock.at = MONDAY + (7 * week + 8) * DAY
+        self.work()
+
+    def aim_at(self, target: float) -> None:
+        with self.database.write() as session:
+            detector = get_detector(session, self.sheep)
+            detector.measure, detector.target = "overall", target
+
+    def work(self) -> None:
+        handler = Audits(database=self.database, clock=self.clock)
+        loop = Loop(self.database, "w", [handler], self.clock)
+        loop.enqueue("audits")
+        loop.run()
+
+    def answer(self, count: int, wrong_every: int) -> None:
+        """Answer so many draws of the open audit."""
+        with self.database.write() as session:
+            audit = session.get_one(Audit, list_open_scheduled(session)[0])
+            for draw in draw_next(session, audit, by("ann", self.clock()), count=count):
+                number = int(draw.key.partition("-")[2])
+                is_wrong = number % wrong_every == 0
+                label = CLASSES[(number + is_wrong) % 2]
+                new = NewLabel(label=label)
+                add_label(session, draw.query_id, new, by("ann", self.clock()))
+        self.work()
+
+
+@pytest.fixture
+def months(shelf: Shelf, clock: Clock, database: Database) -> Months:
+    sheep = shelf.add_detector(classes=CLASSES, question="Which one?")
+    return Months(shelf, clock, database, sheep)
+
+
+def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
+    app: Flask, months: Months
+) -> None:
+    visitor = Visitor(app)
+    path = f"/detectors/{months.sheep}/audits"
+    fields = {"name": "Every Monday", "aim": "overall", "points": "10"}
+    months.shelf.add_queries(months.sheep, [{"predicted": "ewe"}] * 30)
+    plan = visitor.send(path, {**fields, "every": "week", "plan": "1"})
+    assert "30 queries. About" in plan.text
+    assert '<option value="week" selected>' in plan.text
+    # A target comes from the detector.
+    months.aim_at(0.85)
+    begun = visitor.send(path, {**fields, "every": "week"})
+    assert begun.status_code == 303, begun.text
+    assert begun.location == "/audit-schedules/sch_1"
+    page = visitor.get("/audit-schedules/sch_1").text
+    assert "The first week is not over yet." in page
+    assert "the next set is frozen 2026-02-10 00:00:00 UTC" in page
+    assert "Every Monday" in visitor.get(path).text
+
+    # Weeks later somebody has to sign in again.
+    months.freeze(0)
+    months.answer(120, 40)
+    page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "In the week of 2 February 2026 the overall accuracy was" in page
+    assert "Target met" in page
+    assert "1 of 1 week met the target of 85 %." in page
+
+    months.freeze(1)
+    months.answer(60, 2)
+    months.freeze(2)
+    months.send(2, 30, first=200)
+    months.answer(20, 40)
+    shown = Visitor(app).get("/audit-schedules/sch_1")
+    page = shown.text
+    assert "the overall accuracy lies so far" in page
+    assert "Proved to be below 85 %: 9 February 2026." in page
+    assert "1 of 3 weeks met the target" in page
+    assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
+    assert len(shown.find("rect", class_="band")) == 2
+    assert len(shown.find("rect", class_="hollow")) == 1
+    assert "ended before its goal" in page
+    months.answer(120, 40)
+    page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "30 queries came late; with them" in page
+    audit = Visitor(app).get("/audits/aud_3")
+    assert audit.find("a", href="/audit-schedules/sch_1")
+
+    assert Visitor(app).send("/audit-schedules/sch_1/stop").status_code == 303
+    page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "stopped" in page
+    assert "Stop" not in page
+    months.freeze(3)
+    assert Visitor(app).get("/audits/aud_4").status == 404

@@ -1,0 +1,88 @@
+"""The job that makes the audits of schedules, and closes those that are done."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.orm import Session
+
+from tracker.errors import UnavailableError
+from tracker.jobs.loop import Handler, StoppedError, Watch
+from tracker.services.by import NOBODY, By
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.auditing.schedules import freeze_next
+from tracker.services.telling.events import close_audit
+from tracker.storage.labelling.auditing.audit_draws import count_draws
+from tracker.storage.labelling.auditing.audits import find_audit, list_open_scheduled
+from tracker.storage.labelling.auditing.schedules import list_running
+from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Audits(Handler):
+    """Freezes the set of each span that is due, and closes audits that are done.
+
+    An audit ends when its goal is reached, or with the freezing of the next span.
+    Each of both is a transaction, so that a worker that is killed leaves nothing half
+    done, and the next run goes on.
+    """
+
+    kind = AUDITS
+    # How many answers the open audits had when they were last looked at.
+    _seen: dict[int, int] = field(default_factory=dict, init=False)
+
+    def work(self, tasks: Sequence[Task], watch: Watch) -> int:
+        """Go through all schedules, then through their open audits."""
+        [task] = tasks
+        errors: list[Exception] = []
+
+        def count(do: Callable[[Task, int], bool], number: int) -> int:
+            done = 0
+            try:
+                while do(task, number):
+                    watch.check()
+                    done += 1
+            except (LostTaskError, StoppedError, UnavailableError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the others go on.
+                errors.append(error)
+            return done
+
+        with self.database.read() as session:
+            schedules = list_running(session)
+        done = sum(count(self._freeze, one) for one in schedules)
+        with self.database.read() as session:
+            audits = list_open_scheduled(session)
+            answered = count_draws(session, audits)
+        # To look takes some milliseconds: only where there are new answers.
+        seen = {one: answered.get(one, 0) for one in audits}
+        changed = [one for one in audits if self._seen.get(one) != seen[one]]
+        done += sum(count(self._close_if_done, one) for one in changed)
+        if errors:
+            raise errors[0]
+        self._seen = seen
+        self.database.run(lambda session: finish(session, hold(session, task)))
+        return done
+
+    def _freeze(self, task: Task, schedule_id: int) -> bool:
+        def freeze(session: Session) -> bool:
+            check_held(session, task)
+            at = self.clock()
+            before, is_frozen = freeze_next(session, schedule_id, at)
+            if before is not None:
+                close_audit(session, before, By(NOBODY, at))
+            return is_frozen
+
+        return self.database.run(freeze)
+
+    def _close_if_done(self, task: Task, audit_id: int) -> bool:
+        def close(session: Session) -> bool:
+            check_held(session, task)
+            audit, at = find_audit(session, audit_id), self.clock()
+            if audit is None or audit.closed_at is not None:
+                return False
+            is_done = get_audit_estimate(session, audit, computed_at=at).is_reached
+            if is_done:
+                close_audit(session, audit, By(NOBODY, at))
+            return is_done
+
+        return self.database.run(close)

@@ -1,0 +1,269 @@
+"""Schedules: an audit of each week's, day's or month's queries, made by itself.
+
+The set of a span is stated before the span begins, by the schedule, and frozen a day
+after its end.  Each span has its own key, its own draws and its own level; what the
+audits before it have taught decides where to look, and is no evidence.
+"""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError
+from tracker.services.by import NOBODY, By
+from tracker.services.estimates.weeks import Cut, begin, following
+from tracker.services.fields import Instant
+from tracker.services.labelling.auditing.audit_draws import load_record
+from tracker.services.labelling.auditing.audit_sets import NewAudit, choose_version
+from tracker.services.labelling.auditing.audits import (
+    AuditPlan,
+    SpanToAudit,
+    carried_of,
+    check_aim,
+    create_audit,
+    find_result,
+    half_width_of,
+    stored_aim,
+)
+from tracker.services.queries.where import parse_where
+from tracker.services.wording import dump_instant, missing, show
+from tracker.shapes import Shape
+from tracker.stats import Floats, carry_over
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, list_versions, name_version, zone_of
+from tracker.storage.estimates.cells import day_in, midnight_in
+from tracker.storage.labelling.auditing import audits
+from tracker.storage.labelling.auditing import schedules as storage
+from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.words import BALANCED
+
+FREEZES_AFTER = timedelta(days=1)
+
+
+class SkippedSpan(Shape):
+    """A span without an audit."""
+
+    since: Instant
+    because: str
+
+
+class ScheduleSummary(Shape):
+    """A schedule: what is asked about each span, and what became of them."""
+
+    id: str = Field(description="sch_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    name: str
+    every: Cut
+    time_zone: str
+    version: str | None = Field(description="The version; null for all of them.")
+    where: list[str]
+    uses: list[str] | None = Field(description="null for all there is.")
+    aim: str
+    half_width: float | None
+    labels: int | None
+    target: float | None = Field(description="What each span is held against.")
+    created_by: str
+    created_at: Instant
+    stopped_at: Instant | None
+    next_since: Instant = Field(
+        description="When the first span begins whose set is not frozen yet."
+    )
+    next_frozen_at: Instant = Field(description="When that is frozen.")
+    audits: int = Field(description="The number of audits it has made.")
+    below_target: list[str] = Field(
+        description="The ids of the closed audits whose accuracy is proved to lie "
+        "below the target. The chance that a year has a wrong one among them is at "
+        "most 1 - confidence_level."
+    )
+    skipped: list[SkippedSpan] = Field(description="The spans without an audit.")
+
+
+def create_schedule(
+    session: Session, detector: Detector, new: NewAudit, by: By
+) -> AuditSchedule:
+    """Begin to make an audit of each span, from the next one that begins.
+
+    Raises ConflictError for a name that is taken, InvalidInputError for what no audit
+    of the detector can be asked.
+    """
+    assert new.every is not None
+    if storage.find_schedule_by_name(session, detector.id, new.name) is not None:
+        raise ConflictError(f"there is a schedule named {show(new.name)} already")
+    check_aim(detector, new)
+    parse_where(session, detector, new.where, at=by.at)
+    time_zone = new.time_zone or detector.time_zone
+    zone, aim = zone_of(time_zone), stored_aim(new)
+    day = begin(day_in(by.at, zone), new.every)
+    if midnight_in(day, zone) < by.at:
+        day = following(day, new.every)
+    target = new.target
+    if target is None and detector.measure in {new.aim, f"recall:{new.aim}"}:
+        target = detector.target
+    schedule = AuditSchedule(
+        detector_id=detector.id,
+        version_id=choose_version(session, detector, new),
+        name=new.name,
+        every=new.every,
+        time_zone=time_zone,
+        where=new.where,
+        uses=new.uses,
+        aim=aim,
+        half_width=None if new.labels else half_width_of(new),
+        labels=new.labels,
+        target=target,
+        created_by=by.name,
+        created_at=by.at,
+        first_since=midnight_in(day, zone),
+        next_since=midnight_in(day, zone),
+        skipped=[],
+    )
+    session.add(schedule)
+    session.flush()
+    by.record(
+        *(session, "audit schedule begun", detector.name),
+        schedule=schedule.name,
+        every=schedule.every,
+    )
+    return schedule
+
+
+def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
+    """Make no more audits; those that are open go on.  Twice changes nothing."""
+    locked = storage.lock_schedule(session, schedule.id)
+    if locked.stopped_at is None:
+        locked.stopped_at = by.at
+        detector = session.get_one(Detector, locked.detector_id)
+        by.record(
+            *(session, "audit schedule stopped", detector.name), schedule=locked.name
+        )
+    return locked
+
+
+def get_schedule(session: Session, reference: str) -> AuditSchedule:
+    """Return the schedule of that id; raises NotFoundError."""
+    number = parse_id("sch", reference)
+    found = None if number is None else session.get(AuditSchedule, number)
+    if found is None:
+        raise missing("schedule", reference)
+    return found
+
+
+def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSummary:
+    """Return a schedule as it is answered."""
+    made = audits.list_results(session, schedule.id)
+    results = {one.id: find_result(one) for one in made}
+    version = schedule.version_id
+    return ScheduleSummary.from_row(
+        schedule,
+        id=dump_id("sch", schedule.id),
+        detector=dump_id("det", schedule.detector_id),
+        version=None if version is None else name_version(session, version),
+        aim=schedule.aim or BALANCED,
+        next_frozen_at=_shift(schedule, 1) + FREEZES_AFTER,
+        audits=len(made),
+        below_target=[
+            dump_id("aud", number)
+            for number, result in results.items()
+            if result is not None and result.below_target
+        ],
+        skipped=[
+            SkippedSpan(since=datetime.fromisoformat(since), because=why)
+            for since, why in schedule.skipped
+        ],
+    )
+
+
+def freeze_next(
+    session: Session, schedule_id: int, at: datetime
+) -> tuple[Audit | None, bool]:
+    """Freeze the set of the oldest span that is due; False where none is.
+
+    Also returns the audit of the span before it, which ends with that: people are
+    asked about one span at a time.  A span without queries, or with some that no audit
+    can be of, is passed over, and the schedule says why.
+    """
+    schedule = storage.lock_schedule(session, schedule_id)
+    if schedule.stopped_at is not None:
+        return None, False
+    newest = next(iter(audits.list_scheduled(session, schedule.id, limit=1)), None)
+    _follow_clock(schedule, newest, at)
+    until = _shift(schedule, 1)
+    if at < until + FREEZES_AFTER:
+        return None, False
+    try:
+        _make_audit(session, schedule, newest, at)
+    except (ConflictError, InvalidInputError) as error:
+        wrong = isinstance(error, InvalidInputError) and error.errors
+        why = wrong[0].message if wrong else str(error)
+        schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
+        newest = None
+    schedule.next_since = until
+    session.flush()
+    return newest, True
+
+
+def _make_audit(
+    session: Session, schedule: AuditSchedule, before: Audit | None, at: datetime
+) -> None:
+    detector = session.get_one(Detector, schedule.detector_id)
+    if detector.archived_at is not None:
+        raise ConflictError("the detector is archived")
+    versions = list_versions(session, detector.id)
+    if any(v.deleted_to and v.deleted_to >= schedule.next_since for v in versions):
+        # What is left is no longer the traffic of the span.
+        raise ConflictError("queries of it without a label have been deleted")
+    day = day_in(schedule.next_since, zone_of(schedule.time_zone))
+    until, version = _shift(schedule, 1), schedule.version_id
+    new = NewAudit(
+        name=f"{schedule.name}, {day}",
+        version="*" if version is None else name_version(session, version),
+        since=schedule.next_since,
+        until=until,
+        where=schedule.where,
+        uses=schedule.uses,
+        aim=schedule.aim or BALANCED,
+        half_width=schedule.half_width,
+        labels=schedule.labels,
+    )
+    span = SpanToAudit(
+        schedule.id,
+        until + FREEZES_AFTER,
+        lambda plan: _learn(session, before, detector, plan),
+    )
+    by = By(NOBODY, at, credited=schedule.created_by)
+    create_audit(session, detector, new, by, span=span)
+
+
+def _learn(
+    session: Session, before: Audit | None, detector: Detector, plan: AuditPlan
+) -> Floats | None:
+    """Return what earlier audits teach of a set; nothing if judges have changed."""
+    is_like = before is not None and before.classes == detector.classes
+    if before is None or not is_like or before.uses != plan.uses:
+        return None
+    ledger = load_record(session, before).ledger
+    carried = carry_over(ledger, carried_of(before), plan.strata)
+    return carried if np.any(carried) else None
+
+
+def _follow_clock(schedule: AuditSchedule, newest: Audit | None, at: datetime) -> None:
+    """Go back to spans that were passed over while the clock was ahead."""
+    while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
+        earlier = _shift(schedule, -1)
+        if newest is not None and newest.since == earlier:
+            return
+        schedule.next_since = earlier
+        since = dump_instant(earlier)
+        schedule.skipped = [one for one in schedule.skipped if one[0] != since]
+
+
+def _shift(schedule: AuditSchedule, spans: int) -> datetime:
+    """Return when the next span ends, or the one before it begins."""
+    zone, every = zone_of(schedule.time_zone), schedule.every
+    day = day_in(schedule.next_since, zone)
+    if spans > 0:
+        return midnight_in(following(day, every), zone)
+    return midnight_in(begin(day - timedelta(days=1), every), zone)

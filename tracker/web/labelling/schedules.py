@@ -1,0 +1,138 @@
+"""A schedule of audits: a bar for each week, day or month, and how it runs."""
+
+from collections.abc import Sequence
+
+from flask import redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.http import by, database, now, requires
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.weeks import SpanAccuracy, Weeks
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.auditing.audits import (
+    aimed_of,
+    count_late,
+    find_result,
+    include_late,
+    measure_of,
+)
+from tracker.services.labelling.auditing.schedules import (
+    describe_schedule,
+    get_schedule,
+    stop_schedule,
+)
+from tracker.shapes import Accuracy
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling.auditing.audits import Audit, list_scheduled
+from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.web.blueprint import pages
+from tracker.web.drawing.weeks import draw_weeks
+
+# The most bars that one can tell apart.
+_MOST_SPANS = 53
+# Fewer late queries than this part of the set are not worth a word.
+_MANY_LATE = 1 / 200
+
+
+@pages.app_template_global()
+def schedule_ref(schedule: AuditSchedule) -> str:
+    """Return the public id of *schedule*."""
+    return dump_id("sch", schedule.id)
+
+
+@pages.get("/audit-schedules/<schedule_id>")
+@requires("viewer")
+def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
+    """Show what the audits of a schedule say, span by span."""
+    with database().read() as session:
+        schedule = get_schedule(session, schedule_id)
+        detector = session.get_one(Detector, schedule.detector_id)
+        made = list_scheduled(session, schedule.id, limit=_MOST_SPANS)
+        found = _read_spans(session, schedule, detector, made)
+        drawn = draw_weeks(found)
+        lates = {one.id: count_late(session, one) for one in made}
+        results = {one.id: find_result(one) for one in made}
+        return render_template(
+            "audits/schedule.html",
+            detector=detector,
+            schedule=schedule,
+            summary=describe_schedule(session, schedule),
+            found=found,
+            drawn=drawn,
+            rows=list(zip(made, drawn["bars"][::-1], strict=True)),
+            verdicts=[_judge(schedule, one) for one in found.items],
+            results=results,
+            lates=lates,
+            with_late={
+                one.id: include_late(one, result, lates[one.id])
+                for one in made
+                if (result := results[one.id])
+                and lates[one.id] > _MANY_LATE * one.queries
+            },
+        )
+
+
+def _judge(schedule: AuditSchedule, one: SpanAccuracy) -> str:
+    if schedule.target is None:
+        return "none"
+    return compare_with_target(one.low, one.high, schedule.target)
+
+
+def _read_spans(
+    session: Session,
+    schedule: AuditSchedule,
+    detector: Detector,
+    made: Sequence[Audit],
+) -> Weeks:
+    """Return what the audits say in the shape of the weeks of a version."""
+    return Weeks(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        version=None,
+        by=schedule.every,
+        measure=measure_of(made[0]) if made else detector.measure,
+        target=schedule.target,
+        confidence_level=detector.confidence_level,
+        computed_at=now(),
+        time_zone=schedule.time_zone,
+        items=[_read_span(session, one) for one in made],
+    )
+
+
+def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
+    result = find_result(audit)
+    aimed: Accuracy
+    if result is None:
+        found = get_audit_estimate(session, audit, computed_at=now())
+        aimed, labels, unclear = found.aimed, found.estimate.labels, 0
+    else:
+        aimed, labels, unclear = aimed_of(audit, result), result.labels, result.unclear
+    assert audit.since is not None
+    assert audit.until is not None
+    return SpanAccuracy(
+        since=audit.since,
+        until=audit.until,
+        queries=audit.queries,
+        labels=labels,
+        drawn=labels + unclear,
+        unclear=unclear,
+        correct=0,
+        accuracy=aimed.accuracy,
+        low=aimed.low,
+        high=aimed.high,
+        basis="queries",
+        is_closed=result is not None,
+        below_target=None if result is None else result.below_target,
+    )
+
+
+@pages.post("/audit-schedules/<schedule_id>/stop")
+@requires("editor")
+def end_schedule(schedule_id: str) -> ResponseReturnValue:
+    """Make no more audits."""
+    database().run(
+        lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())
+    )
+    return redirect(url_for("pages.look_at_schedule", schedule_id=schedule_id), 303)
