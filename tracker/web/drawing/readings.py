@@ -14,10 +14,9 @@ from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
 from tracker.services.estimates.unclear import UnclearBounds
-from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
-from tracker.words import BALANCED, EXACT, JOINT
+from tracker.words import EXACT, JOINT
 
 MOST_ROWS = 20
 # So much of the height of a chart is above and below what is drawn, in percent.
@@ -202,25 +201,6 @@ def read_balanced(estimate: Estimate) -> Reading:
         # Those there are do not count: unclear, or picked.
         reading = replace(reading, counts="no scored labels yet")
     return reading
-
-
-def read_whole(estimate: Estimate) -> Reading:
-    """Return what the verdict is about: the balanced accuracy, or another measure."""
-    found = estimate.decision
-    if found is None:
-        return read_balanced(estimate)
-    if found.measure == BALANCED:
-        return replace(read_balanced(estimate), beside=found.target)
-    right, name = sum(found.claim.right), read_measure(found.measure).name
-    score = Score(
-        correct=right,
-        labelled=found.labels,
-        accuracy=found.accuracy,
-        low=found.low,
-        high=found.high,
-    )
-    reading = read(score, name=name[0].upper() + name[1:], tone=0)
-    return replace(reading, beside=found.target)
 
 
 def read_once(estimate: Estimate, first: str) -> list[tuple[str, Reading]]:
