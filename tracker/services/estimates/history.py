@@ -208,38 +208,31 @@ def _iter_asked(  # noqa: PLR0913 - every filter that the API offers.
         beyond = after[1] if version.id == after[0] else 0
         if version.id < after[0]:
             continue
+        limits = {**limits, "measure": measure, "beyond": beyond}
         by_method = [
-            iter_asked_days(
-                session,
-                detector,
-                version,
-                measure=measure,
-                method=method,
-                beyond=beyond,
-                **limits,
-            )
+            iter_asked_days(session, detector, version, method=method, **limits)
             for method in methods
         ]
-        for same in zip(*by_method, strict=True):
-            for method, day in zip(methods, same, strict=True):
-                for scope, one in zip(
-                    list_scopes(detector, measure), day.scores, strict=True
-                ):
-                    row = HistoryRow(
-                        computed_at=day.known_at,
-                        detector=detector.name,
-                        version=version.name,
-                        labels=day.labels,
-                        scope=scope,
-                        confidence_level=detector.confidence_level,
-                        method=method,
-                        formula=stats.get_method(method).formula,
-                        measure=measure,
-                        asked_at=day.asked_at,
-                        population=day.population,
-                        **dict(one),
-                    )
-                    yield (version.id, day.number), row
+        for method, day in chain.from_iterable(
+            zip(methods, same, strict=True) for same in zip(*by_method, strict=True)
+        ):
+            scopes = list_scopes(detector, measure)
+            for scope, one in zip(scopes, day.scores, strict=True):
+                row = HistoryRow(
+                    computed_at=day.known_at,
+                    detector=detector.name,
+                    version=version.name,
+                    labels=day.labels,
+                    scope=scope,
+                    confidence_level=detector.confidence_level,
+                    method=method,
+                    formula=stats.get_method(method).formula,
+                    measure=measure,
+                    asked_at=day.asked_at,
+                    population=day.population,
+                    **dict(one),
+                )
+                yield (version.id, day.number), row
 
 
 def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
