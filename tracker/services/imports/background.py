@@ -264,7 +264,6 @@ def delete_file(writes: Writes, import_id: int) -> None:
 
 
 def has_file(session: Session, file_import: FileImport) -> bool:
-    """Return whether the file of an import is still there as a whole."""
     return measure_pieces(session, file_import.id) == file_import.bytes
 
 

@@ -83,7 +83,6 @@ class Columns:
     values: Mapping[str, list[Any]]
 
     def __len__(self) -> int:
-        """Count the rows."""
         return len(next(iter(self.values.values()), ()))
 
     def get(self, name: str, default: object = None) -> list[Any]:
@@ -96,7 +95,6 @@ class Columns:
         return [default if value is None else value for value in values]
 
     def brings_queries(self) -> bool:
-        """Return whether each row has a prediction."""
         return None not in self.values.get("predicted", [None])
 
     def are_complete(self) -> bool:
@@ -140,7 +138,6 @@ class RowReader:
     def __init__(
         self, detector: Detector, versions: Iterable[str], report: Outcome
     ) -> None:
-        """Note what is wrong in *report*."""
         self._detector = detector
         self._report = report
         self._classes = frozenset(detector.classes)
@@ -297,7 +294,6 @@ def _is_complete(names: Set[str]) -> bool:
 
 
 def is_reference(item: Container[str]) -> bool:
-    """Return whether a row says what is true of an input, and of no query."""
     return "predicted" not in item and "key" not in item
 
 

@@ -86,11 +86,9 @@ class Names:
     """The keys or inputs of a file, of which only hashes are kept: eight bytes each."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._hashes = array("q")
 
     def add(self, names: Iterable[str | None]) -> None:
-        """Note the names of some more rows."""
         self._hashes.extend(hash(name) for name in names if name is not None)
 
     def find_repeated(self) -> Set[int]:
@@ -133,7 +131,6 @@ class Contradictions:
         self._truths: dict[int, str] = {}
 
     def concern(self, key: str | None, name: str | None) -> bool:
-        """Return whether another row has the same key or input."""
         return hash(key) in self._keys or hash(name) in self._inputs
 
     def check(self, row: Row, stored: Mapping[str, str | None]) -> None:

@@ -55,7 +55,6 @@ def _name(values: dict[str, Any], group_by: str | None) -> None:
 
 
 def have_groups(good: Columns | list[Row]) -> bool:
-    """Return whether a row has a group."""
     if isinstance(good, Columns):
         return "group" in good.values
     return any("group" in row.values for row in good)
@@ -65,7 +64,6 @@ class Election:
     """Looks at the good rows of a file piece by piece, and then once more."""
 
     def __init__(self, detector: Detector, elected: Elected) -> None:
-        """Note in *elected* which queries are to count."""
         self._detector = detector
         self._elected = elected
         # Where and with which rank queries of an input would count once it is labelled.
@@ -116,7 +114,6 @@ class Election:
 
     @property
     def waits(self) -> bool:
-        """Whether a query may take over a label that the file gives to another one."""
         return bool(self._waiting)
 
     def look_again(self, rows: Iterable[Row], stored: Mapping[str, str | None]) -> None:

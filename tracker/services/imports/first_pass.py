@@ -50,11 +50,9 @@ class CheckedPiece:
     stored: Mapping[str, str | None]
 
     def rows(self) -> list[Row]:
-        """Return the rows one by one."""
         return self.good.rows() if isinstance(self.good, Columns) else self.good
 
     def is_new(self) -> bool:
-        """Return whether each row brings a query that was not stored."""
         is_whole = isinstance(self.good, Columns) and self.good.brings_queries()
         return is_whole and not self.stored
 
@@ -142,7 +140,6 @@ class Checked:
     _bad: set[int] = field(default_factory=set)
 
     def close(self) -> None:
-        """Delete the temporary file."""
         self._spool.close()
 
     def pieces(self, *, after: int = 0) -> Iterator[CheckedPiece]:

@@ -30,7 +30,6 @@ class RejectedImportError(InvalidInputError):
     """Rows are wrong, and nothing was written."""
 
     def __init__(self, report: "Outcome") -> None:
-        """Carry the errors of *report*."""
         super().__init__(report.errors)
         self.report = report
         # A thousand errors in one line would say nothing.
@@ -82,7 +81,6 @@ class Outcome:
 
     @property
     def has_changed(self) -> bool:
-        """Whether anything was added."""
         return any(getattr(self, name) for name in _ADDED)
 
     @property
@@ -167,7 +165,6 @@ class Outcome:
         }
 
     def note_values(self, noted: Noted) -> None:
-        """Count what was read as what in some more rows."""
         for reading, rows in noted.items():
             if reading in self._noted or len(self._noted) < _MOST_READINGS:
                 self._noted[reading] += rows
@@ -203,7 +200,6 @@ def _say(error: RowError) -> str:
 
 
 def say_error(error: RowError) -> str:
-    """Return in words what is wrong with a row, and with how many others."""
     more = f" and {error.rows - 1:,} more" if error.rows > 1 else ""
     return f"row {error.row}{more}, {error.field}: {error.message}"
 
@@ -326,7 +322,6 @@ def describe_outcome(outcome: Outcome, id_: str | None = None) -> ImportReport:
 
 
 def pack_report(report: Outcome) -> dict[str, Any]:
-    """Return *report* as it is stored."""
     packed = asdict(report)
     return {name: packed[name] for name in packed if not name.startswith("_")}
 

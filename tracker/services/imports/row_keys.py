@@ -54,13 +54,11 @@ class Keyless:
     hashes: "array[int]" = field(default_factory=lambda: array("I"))
 
     def add(self, good: Columns | list[Row]) -> None:
-        """Note what some more rows say that are right in themselves."""
         for number, line in _keyless(good):
             self.hashes.extend([0] * (number - 1 - len(self.hashes)))
             self.hashes.append(crc32(repr(line).encode()) or 1)
 
     def forget(self, number: int) -> None:
-        """Forget a row that turned out to be wrong."""
         if number <= len(self.hashes):
             self.hashes[number - 1] = 0
 

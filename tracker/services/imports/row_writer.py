@@ -54,7 +54,6 @@ class RowWriter:
         by: By,
         elected: Elected,
     ) -> None:
-        """Write for a file that answers *elected*; made-up keys begin with *prefix*."""
         self.report = Outcome()
         self._session = session
         self._detector = detector
@@ -94,7 +93,6 @@ class RowWriter:
 
     @property
     def batches(self) -> list[int]:
-        """The batches that were written."""
         own = [] if self._batch is None else [self._batch]
         return own + self._truths.batches
 
@@ -397,14 +395,12 @@ class RowWriter:
         return rank_new_query(self._detector, query, label=None)
 
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
-        """Return whether a label changes what is known, or is another's opinion."""
         if labeler is not None:
             return self._opinions.is_new(query["id"], labeler, given)
         return bool(given != query["label"])
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what each judge says in a row, or in some columns."""
     for name, said in values.items():
         if name.startswith(JUDGE):
             yield name.removeprefix(JUDGE), said

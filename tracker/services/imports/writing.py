@@ -97,7 +97,6 @@ class SecondPass:
 
     @property
     def rows(self) -> int:
-        """How many rows the file has."""
         return self._found.outcome.rows
 
     def write(

@@ -183,7 +183,6 @@ def _noted(progress: Progress) -> dict[str, int]:
 
 
 def let_wait(session: Session, import_id: int) -> None:
-    """Note that an import waits for a worker again."""
     change_import(session, import_id, state=WAITING)
 
 

@@ -80,7 +80,6 @@ class PieceFile(PlacedFile):
         import_id: int,
         size: int,
     ) -> None:
-        """Open the first *size* bytes of the file."""
         super().__init__(size)
         self._reads = reads
         self._import_id = import_id

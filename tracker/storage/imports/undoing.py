@@ -25,7 +25,6 @@ _BESIDE = (Reservation, Skip, Judgement)
 
 
 def list_import_batches(session: Session, import_id: int) -> Sequence[int]:
-    """Return the batches that an import wrote, in order."""
     mine = ImportBatch.import_id == import_id
     statement = select(ImportBatch.batch).where(mine).order_by(ImportBatch.batch)
     return session.scalars(statement).all()
@@ -60,7 +59,6 @@ def lock_written(
 def list_others(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[Any]:
-    """Return all labels of these queries, as rows."""
     statement = select(*Label.__table__.c).where(Label.detector_id == detector_id)
     return look_up(session, statement, Label.query_id, query_ids)
 
@@ -142,7 +140,6 @@ def restore(
 
 
 def clear_beside(session: Session, query_ids: Sequence[int]) -> None:
-    """Delete what is kept of queries beside their labels."""
     for beside in _BESIDE:
         statement = delete(beside).where(beside.query_id.in_(query_ids))
         session.execute(statement, execution_options=_IN_PLACE)

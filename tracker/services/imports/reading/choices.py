@@ -75,7 +75,6 @@ class Mapping(Shape):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing."""
         return self == Mapping()
 
 
@@ -129,7 +128,6 @@ class Choices(Mapping):
         )
 
     def to_be_saved(self) -> Mapping:
-        """Return what of it can be saved with a detector."""
         found = {name: getattr(self, name) for name in Mapping.model_fields}
         return Mapping(**found | {"columns": self.remembered | self.columns})
 

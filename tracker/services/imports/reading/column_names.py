@@ -146,12 +146,10 @@ def find_header(lines: Sequence[Sequence[Any]]) -> int:
 
 
 def is_percentage(name: str) -> bool:
-    """Return whether a column of that *name* holds percentages."""
     return "%" in name or bool(_words_of(name) & {"percent", "percentage", "pct"})
 
 
 def is_of_classes(name: str) -> bool:
-    """Return whether a column of that *name* may hold a probability of each class."""
     return bool(_words_of(name) & _OF_A_CLASS)
 
 
@@ -161,7 +159,6 @@ def normal(name: str) -> str:
 
 
 def guess_field(name: str) -> str | None:
-    """Return the field that a column of that *name* holds, if it is well known."""
     return KNOWN.get(normal(name))
 
 
@@ -243,7 +240,6 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
 
 
 def head_of(column: str, names: Collection[str]) -> str:
-    """Return the column that a path begins with, itself for what is a column."""
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
 
@@ -345,7 +341,6 @@ def _find_input(fields: dict[str, str], others: list[str]) -> None:
 
 
 def _exported(names: Sequence[str]) -> dict[str, str]:
-    """Return that an export's own columns are bookkeeping, where all are there."""
     found = set(map(normal, names)) >= _EXPORTED
     return dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "") if found else {}
 

@@ -54,14 +54,12 @@ class CsvRows:
         notes: list[str] | None = None,
         header_row: int | None = None,
     ) -> None:
-        """Prepare to read *stream*, which the caller closes."""
         self._header_row = header_row
         self._stream = stream
         self._fields = fields
         self._notes = [] if notes is None else notes
 
     def __iter__(self) -> Iterator[Row]:
-        """Read row by row."""
         for piece in self.pieces():
             yield from piece.rows()
 

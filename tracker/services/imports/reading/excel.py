@@ -83,7 +83,6 @@ def excel_pieces(
 
 
 def _filled(line: list[Any]) -> list[Any]:
-    """Return a line in which a cell that is filled is true."""
     return [str(one) if one in {0} else one for one in line]
 
 
@@ -192,7 +191,6 @@ def _read_sheet(header: list[Any], lines: Iterator[list[Any]]) -> Iterator[Table
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell as it was typed in: a whole number is no float, no text is none."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return None if value == "" else value

@@ -93,16 +93,13 @@ class RowFile:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
         return self.stream.seek(0, SEEK_END)
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes have been read so far."""
         return self._place[0]
 
     def read_by(self, choices: Choices) -> "RowFile":
-        """Return the same file, to be read as the choices say."""
         return replace(self, choices=choices)
 
     def rows(self, detector: Detector) -> MappedRows:

@@ -131,7 +131,6 @@ def _coco_label(record: Record, _: Record) -> Any:
 
 
 def _helm_answer(record: Record, _: Record) -> Any:
-    """Return what was completed, as the letter of a choice stands for it."""
     said = str(find(record, "result.completions[0].text") or "").strip()
     return (record.get("output_mapping") or {}).get(said, said) or NO_ANSWER
 

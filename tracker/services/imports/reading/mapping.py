@@ -57,7 +57,6 @@ class MappedPiece:
         readers: dict[str, Reader],
         given: dict[str, str],
     ) -> None:
-        """Read *piece* by *plan*; every row has what is *given*."""
         self._given = given
         self._piece = piece
         self._plan = plan
@@ -68,12 +67,10 @@ class MappedPiece:
 
     @property
     def first(self) -> int:
-        """The number of the first row."""
         return self._piece.first
 
     @property
     def names(self) -> list[str]:
-        """The fields."""
         return [*self._plan.fields, *self._given]
 
     def columns(self) -> dict[str, list[Any]]:
@@ -105,7 +102,6 @@ class MappedPiece:
         return found
 
     def rows(self) -> list[Row]:
-        """Return them row by row."""
         self.noted.clear()
         return [self._read_row(row) for row in self._piece.rows()]
 
@@ -199,7 +195,6 @@ class MappedRows:
         *,
         notes: list[str] | None = None,
     ) -> None:
-        """Prepare to read *pieces* once; what is read into *notes* is said."""
         self._pieces = pieces
         self.detector = detector
         self.choices = choices

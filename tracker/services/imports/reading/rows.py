@@ -120,11 +120,9 @@ class RowPiece(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The number of the first row."""
         return self.given[0].number
 
     def rows(self) -> list[Row]:
-        """Return them row by row."""
         return self.given
 
     def columns(self) -> dict[str, list[Any]]:
@@ -156,7 +154,6 @@ class TablePiece(NamedTuple):
         ]
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return them by column."""
         return dict(zip(self.names, self.values, strict=True))
 
 
@@ -170,7 +167,6 @@ def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> lis
 
 
 def piece_rows(columns: int) -> int:
-    """Return how many rows with so many columns are read together."""
     return max(1, min(PIECE_ROWS, _PIECE_CELLS // max(1, columns)))
 
 
@@ -188,7 +184,6 @@ def refuse_many_columns() -> NoReturn:
 
 
 def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[RowPiece]:
-    """Read the next few thousand *rows*, again and again."""
     iterator = iter(rows)
     while given := list(islice(iterator, PIECE_ROWS)):
         yield RowPiece(given, is_strict)
@@ -295,7 +290,6 @@ def iter_items(body: Any) -> Iterator[Row]:
 
 
 def iter_objects(items: Iterable[Any]) -> Iterator[Row]:
-    """Read parsed objects as rows."""
     for number, item in enumerate(items, start=1):
         yield _object_row(number, item)
 

@@ -50,7 +50,6 @@ class Shape:
     same: str = ""
 
     def fits(self, record: Any) -> bool:
-        """Return whether *record*, or a document, is of this shape."""
         return isinstance(record, Mapping) and all(
             find(record, path) is not None for path in self.has.split()
         )
