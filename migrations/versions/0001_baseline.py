@@ -50,6 +50,7 @@ def downgrade() -> None:
     op.drop_table("skips")
     op.drop_table("reservations")
     op.drop_table("rechecks")
+    op.drop_table("recheck_sets")
     op.drop_table("notices")
     op.drop_table("labels")
     op.drop_table("judgements")
@@ -1263,11 +1264,29 @@ def _create_tables() -> None:
         ["account_id", "detector_id", "id"],
     )
     op.create_table(
+        "recheck_sets",
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
+        sa.Column("frozen_at", INSTANT, nullable=False),
+        sa.Column("cells", sa.JSON(), nullable=False),
+        sa.Column("known", sa.JSON(), nullable=False),
+        sa.Column("line", sa.JSON(), nullable=False),
+        sa.Column("reached", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_recheck_sets_detector_id_version_id_versions",
+        ),
+        sa.PrimaryKeyConstraint("detector_id", "version_id", name="pk_recheck_sets"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "rechecks",
         sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
-        sa.Column("place", BIG, nullable=False),
+        sa.Column("place", BIG, nullable=True),
+        sa.Column("clock", sa.Double(), nullable=False),
         sa.Column("drawn_at", INSTANT, nullable=False),
         sa.Column("label_id", BIG, nullable=False),
         sa.Column("label", NAME, nullable=False),

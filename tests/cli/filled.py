@@ -41,10 +41,11 @@ from tracker.services.labelling.predictions import NewWaiting, add_waiting
 from tracker.services.labelling.queues import skip
 from tracker.services.labelling.rechecks import (
     NewRecheck,
+    NewRechecks,
     add_recheck,
-    choose_rechecks,
     choose_version,
     draw_rechecks,
+    freeze_labels,
 )
 from tracker.services.people.keys import create_key
 from tracker.services.people.second_factors import (
@@ -201,9 +202,10 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     )
     assert add_judgements(session, [judgement], who) == []
     version = choose_version(session, detector)
-    chosen = choose_rechecks(session, detector, version, 3)
-    assert draw_rechecks(session, version, chosen, who) == 3
-    query = session.get_one(Query, chosen[0])
+    new = NewRechecks(count=3)
+    frozen = freeze_labels(session, detector, version, who.at)
+    assert draw_rechecks(session, version, frozen, new, who) == 3
+    query = session.get_one(Query, frozen.line[0][0])
     again = NewRecheck(label="ÑO", note="é\u2028")
     add_recheck(session, detector, query, again, who.credit("zoë"))
     new = NewQuery(predicted="ÑO", key="gold", sampling="targeted")

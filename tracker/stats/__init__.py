@@ -128,13 +128,20 @@ from tracker.stats.monitoring.thresholds import (
     lowest_threshold,
     simultaneous_band,
 )
-from tracker.stats.noise import choose_counted, label_error_bound, noise_aware
 from tracker.stats.planning import (
     labels_to_decide,
     labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
     pairs_to_decide,
+)
+from tracker.stats.rechecks import (
+    Cell,
+    Drawn,
+    Rechecked,
+    draw_times,
+    label_error_bound,
+    recheck_accuracies,
 )
 from tracker.stats.resampling import (
     bootstrap_percentile,
@@ -159,7 +166,9 @@ __all__ = [
     "UNIT",
     "WINDOW_METHOD",
     "AccuracyChange",
+    "Cell",
     "Difference",
+    "Drawn",
     "Floats",
     "Forecast",
     "Goal",
@@ -170,6 +179,7 @@ __all__ = [
     "Look",
     "Method",
     "PairedDecision",
+    "Rechecked",
     "Round",
     "Side",
     "SliceEvidence",
@@ -200,7 +210,6 @@ __all__ = [
     "calibration_error",
     "chance_to_certify",
     "chances_of_ever_missing",
-    "choose_counted",
     "choose_stratum",
     "class_accuracy",
     "class_bounds",
@@ -216,6 +225,7 @@ __all__ = [
     "count_likely",
     "count_unanswered",
     "decide",
+    "draw_times",
     "f1_intervals",
     "f1_scores",
     "family_level",
@@ -254,7 +264,6 @@ __all__ = [
     "mcnemar",
     "next_class",
     "next_round",
-    "noise_aware",
     "one_sided_level",
     "only_likely",
     "overall_interval",
@@ -265,6 +274,7 @@ __all__ = [
     "point_632_plus",
     "precision_intervals",
     "rank_of",
+    "recheck_accuracies",
     "replay_level",
     "round_length",
     "seeds_t",
