@@ -130,6 +130,11 @@ ROWS = (
     "INSERT INTO address_checks (account_id, email, asked_at)"
     f" VALUES (1, 'a@example.org', '{NOW}')",
     "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
+    "INSERT INTO investigations (detector_id, number, begun_at, begun_by,"
+    " old_version_id, new_version_id, old_judge, new_judge, since, until, now_since,"
+    " now_until, confidence_level, right_then, judged_then, right_now, judged_now,"
+    f" anchors) VALUES (1, 1, '{NOW}', 'carol', 1, 2, 'a', 'b', '{NOW}', '{NOW}',"
+    f" '{NOW}', '{NOW}', 0.95, 1, 1, 1, 1, '[]')",
     "INSERT INTO recheck_sets (detector_id, version_id, frozen_at, cells, known, line,"
     f" reached) VALUES (1, 1, '{NOW}', '[]', '[]', '[]', 0.5)",
     "INSERT INTO rechecks (query_id, detector_id, version_id, place, clock, drawn_at,"

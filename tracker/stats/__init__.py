@@ -25,6 +25,12 @@ from tracker.stats.active.strata import (
 )
 from tracker.stats.approximations import balanced_normal
 from tracker.stats.arguments import MOST_LABELS, Floats, shared_level, tail_share
+from tracker.stats.attribution import (
+    anchored_shift,
+    investigation_level,
+    is_shown,
+    mix_shift,
+)
 from tracker.stats.certification import chance_to_certify, labels_to_certify, next_class
 from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.comparison.paired import (
@@ -191,6 +197,7 @@ __all__ = [
     "Strata",
     "Tail",
     "TailSide",
+    "anchored_shift",
     "anytime",
     "balanced_accuracy",
     "balanced_anytime",
@@ -240,7 +247,9 @@ __all__ = [
     "get_method",
     "imagine",
     "imagine_average",
+    "investigation_level",
     "is_careless",
+    "is_shown",
     "joint_is_costly",
     "joint_paired_difference",
     "judge_slices",
@@ -262,6 +271,7 @@ __all__ = [
     "macro_f1_interval",
     "macro_precision_interval",
     "mcnemar",
+    "mix_shift",
     "next_class",
     "next_round",
     "one_sided_level",

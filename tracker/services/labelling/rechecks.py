@@ -5,9 +5,9 @@ the query is disputed, and an editor settles it.
 """
 
 import heapq
-import secrets
 from collections import Counter
 from datetime import datetime, timedelta
+from hashlib import sha256
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -118,11 +118,12 @@ def freeze_labels(
 ) -> storage.RecheckSet:
     """Return a set of the labels that a version has now, and in which order to draw.
 
-    A new secret decides, which is not kept: earlier draws have shown some of the truth
-    and may have changed labels.  All labels are gone through, so this belongs in a
+    A new hash decides each time: earlier draws have shown some of the truth and may
+    have changed labels.  All labels are gone through, so this belongs in a
     read.  Raises ConflictError where queries have no answer.
     """
-    key = secrets.token_bytes(32)
+    seed = f"rechecks {detector.queue_seed} {version.id} {at.isoformat()}"
+    key = sha256(seed.encode()).digest()
     cells: Counter[tuple[str, str]] = Counter()
     known: Counter[tuple[str, str, str]] = Counter()
     line: list[tuple[float, float, Any]] = []

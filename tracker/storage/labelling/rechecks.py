@@ -156,6 +156,11 @@ def draw_more(
         row.label_id, row.label = label_id, label
         session.add(row)
         found.reached = time
+    if start + len(drawn) == sum(n for *_, n in found.cells) - sum(
+        n for *_, n in found.known
+    ):
+        # All are a random sample of all.
+        found.reached = _NEVER
     session.flush()
     return ids
 
