@@ -135,9 +135,16 @@ ROWS = (
     "INSERT INTO address_checks (account_id, email, asked_at)"
     f" VALUES (1, 'a@example.org', '{NOW}')",
     "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
-    "INSERT INTO rechecks (query_id, detector_id, version_id, place, drawn_at,"
+    "INSERT INTO investigations (detector_id, number, begun_at, begun_by,"
+    " old_version_id, new_version_id, old_judge, new_judge, since, until, now_since,"
+    " now_until, confidence_level, right_then, judged_then, right_now, judged_now,"
+    f" anchors) VALUES (1, 1, '{NOW}', 'carol', 1, 2, 'a', 'b', '{NOW}', '{NOW}',"
+    f" '{NOW}', '{NOW}', 0.95, 1, 1, 1, 1, '[]')",
+    "INSERT INTO recheck_sets (detector_id, version_id, frozen_at, cells, known, line,"
+    f" reached) VALUES (1, 1, '{NOW}', '[]', '[]', '[]', 0.5)",
+    "INSERT INTO rechecks (query_id, detector_id, version_id, place, clock, drawn_at,"
     " label_id, label)"
-    f" VALUES (1, 1, 1, 1, '{NOW}', 1, 'YES')",
+    f" VALUES (1, 1, 1, 1, 0.5, '{NOW}', 1, 'YES')",
     "INSERT INTO assignments (detector_id, labeler, labels, done, made_by, made_at)"
     f" VALUES (1, 'bob', 200, 1, 'carol', '{NOW}')",
     "INSERT INTO golds (query_id, detector_id, label, marked_by, marked_at)"

@@ -50,6 +50,8 @@ def downgrade() -> None:
     op.drop_table("skips")
     op.drop_table("reservations")
     op.drop_table("rechecks")
+    op.drop_table("recheck_sets")
+    op.drop_table("investigations")
     op.drop_table("notices")
     op.drop_table("labels")
     op.drop_table("judgements")
@@ -1328,11 +1330,67 @@ def _create_tables() -> None:
         ["account_id", "detector_id", "id"],
     )
     op.create_table(
+        "investigations",
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("number", BIG, nullable=False),
+        sa.Column("begun_at", INSTANT, nullable=False),
+        sa.Column("begun_by", NAME, nullable=False),
+        sa.Column("old_version_id", BIG, nullable=False),
+        sa.Column("new_version_id", BIG, nullable=False),
+        sa.Column("old_judge", NAME, nullable=False),
+        sa.Column("new_judge", NAME, nullable=False),
+        sa.Column("since", INSTANT, nullable=False),
+        sa.Column("until", INSTANT, nullable=False),
+        sa.Column("now_since", INSTANT, nullable=False),
+        sa.Column("now_until", INSTANT, nullable=False),
+        sa.Column("confidence_level", sa.Double(), nullable=False),
+        sa.Column("right_then", BIG, nullable=False),
+        sa.Column("judged_then", BIG, nullable=False),
+        sa.Column("right_now", BIG, nullable=False),
+        sa.Column("judged_now", BIG, nullable=False),
+        sa.Column("anchors", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["detector_id"],
+            ["detectors.id"],
+            name="fk_investigations_detector_id_detectors",
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "old_version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_investigations_detector_id_old_version_id_versions",
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "new_version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_investigations_detector_id_new_version_id_versions",
+        ),
+        sa.PrimaryKeyConstraint("detector_id", "number", name="pk_investigations"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "recheck_sets",
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
+        sa.Column("frozen_at", INSTANT, nullable=False),
+        sa.Column("cells", sa.JSON(), nullable=False),
+        sa.Column("known", sa.JSON(), nullable=False),
+        sa.Column("line", sa.JSON(), nullable=False),
+        sa.Column("reached", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_recheck_sets_detector_id_version_id_versions",
+        ),
+        sa.PrimaryKeyConstraint("detector_id", "version_id", name="pk_recheck_sets"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "rechecks",
         sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
-        sa.Column("place", BIG, nullable=False),
+        sa.Column("place", BIG, nullable=True),
+        sa.Column("clock", sa.Double(), nullable=False),
         sa.Column("drawn_at", INSTANT, nullable=False),
         sa.Column("label_id", BIG, nullable=False),
         sa.Column("label", NAME, nullable=False),

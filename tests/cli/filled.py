@@ -5,6 +5,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from tests.services.irises import IRIS
 from tracker.jobs.recompute import recompute_all
 from tracker.services.archive import archive_detector
 from tracker.services.by import By
+from tracker.services.deciding.attribution import (
+    NewInvestigation,
+    begin_investigation,
+)
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.device import set_settings
 from tracker.services.estimates.recount import recount
@@ -41,10 +46,11 @@ from tracker.services.labelling.predictions import NewWaiting, add_waiting
 from tracker.services.labelling.queues import skip
 from tracker.services.labelling.rechecks import (
     NewRecheck,
+    NewRechecks,
     add_recheck,
-    choose_rechecks,
     choose_version,
     draw_rechecks,
+    freeze_labels,
 )
 from tracker.services.people.keys import create_key
 from tracker.services.people.second_factors import (
@@ -62,7 +68,12 @@ from tracker.services.telling.mail import ask_address, mute
 from tracker.services.telling.webhooks import NewWebhook, create_webhook
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database, open_database
-from tracker.storage.detectors import Detector, list_detectors, list_versions
+from tracker.storage.detectors import (
+    Detector,
+    list_detectors,
+    list_versions,
+    name_version,
+)
 from tracker.storage.images import ImageFolder
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.inputs import Reference
@@ -196,14 +207,30 @@ def fill_beside(session: Session, detector: Detector, who: By) -> None:
 
 def fill_about(session: Session, detector: Detector, who: By) -> None:
     """Add a judge, an app, a passkey and recovery codes, and mail about a detector."""
+    new = NewQuery(predicted="ÑO", key="anchor", input="anchor é")
+    query, _ = log_query(session, detector, new, who)
+    session.flush()
     judgement = NewJudgement(
-        detector=detector.name, key="k1", judge="é", verdict="ÑO", score=0.1 + 0.2
+        detector=detector.name, key="anchor", judge="é", verdict="ÑO", score=0.1 + 0.2
     )
     assert add_judgements(session, [judgement], who) == []
     version = choose_version(session, detector)
-    chosen = choose_rechecks(session, detector, version, 3)
-    assert draw_rechecks(session, version, chosen, who) == 3
-    query = session.get_one(Query, chosen[0])
+    name = name_version(session, query.version_id)
+    asked = NewInvestigation(
+        old_version=name,
+        new_version=name,
+        old_judge="é",
+        new_judge="é",
+        since=query.asked_at,
+        until=query.asked_at + timedelta(1),
+        now_since=query.asked_at,
+        now_until=query.asked_at + timedelta(1),
+        anchors=2,
+    )
+    begin_investigation(session, detector, asked, who)
+    frozen = freeze_labels(session, detector, version, who.at)
+    assert draw_rechecks(session, version, frozen, NewRechecks(count=3), who) == 3
+    query = session.get_one(Query, frozen.line[0][0])
     again = NewRecheck(label="ÑO", note="é\u2028")
     add_recheck(session, detector, query, again, who.credit("zoë"))
     new = NewQuery(predicted="ÑO", key="gold", sampling="targeted")

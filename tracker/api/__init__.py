@@ -5,7 +5,7 @@ from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
 from tracker.api import detectors, openapi, otlp
-from tracker.api.deciding import calculator, comparison, gates, planning
+from tracker.api.deciding import attribution, calculator, comparison, gates, planning
 from tracker.api.estimates import (
     charts,
     cohorts,
@@ -55,6 +55,7 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         slices,
         thresholds,
         comparison,
+        attribution,
         gates,
         history,
         charts,

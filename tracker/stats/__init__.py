@@ -25,6 +25,12 @@ from tracker.stats.active.strata import (
 )
 from tracker.stats.approximations import balanced_normal
 from tracker.stats.arguments import MOST_LABELS, Floats, shared_level, tail_share
+from tracker.stats.attribution import (
+    anchored_shift,
+    investigation_level,
+    is_shown,
+    mix_shift,
+)
 from tracker.stats.certification import chance_to_certify, labels_to_certify, next_class
 from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.comparison.paired import (
@@ -128,13 +134,20 @@ from tracker.stats.monitoring.thresholds import (
     lowest_threshold,
     simultaneous_band,
 )
-from tracker.stats.noise import choose_counted, label_error_bound, noise_aware
 from tracker.stats.planning import (
     labels_to_decide,
     labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
     pairs_to_decide,
+)
+from tracker.stats.rechecks import (
+    Cell,
+    Drawn,
+    Rechecked,
+    draw_times,
+    label_error_bound,
+    recheck_accuracies,
 )
 from tracker.stats.resampling import (
     bootstrap_percentile,
@@ -159,7 +172,9 @@ __all__ = [
     "UNIT",
     "WINDOW_METHOD",
     "AccuracyChange",
+    "Cell",
     "Difference",
+    "Drawn",
     "Floats",
     "Forecast",
     "Goal",
@@ -170,6 +185,7 @@ __all__ = [
     "Look",
     "Method",
     "PairedDecision",
+    "Rechecked",
     "Round",
     "Side",
     "SliceEvidence",
@@ -181,6 +197,7 @@ __all__ = [
     "Strata",
     "Tail",
     "TailSide",
+    "anchored_shift",
     "anytime",
     "balanced_accuracy",
     "balanced_anytime",
@@ -201,7 +218,6 @@ __all__ = [
     "carry_over",
     "chance_to_certify",
     "chances_of_ever_missing",
-    "choose_counted",
     "choose_stratum",
     "class_accuracy",
     "class_bounds",
@@ -217,6 +233,7 @@ __all__ = [
     "count_likely",
     "count_unanswered",
     "decide",
+    "draw_times",
     "f1_intervals",
     "f1_scores",
     "family_level",
@@ -231,7 +248,9 @@ __all__ = [
     "get_method",
     "imagine",
     "imagine_average",
+    "investigation_level",
     "is_careless",
+    "is_shown",
     "joint_is_costly",
     "joint_paired_difference",
     "judge_slices",
@@ -253,9 +272,9 @@ __all__ = [
     "macro_f1_interval",
     "macro_precision_interval",
     "mcnemar",
+    "mix_shift",
     "next_class",
     "next_round",
-    "noise_aware",
     "one_sided_level",
     "only_likely",
     "overall_interval",
@@ -266,6 +285,7 @@ __all__ = [
     "point_632_plus",
     "precision_intervals",
     "rank_of",
+    "recheck_accuracies",
     "replay_level",
     "round_length",
     "seeds_t",

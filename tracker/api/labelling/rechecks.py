@@ -38,20 +38,19 @@ class RecheckChoice(Parameters):
 )
 @requires("editor")
 def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
-    """Draw labels of a version at random, for somebody else to give again.
+    """Draw labels of a version by chance, for somebody else to give again.
 
     Get them by `/next?queue=recheck`, and send the answers to `/queries/{id}/recheck`.
     """
     # It goes through all labels, which a write would keep others waiting for.
     with database().read() as session:
         detector = get_open_detector(session, path.id)
-        version = services.choose_version(session, detector, body.version)
-        chosen = services.choose_rechecks(session, detector, version, body.count)
+        version, frozen = services.freeze_if_needed(session, detector, body, now())
 
     def draw(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
         found = services.choose_version(session, detector, version.name)
-        services.draw_rechecks(session, found, chosen, by())
+        services.draw_rechecks(session, found, frozen, body, by())
         return _report(session, detector, found), 201
 
     return answer_idempotently(draw, body)

@@ -53,47 +53,46 @@ class ClassErrors(OfClass):
     different: int = Field(
         description="Those that were given differently the second time."
     )
-    error_high: float = Field(description="At most this share of its labels is wrong.")
-    low: float = Field(
-        description="The lower bound of the accuracy of the class, by the truth."
+    truth: Bounds | None = Field(
+        description="The accuracy of the class, by the truth; null without an answer "
+        "by someone trusted."
     )
-    high: float
 
 
 class LabelErrors(Shape):
     """What labels given again, blind, tell about all labels."""
 
-    drawn_until: Instant = Field(
-        description="The draw was from labels given until then."
+    frozen_at: Instant = Field(
+        description="The bounds are of the labels that there were then."
     )
-    drawn: int = Field(description="Labels drawn at random to be given again.")
+    queries: int = Field(description="How many labels those are.")
+    drawn: int = Field(description="Labels drawn by chance to be given again.")
     answered: int = Field(description="Those that were given again.")
     counted: int = Field(
-        description="The first labels drawn, as many as bound the errors best; those "
-        "without an answer count as different."
+        description="Those drawn before the first one without an answer, or without "
+        "a trusted one."
     )
     different: int = Field(description="Counted labels that were given differently.")
-    unanswered: int = Field(
-        description="Counted labels that have no answer, or one that is left out."
-    )
-    untrusted_left_out: int = Field(
-        description="Answers by people who are not trusted, treated as missing because "
-        "the trusted ones alone say more; 0 where all answers count."
-    )
     trusted: bool = Field(
-        description="Whether everyone whose answer counts is trusted."
+        description="Whether only answers by people who are trusted count."
     )
-    assumption: str = Field(description="What the bounds assume of label errors.")
+    assumption: str = Field(description="What error_high assumes of label errors.")
     error_high: float = Field(
         description="At most this share of the labels is wrong, at the confidence "
         "level of the estimate."
     )
-    classes: list[ClassErrors] = Field(
-        description="The error of each class holds by itself; the accuracies hold all "
-        "together."
+    classes: list[ClassErrors]
+    overall: Bounds | None = Field(
+        description="The accuracy over all classes by the truth, of the set, where "
+        "that can be told; like all bounds by the truth it holds at every look, and is "
+        "null without an answer by someone trusted."
     )
-    balanced: Bounds = Field(
-        description="Noise-aware: the balanced accuracy by the truth."
+    balanced: Bounds | None = Field(
+        description="The balanced accuracy by the truth, of the set."
+    )
+    process: Bounds | None = Field(
+        description="The chance that a query like those of the set is answered right, "
+        "where one that cannot be told is not."
     )
 
 

@@ -1,30 +1,28 @@
 """How often labels are wrong, and what accuracies are worth then."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.measures import Bounds, ClassErrors, LabelErrors
-from tracker.services.evidence.populations import Standings, standings_of
+from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
 from tracker.stats import (
+    Cell,
+    Drawn,
     Interval,
-    choose_counted,
     label_error_bound,
-    noise_aware,
-    tail_share,
+    recheck_accuracies,
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling import rechecks as storage
-from tracker.words import COMPARED, UNCLEAR
+from tracker.words import UNCLEAR
 
 ASSUMES_NOTHING = (
     "none: all second labels that count are by people trusted to know the truth"
@@ -33,11 +31,6 @@ INDEPENDENT = (
     "the two labelers err independently of each other, and on each input each is right "
     "more often than not"
 )
-AT_RANDOM = (
-    "labels drawn that have no second one that counts are wrong as often as the others"
-)
-# How likely the second labeler is right at least, where nobody trusts them.
-_LEAST_RIGHT = 0.5
 
 
 class RecheckReport(Shape):
@@ -49,40 +42,6 @@ class RecheckReport(Shape):
     answered: int
     waiting: int
     label_errors: LabelErrors | None = Field(description="null until the first answer.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """The labels drawn that are counted, by what was said the second time."""
-
-    # A row for each label, a column for each answer; UNCLEAR comes last.
-    table: npt.NDArray[np.int64]
-    # Those of each label that have no answer.
-    missing: npt.NDArray[np.int64]
-    is_trusted: bool
-
-    @classmethod
-    def of(
-        cls, rows: Sequence[Any], places: Mapping[str, int], *, only_trusted: bool
-    ) -> "_Sample":
-        """Count *rows*; answers that are not trusted are missing if *only_trusted*."""
-        table = np.zeros((len(places), len(places)), dtype=np.int64)
-        missing = np.zeros(len(places), dtype=np.int64)
-        for row in rows:
-            if row.answer is None or (only_trusted and not row.is_trusted):
-                missing[places[row.label]] += 1
-            else:
-                table[places[row.label], places[row.answer]] += 1
-        return cls(table, missing, only_trusted)
-
-    @property
-    def drawn(self) -> npt.NDArray[np.int64]:
-        return np.asarray(self.table.sum(axis=1) + self.missing)
-
-    @property
-    def different(self) -> npt.NDArray[np.int64]:
-        """How many of each label were given otherwise."""
-        return np.asarray(self.table.sum(axis=1) - self.table.diagonal())
 
 
 def get_recheck_report(
@@ -97,7 +56,7 @@ def get_recheck_report(
         drawn=len(rows),
         answered=answered,
         waiting=len(rows) - answered,
-        label_errors=_build(detector, rows, estimate),
+        label_errors=_build(session, detector, version.id, rows, estimate),
     )
 
 
@@ -113,118 +72,98 @@ def find_label_errors(
         return None
     ids = {one.name: one.id for one in list_versions(session, detector.id)}
     version_id = ids.get(estimate.version)
-    rows = [] if version_id is None else storage.list_rechecks(session, version_id)
-    return _build(detector, rows, estimate)
-
-
-def _assume(*, is_trusted: bool, is_whole: bool) -> str:
-    """Return what the bounds assume; how many labels count is chosen by who answered.
-
-    With all answers there is nothing to choose.
-    """
-    needed = [INDEPENDENT] * (not is_trusted) + [AT_RANDOM] * (not is_whole)
-    return "; and ".join(needed) or ASSUMES_NOTHING
+    if version_id is None:
+        return None
+    rows = storage.list_rechecks(session, version_id)
+    return _build(session, detector, version_id, rows, estimate)
 
 
 def _build(
-    detector: Detector, rows: Sequence[Any], estimate: Estimate
+    session: Session,
+    detector: Detector,
+    version_id: int,
+    rows: Sequence[Any],
+    estimate: Estimate,
 ) -> LabelErrors | None:
-    error = tail_share(estimate.confidence_level, 1)
     standings = standings_of(estimate.population.kind, detector.label_sampling)
+    found = storage.find_set(session, version_id)
     # What counts in another population says nothing of this one.
-    others_count = COMPARED - standings
-    rows = [row for row in rows if row.standing not in others_count]
-    is_answered = [row.answer is not None for row in rows]
-    is_trusted = [bool(row.is_trusted) for row in rows]
-    counted, only_trusted = choose_counted(is_answered, is_trusted, error)
+    if found is None or not any(row.standing in standings for row in rows):
+        return None
+    answered = _count_first(row.answer is not None or row.erased_at for row in rows)
+    trusted = _count_first(row.is_trusted or row.erased_at for row in rows)
+    # Who answered decides, not what was said.
+    is_trusted = bool(trusted) and 2 * trusted >= answered
+    counted = trusted if is_trusted else answered
     if not counted:
         return None
-    names = [*detector.classes, UNCLEAR]
-    places = {name: place for place, name in enumerate(names)}
-    sample = _Sample.of(rows[:counted], places, only_trusted=only_trusted)
-    right, labelled, others = _count_as_drawn(estimate, rows, places, standings)
-    bounds = noise_aware(
-        right,
-        labelled,
-        sample.table,
-        estimate.confidence_level,
-        others=others,
-        unanswered=sample.missing,
-        least_right=1.0 if sample.is_trusted else _LEAST_RIGHT,
-    )
-    different, missing = int(sample.different.sum()), int(sample.missing.sum())
-    return LabelErrors(
-        drawn_until=max(row.drawn_at for row in rows),
-        drawn=len(rows),
-        answered=sum(is_answered),
-        counted=counted,
-        different=different,
-        unanswered=missing,
-        untrusted_left_out=sum(is_answered) - sum(is_trusted) if only_trusted else 0,
-        trusted=sample.is_trusted,
-        assumption=_assume(
-            is_trusted=sample.is_trusted,
-            is_whole=all(is_trusted if only_trusted else is_answered),
-        ),
-        error_high=label_error_bound(different + missing, counted, error),
-        classes=_build_classes(detector, sample, bounds.classes, error),
-        balanced=Bounds(
-            low=float(bounds.balanced.low), high=float(bounds.balanced.high)
-        ),
-    )
-
-
-def _build_classes(
-    detector: Detector, sample: _Sample, bounds: Interval, error: float
-) -> list[ClassErrors]:
-    drawn, different = sample.drawn.tolist(), sample.different.tolist()
-    wrong = (sample.different + sample.missing).tolist()
-    low, high = bounds.low.tolist(), bounds.high.tolist()
-    return [
-        ClassErrors(
-            name=name,
-            drawn=drawn[place],
-            different=different[place],
-            error_high=_class_bound(
-                wrong[place], drawn[place], error, is_trusted=sample.is_trusted
-            ),
-            low=low[place],
-            high=high[place],
+    evidence = _Evidence(detector.classes, found, rows)
+    level, by_truth = estimate.confidence_level, None
+    if trusted:
+        by_truth = recheck_accuracies(
+            len(detector.classes), *evidence.first(trusted), level
         )
-        for place, name in enumerate(detector.classes)
-    ]
+    return LabelErrors(
+        frozen_at=found.frozen_at,
+        queries=sum(number for *_, number in found.cells),
+        drawn=len(rows),
+        answered=sum(row.answer is not None for row in rows),
+        counted=counted,
+        different=sum(row.answer != row.label for row in rows[:counted]),
+        trusted=is_trusted,
+        assumption=ASSUMES_NOTHING if is_trusted else INDEPENDENT,
+        error_high=label_error_bound(*evidence.first(counted), level),
+        classes=[
+            ClassErrors(
+                name=name,
+                drawn=sum(row.label == name for row in rows[:counted]),
+                different=sum(
+                    row.label == name != row.answer for row in rows[:counted]
+                ),
+                truth=by_truth and _bounds(by_truth.measures, place),
+            )
+            for place, name in enumerate(detector.classes)
+        ],
+        overall=by_truth and _bounds(by_truth.measures, -1),
+        balanced=by_truth and _bounds(by_truth.balanced),
+        process=by_truth and _bounds(by_truth.process),
+    )
 
 
-def _class_bound(wrong: int, drawn: int, error: float, *, is_trusted: bool) -> float:
-    """Return what the share of wrong labels of one class stays below.
+class _Evidence:
+    """A set and its draws as numbers."""
 
-    Over all classes together, what the second labeler gets wrong makes up for what
-    they overlook; within one class it need not.
-    """
-    bound = label_error_bound(wrong, drawn, error)
-    return bound if is_trusted else min(1.0, bound / _LEAST_RIGHT)
+    def __init__(
+        self, classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
+    ) -> None:
+        places: dict[str, int | None] = {UNCLEAR: None}
+        places |= {name: place for place, name in enumerate(classes)}
+        at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
+        self._cells = tuple(
+            Cell(classes.index(said), places[first], number)
+            for said, first, number in found.cells
+        )
+        self._known = tuple(
+            (Drawn(at[said, first], places[answer]), number)
+            for said, first, answer, number in found.known
+        )
+        # Nobody can tell any more what was erased.
+        answers = (
+            UNCLEAR if row.erased_at and not row.is_trusted else row.answer or UNCLEAR
+            for row in rows
+        )
+        self._draws = tuple(
+            Drawn(at[row.predicted, row.label], places[answer])
+            for row, answer in zip(rows, answers, strict=True)
+        )
+
+    def first(self, draws: int) -> tuple[Any, ...]:
+        return self._cells, self._known, self._draws[:draws]
 
 
-def _count_as_drawn(
-    estimate: Estimate,
-    rows: Sequence[Any],
-    places: Mapping[str, int],
-    standings: Standings,
-) -> tuple[list[int], list[int], int]:
-    """Return correct, labelled and unclear, with each label drawn as it was then.
+def _count_first(are_there: Iterable[Any]) -> int:
+    return sum(1 for _ in takewhile(bool, are_there))
 
-    Of those drawn the wrong ones are corrected, of all others they are not, so that
-    after corrections the drawn would no longer stand for the others.
-    """
-    right, labelled = list(estimate.correct), list(estimate.labelled)
-    others = estimate.unclear
-    for row in rows:
-        # It may be counted nowhere since, as part of a group or by a dispute.
-        now = [(row.current, -1)] if row.standing in standings else []
-        for label, sign in (*now, (row.label, 1)):
-            if label == UNCLEAR:
-                others += sign
-            else:
-                labelled[places[label]] += sign
-                right[places[label]] += sign * (label == row.predicted)
-    return right, labelled, others
+
+def _bounds(found: Interval, place: Any = ()) -> Bounds:
+    return Bounds(low=float(found.low[place]), high=float(found.high[place]))

@@ -45,7 +45,7 @@ from tracker.storage.labelling.queues import (
 from tracker.storage.labelling.rechecks import is_waiting
 from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.queries.queries import Query, list_queries
-from tracker.words import RANDOM, TARGETED, SamplingWord, one_of
+from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord, one_of
 
 DISAGREEMENTS = "disagreements"
 RECHECK = "recheck"
@@ -169,7 +169,8 @@ def _build_rechecks(
         raise invalid("version", name, "each version's labels are drawn by themselves")
     # Before the first query there is no version, and nothing waits.
     version_id = _choose_version(session, detector, name) or 0
-    return RecheckQueue(detector.id, version_id, by.person)
+    is_trusted = by.may(EDITOR) and by.credited is None
+    return RecheckQueue(detector.id, version_id, by.person, is_trusted)
 
 
 def _build_audit_queue(

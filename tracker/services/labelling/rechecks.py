@@ -5,8 +5,11 @@ the query is disputed, and an editor settles it.
 """
 
 import heapq
+from collections import Counter
 from datetime import datetime, timedelta
-from typing import Annotated
+from hashlib import sha256
+from operator import itemgetter
+from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -14,7 +17,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class
-from tracker.services.evidence.ranks import rank_query
+from tracker.services.estimates.counts import find_standings
 from tracker.services.fields import (
     Input,
     Instant,
@@ -27,6 +30,7 @@ from tracker.services.queries.queries import check_is_there
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
+from tracker.stats import draw_times
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import lock
@@ -34,7 +38,7 @@ from tracker.storage.labelling import rechecks as storage
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import list_labels
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
+from tracker.words import AGREED, DISPUTED, EDITOR, NO_ANSWER, SETTLED
 
 MOST_DRAWN = 2_000
 # So long the one who answered may change the answer: a finger slips.
@@ -45,10 +49,15 @@ class NewRechecks(Input):
     """How many more labels are to be given a second time."""
 
     count: Annotated[int, Field(ge=1, le=MOST_DRAWN)] = Field(
-        description="How many to draw, uniformly from the labels of the version."
+        description="How many to draw from the labels of the version."
     )
     version: VersionName | None = Field(
         default=None, description="The version; by default the one that is shown."
+    )
+    new_set: bool = Field(
+        default=False,
+        description="Draw from the labels there are now. Without it, from those there "
+        "were at the first draw.",
     )
 
 
@@ -104,41 +113,96 @@ def choose_version(
     return versions[0]
 
 
-def choose_rechecks(
-    session: Session, detector: Detector, version: Version, count: int
-) -> list[int]:
-    """Return the ids of *count* labelled queries of a version, drawn uniformly.
+def freeze_labels(
+    session: Session, detector: Detector, version: Version, at: datetime
+) -> storage.RecheckSet:
+    """Return a set of the labels that a version has now, and in which order to draw.
 
-    They are those of the lowest ranks, which are hashes of the id or the input and of
-    the detector's seed: nothing that is known of a query decides.  All its labels are
-    gone through, so this belongs in a read.
+    A new hash decides each time: earlier draws have shown some of the truth and may
+    have changed labels.  All labels are gone through, so this belongs in a
+    read.  Raises ConflictError where queries have no answer.
     """
-    seed = f"recheck:{detector.queue_seed}"
-    ranked = (
-        (rank_query(seed, row.id if row.input is None else row.input), row.id)
-        for row in storage.iter_candidates(session, version)
+    seed = f"rechecks {detector.queue_seed} {version.id} {at.isoformat()}"
+    key = sha256(seed.encode()).digest()
+    cells: Counter[tuple[str, str]] = Counter()
+    known: Counter[tuple[str, str, str]] = Counter()
+    line: list[tuple[float, float, Any]] = []
+    standings = find_standings(session, detector, [version])
+    for row in storage.iter_candidates(session, version, standings):
+        if row.predicted == NO_ANSWER:
+            raise ConflictError(
+                "some labelled queries of this version have no answer, and re-checks "
+                "cannot tell how right no answer is"
+            )
+        cells[row.predicted, row.label] += 1
+        if row.answer is not None:
+            known[row.predicted, row.label, row.answer] += 1
+            continue
+        differs = row.predicted != row.label
+        clock, time = draw_times(key, str(row.id), differs=differs)
+        item = -time, -clock, row
+        if len(line) < MOST_DRAWN:
+            heapq.heappush(line, item)
+        else:
+            heapq.heappushpop(line, item)
+    return storage.RecheckSet(
+        detector_id=detector.id,
+        version_id=version.id,
+        frozen_at=at,
+        cells=[[*cell, number] for cell, number in sorted(cells.items())],
+        known=[[*cell, number] for cell, number in sorted(known.items())],
+        line=[
+            [row.id, row.label_id, row.label, -clock, -time]
+            for time, clock, row in sorted(line, key=itemgetter(0, 1), reverse=True)
+        ],
     )
-    return [query_id for _, query_id in heapq.nsmallest(count, ranked)]
 
 
 def draw_rechecks(
-    session: Session, version: Version, query_ids: list[int], by: By
+    session: Session,
+    version: Version,
+    frozen: storage.RecheckSet | None,
+    new: NewRechecks,
+    by: By,
 ) -> int:
-    """Draw these queries, and return how many could be.
+    """Draw the next labels of the set of *version*, and return how many there were.
 
-    Raises ConflictError where there is no label to draw.
+    The set is *frozen* if there is none yet, or another is asked for.  Raises
+    ConflictError where there is no label to draw.
     """
     # Two draws at once would take the same places.
     lock(session, f"rechecks {version.id}")
-    drawn = storage.add_rechecks(session, version, query_ids, drawn_at=by.at)
+    found = storage.find_set(session, version.id)
+    if frozen is not None and (found is None or new.new_set):
+        storage.begin_set(session, frozen)
+        found = frozen
+    if found is None:
+        raise ConflictError("another draw was made meanwhile; try again")
+    drawn = storage.draw_more(session, found, new.count, drawn_at=by.at)
+    if drawn is None:
+        raise ConflictError(
+            "queries of the set that labels are drawn from were deleted; ask for a new "
+            "set"
+        )
     if not drawn:
         raise ConflictError(
-            "no label is left to draw: all of this version were drawn, or it has none"
+            "no label is left to draw: all of the set were drawn, or it has none; ask "
+            "for a new set once there are more labels"
         )
-    inputs = storage.list_inputs(session, version.detector_id, query_ids)
+    inputs = storage.list_inputs(session, version.detector_id, drawn)
     storage.share_answers(session, version.detector_id, inputs)
-    by.record(session, "rechecks drawn", version.name, count=drawn)
-    return drawn
+    by.record(session, "rechecks drawn", version.name, count=len(drawn))
+    return len(drawn)
+
+
+def freeze_if_needed(
+    session: Session, detector: Detector, new: NewRechecks, at: datetime
+) -> tuple[Version, storage.RecheckSet | None]:
+    """Return the version to draw from, and a set of its labels if one is to begin."""
+    version = choose_version(session, detector, new.version)
+    if not new.new_set and storage.find_set(session, version.id) is not None:
+        return version, None
+    return version, freeze_labels(session, detector, version, at)
 
 
 def add_recheck(
@@ -157,11 +221,12 @@ def add_recheck(
     if current is None:
         raise missing("query", dump_id("iq", query.id))
     check_is_there(current)
-    found = _find_open(session, current, who)
-    found.answer, found.labeler, found.note = new.label, who.name, new.note
-    found.is_trusted = by.may(EDITOR) and new.labeler is None
+    is_trusted = by.may(EDITOR) and new.labeler is None
     if new.trusted is not None:
-        found.is_trusted = new.trusted
+        is_trusted = new.trusted
+    found = _find_open(session, current, who, is_trusted=is_trusted)
+    found.answer, found.labeler, found.note = new.label, who.name, new.note
+    found.is_trusted = is_trusted
     found.answered_at = by.at
     current.agreement = _compare(current, new.label)
     session.flush()
@@ -171,12 +236,17 @@ def add_recheck(
     return found
 
 
-def _find_open(session: Session, query: Query, who: By) -> storage.Recheck:
-    """Return what was drawn of *query*, if *who* may answer it."""
+def _find_open(
+    session: Session, query: Query, who: By, *, is_trusted: bool
+) -> storage.Recheck:
+    """Return what was drawn of *query*, if *who* may answer it.
+
+    Who is trusted may answer what others have answered.
+    """
     found = storage.find_recheck(session, query.id)
     if found is None:
         raise ConflictError("the label of this query was not drawn to be given again")
-    if found.answered_at is not None:
+    if found.answered_at is not None and (found.is_trusted or not is_trusted):
         is_own = found.labeler == who.name
         if not is_own or found.answered_at < who.at - MAY_CHANGE:
             raise ConflictError("the second label of this query was given already")

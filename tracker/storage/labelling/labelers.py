@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.rechecks import Recheck
+from tracker.storage.labelling.rechecks import Recheck, RecheckSet
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED
@@ -83,7 +83,8 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
 
     Each row has ``labeler`` and ``label`` of the first, ``second``, ``answer`` and
     ``is_trusted`` of the second label.  Those of one input in several versions stand
-    in it once.
+    in it once.  What was drawn because its label differs from the prediction is left
+    out, so that they are a random part of the labels.
     """
     near = on_postgresql(Label.detector_id == Recheck.detector_id)
     source = Label.source_label_id
@@ -98,7 +99,13 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
             Recheck.is_trusted,
         )
         .join(Label, (Label.id == Recheck.label_id) & near)
-        .where(Recheck.detector_id == detector_id, Recheck.answered_at.is_not(None))
+        .join(RecheckSet, RecheckSet.version_id == Recheck.version_id)
+        .where(
+            RecheckSet.detector_id == detector_id,
+            Recheck.detector_id == detector_id,
+            Recheck.clock <= RecheckSet.reached,
+            Recheck.answered_at.is_not(None),
+        )
         .order_by(Recheck.answered_at, Recheck.query_id)
     )
     once = {row.source_id or row.id: row for row in session.execute(statement)}

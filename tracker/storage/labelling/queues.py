@@ -243,6 +243,8 @@ class RecheckQueue:
     version_id: int
     # None for all that wait, whatever person may answer them.
     labeler: str | None
+    # Whether what others have answered who are not trusted waits too.
+    is_trusted: bool = False
     sampling: str = RANDOM
 
     @property
@@ -251,8 +253,11 @@ class RecheckQueue:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
+        is_open: ColumnElement[bool] = Recheck.answered_at.is_(None)
+        if self.is_trusted:
+            is_open |= Recheck.is_trusted.is_(False)
         drawn = select(Recheck.query_id).where(
-            Recheck.version_id == self.version_id, Recheck.answered_at.is_(None)
+            Recheck.version_id == self.version_id, is_open
         )
         return [
             Query.detector_id == self.detector_id,

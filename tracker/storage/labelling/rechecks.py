@@ -8,14 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
+    JSON,
     ForeignKey,
     ForeignKeyConstraint,
     Text,
     UniqueConstraint,
     bindparam,
+    case,
+    delete,
     func,
-    insert,
     select,
     update,
 )
@@ -26,6 +27,36 @@ from tracker.storage.detectors import Version
 from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED
+
+# The clock of what an earlier set drew for another reason than chance alone.
+_NEVER = 1e9
+_IN_PLACE = {"synchronize_session": False}
+
+
+class RecheckSet(Base):
+    """The labels of a version as they were frozen, and in which order they are drawn.
+
+    *cells* counts them as [predicted, label, number], and *known* those of them that
+    had a trusted second label by then, as [predicted, label, answer, number].  *line*
+    has the first to be drawn: [query, label's id, label, clock, time].
+    """
+
+    __tablename__ = "recheck_sets"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["detector_id", "version_id"], [Version.detector_id, Version.id]
+        ),
+        {"sqlite_with_rowid": False},
+    )
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    frozen_at: Mapped[datetime]
+    cells: Mapped[list[Any]] = mapped_column(JSON)
+    known: Mapped[list[Any]] = mapped_column(JSON)
+    line: Mapped[list[Any]] = mapped_column(JSON, deferred=True)
+    # The time of the last one drawn: every label whose clock is no later was drawn.
+    reached: Mapped[float] = mapped_column(default=-1.0)
 
 
 class Recheck(Base):
@@ -42,10 +73,11 @@ class Recheck(Base):
     query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     detector_id: Mapped[int] = mapped_column(BigId)
     version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
-    # In which order they were drawn.
-    place: Mapped[int] = mapped_column(BigId)
+    # In which order they were drawn; None once another set was frozen.
+    place: Mapped[int | None] = mapped_column(BigId)
+    clock: Mapped[float]
     drawn_at: Mapped[datetime]
-    # As it was when it was drawn; a correction since then changes nothing here.
+    # As it was when the set was frozen; a correction since then changes nothing here.
     label_id: Mapped[int] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
     answer: Mapped[str | None] = mapped_column(Name)
@@ -55,59 +87,82 @@ class Recheck(Base):
     answered_at: Mapped[datetime | None]
 
 
-def iter_candidates(session: Session, version: Version) -> Generator[Any]:
-    """Stream ``id`` and ``input`` of each query of a version that may be drawn.
+def iter_candidates(
+    session: Session, version: Version, standings: Collection[str]
+) -> Generator[Any]:
+    """Stream the queries of a version that a set is made of.
 
-    Those have a label that was not picked on purpose, be it UNCLEAR, and were not
-    drawn before.
+    Those have a label that counts, or would if it were not UNCLEAR.  Each row has
+    ``id``, ``predicted``, ``label_id``, ``label`` and ``answer``, the trusted second
+    label if there is one.
     """
-    drawn = select(Recheck.query_id).where(Recheck.query_id == Query.id)
-    statement = select(Query.id, Query.input).where(
-        *_may_be_drawn(version), ~drawn.exists()
+    statement = (
+        select(Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer)
+        .outerjoin(Recheck, (Recheck.query_id == Query.id) & Recheck.is_trusted)
+        .where(
+            Query.detector_id == version.detector_id,
+            Query.version_id == version.id,
+            Query.label.is_not(None),
+            Query.sampling != TARGETED,
+            Query.standing.in_(standings),
+            ~Query.is_repeat,
+            Query.erased_at.is_(None),
+        )
     )
     return stream(session, statement)
 
 
-def _may_be_drawn(version: Version) -> list[ColumnElement[bool]]:
-    return [
-        Query.detector_id == version.detector_id,
-        Query.version_id == version.id,
-        Query.label.is_not(None),
-        Query.sampling != TARGETED,
-        ~Query.is_repeat,
-        Query.erased_at.is_(None),
-    ]
+def find_set(session: Session, version_id: int) -> RecheckSet | None:
+    return session.scalar(select(RecheckSet).where(RecheckSet.version_id == version_id))
 
 
-def add_rechecks(
-    session: Session, version: Version, query_ids: Sequence[int], *, drawn_at: datetime
-) -> int:
-    """Add queries in that order behind those drawn before; return how many were added.
+def begin_set(session: Session, found: RecheckSet) -> None:
+    """Put *found* in the place of the version's set; trusted answers stay known."""
+    mine = Recheck.version_id == found.version_id
+    before = find_set(session, found.version_id)
+    if before is not None:
+        unanswered = delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
+        session.execute(unanswered, execution_options=_IN_PLACE)
+        by_chance = case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
+        kept = update(Recheck).where(mine).values(place=None, clock=by_chance)
+        session.execute(kept, execution_options=_IN_PLACE)
+        session.delete(before)
+        session.flush()
+    session.add(found)
+    session.flush()
 
-    Left out is what was drawn, erased or picked on purpose meanwhile.
-    """
-    last = select(func.max(Recheck.place)).where(Recheck.version_id == version.id)
-    place = session.scalar(last) or 0
-    drawn = select(Recheck.query_id).where(Recheck.query_id == Query.id)
-    statement = select(Query.id, Query.label_id, Query.label).where(
-        *_may_be_drawn(version), Query.id.in_(query_ids), ~drawn.exists()
+
+def draw_more(
+    session: Session, found: RecheckSet, count: int, *, drawn_at: datetime
+) -> Sequence[int] | None:
+    """Draw the next *count* of a set; return their queries, None if one was deleted."""
+    last = select(func.max(Recheck.place)).where(Recheck.version_id == found.version_id)
+    start = session.scalar(last) or 0
+    drawn = found.line[start : start + count]
+    ids = [one[0] for one in drawn]
+    of_query = select(Query.id).where(
+        Query.detector_id == found.detector_id, Query.id.in_(ids)
     )
-    found = {row.id: row for row in session.execute(statement)}
-    rows = [
-        {
-            "query_id": query_id,
-            "detector_id": version.detector_id,
-            "version_id": version.id,
-            "place": place + number,
-            "drawn_at": drawn_at,
-            "label_id": found[query_id].label_id,
-            "label": found[query_id].label,
-        }
-        for number, query_id in enumerate(filter(found.get, query_ids), start=1)
-    ]
-    if rows:
-        session.execute(insert(Recheck), rows)
-    return len(rows)
+    if len(session.scalars(of_query).all()) < len(ids):
+        return None
+    there = find_rechecks(session, ids)
+    for place, (query_id, label_id, label, clock, time) in enumerate(drawn, start + 1):
+        row = there.get(query_id) or Recheck(
+            query_id=query_id,
+            detector_id=found.detector_id,
+            version_id=found.version_id,
+        )
+        row.place, row.clock, row.drawn_at = place, clock, drawn_at
+        row.label_id, row.label = label_id, label
+        session.add(row)
+        found.reached = time
+    if start + len(drawn) == sum(n for *_, n in found.cells) - sum(
+        n for *_, n in found.known
+    ):
+        # All are a random sample of all.
+        found.reached = _NEVER
+    session.flush()
+    return ids
 
 
 def list_inputs(
@@ -144,28 +199,25 @@ _OF_VERSION = (
         Recheck.label,
         Recheck.answer,
         Recheck.is_trusted,
-        Recheck.drawn_at,
         Query.predicted,
-        Query.label.label("current"),
         Query.standing,
+        Query.erased_at,
     )
     .join(
         Query,
         (Query.id == Recheck.query_id)
         & on_postgresql(Query.detector_id == Recheck.detector_id),
     )
-    # An input that was added later may have made a repeat of it, which is counted
-    # nowhere.
-    .where(Recheck.version_id == bindparam("version_id"), ~Query.is_repeat)
+    .where(Recheck.version_id == bindparam("version_id"), Recheck.place.is_not(None))
     .order_by(Recheck.place)
 )
 
 
 def list_rechecks(session: Session, version_id: int) -> Sequence[Any]:
-    """Return what was drawn of a version, in order.
+    """Return what was drawn of the set of a version, in order.
 
-    Each row has ``label``, ``answer``, ``is_trusted`` and ``drawn_at``, and of its
-    query as it is now ``predicted``, ``current`` and ``standing``.
+    Each row has ``label``, ``answer`` and ``is_trusted``, and of its query
+    ``predicted``, ``standing`` and ``erased_at``.
     """
     return session.execute(_OF_VERSION, {"version_id": version_id}).all()
 

@@ -23,6 +23,7 @@ from tracker.storage import (
 )
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
+from tracker.storage.deciding import attribution  # noqa: F401
 from tracker.storage.estimates import (
     job_runs,  # noqa: F401
     pending,  # noqa: F401

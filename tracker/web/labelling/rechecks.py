@@ -1,6 +1,5 @@
 """Labels that are given a second time: drawing them, answering, what they tell."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import flash, redirect, request, url_for
@@ -13,14 +12,14 @@ from tracker.http import account, by, database, now, requires
 from tracker.rounding import outward
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import LabelErrors
+from tracker.services.estimates.measures import Bounds, LabelErrors
 from tracker.services.fields import parse_input
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.labelling.rechecks import (
     NewRechecks,
-    choose_rechecks,
     choose_version,
     draw_rechecks,
+    freeze_if_needed,
     may_answer_again,
 )
 from tracker.shapes import Accuracy
@@ -32,6 +31,7 @@ from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading
 from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import filled_in
+from tracker.words import BALANCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Reread:
 
     errors: LabelErrors
     most: str
-    balanced: Reading
-    # Each class with the most of its labels that are wrong.
-    classes: Sequence[tuple[Reading, str]]
+    # Of the set, by the measure of the detector, and of the process; by the truth.
+    truth: Reading | None
+    process: Reading | None
 
     @property
     def fingerprint(self) -> tuple[int, int, int]:
@@ -56,28 +56,21 @@ def read_errors(
     found = find_label_errors(session, detector, estimate)
     if found is None:
         return None
-    counts = f"{found.counted:,} labels given again"
+    most = outward(0.0, found.error_high, 3)[1].scaleb(2)
+    is_balanced = detector.measure == BALANCED
     return Reread(
         errors=found,
-        most=_most(found.error_high),
-        balanced=_read("balanced", 0, found.balanced.low, found.balanced.high, counts),
-        classes=[
-            (
-                _read(one.name, place, one.low, one.high, f"{one.drawn:,}"),
-                _most(one.error_high),
-            )
-            for place, one in enumerate(found.classes, start=1)
-        ],
+        most=narrow(f"{most:f} %"),
+        truth=_read(found.balanced if is_balanced else found.overall),
+        process=_read(found.process),
     )
 
 
-def _read(name: str, tone: int, low: float, high: float, counts: str) -> Reading:
-    score = Accuracy(accuracy=None, low=low, high=high)
-    return Reading(name=name, tone=tone, score=score, counts=counts)
-
-
-def _most(share: float) -> str:
-    return narrow(f"{outward(0.0, share, 3)[1].scaleb(2):f} %")
+def _read(bounds: Bounds | None) -> Reading | None:
+    if bounds is None:
+        return None
+    score = Accuracy(accuracy=None, low=bounds.low, high=bounds.high)
+    return Reading(name="", tone=0, score=score, counts="")
 
 
 def find_answer(session: Session, query: Query) -> Recheck | None:
@@ -89,22 +82,22 @@ def find_answer(session: Session, query: Query) -> Recheck | None:
 @pages.post("/detectors/<detector_id>/rechecks")
 @requires("editor")
 def draw_more_rechecks(detector_id: str) -> ResponseReturnValue:
-    """Draw labels at random that are to be given a second time."""
+    """Draw labels by chance that are to be given a second time."""
     asked = filled_in(request.form, "version")
     count = parse_whole(request.form.get("count", ""))
     address = url_for(
         "pages.show_next", detector_id=detector_id, queue="recheck", **asked
     )
     try:
-        new = parse_input(NewRechecks, {"count": count, **asked})
+        more = {"new_set": "new_set" in request.form}
+        new = parse_input(NewRechecks, {"count": count, **asked, **more})
         with database().read() as session:
             detector = get_open_detector(session, detector_id)
-            version = choose_version(session, detector, new.version)
-            chosen = choose_rechecks(session, detector, version, new.count)
+            version, frozen = freeze_if_needed(session, detector, new, now())
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
             version = choose_version(session, detector, version.name)
-            drawn = draw_rechecks(session, version, chosen, by())
+            drawn = draw_rechecks(session, version, frozen, new, by())
     except (InvalidInputError, ConflictError) as error:
         flash(sentence(str(error)))
     else:

@@ -1,0 +1,318 @@
+"""Whether the system, the judge or the mix of queries moved a judged rate."""
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, NotFoundError
+from tracker.services.by import By
+from tracker.services.fields import Input, Instant, Key, VersionName
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid
+from tracker.shapes import Shape
+from tracker.stats import (
+    anchored_shift,
+    investigation_level,
+    is_shown,
+    mix_shift,
+)
+from tracker.storage.base import dump_id
+from tracker.storage.deciding import attribution as storage
+from tracker.storage.detectors import Detector, name_version
+from tracker.storage.dialect import lock
+from tracker.words import INPUT
+
+MOST_ANCHORS = 2_000
+_AS_ASKED = ("old_judge", "new_judge", "since", "until", "now_since", "now_until")
+_NAMES = ("judge", "system", "mix", "truth")
+
+
+class NewInvestigation(Input):
+    """Which two weeks are compared, and by which judges."""
+
+    old_version: VersionName = Field(description="The version of the week then.")
+    new_version: VersionName = Field(description="The version of the week now.")
+    old_judge: Key = Field(description="The judge of the week then.")
+    new_judge: Key = Field(
+        description="The judge of the week now; a new model or prompt is another one."
+    )
+    since: Instant = Field(description="When the week then began.")
+    until: Instant = Field(description="When it ended; not part of it.")
+    now_since: Instant = Field(description="When the week now began.")
+    now_until: Instant = Field(description="When it ended; not part of it.")
+    anchors: Annotated[int, Field(ge=1, le=MOST_ANCHORS)] = Field(
+        default=400,
+        description="Queries of the week then to draw, with replacement.",
+    )
+
+
+class Rate(Shape):
+    """A judged rate: how many of the queries of a week the judge calls right."""
+
+    right: int
+    judged: int
+    rate: float
+
+
+class Shift(Shape):
+    """What one source did to the judged rate, now less then."""
+
+    difference: float | None = Field(description="null until every anchor is known.")
+    low: float
+    high: float
+    missing: int = Field(
+        description="Anchors that this waits for; until then they count as either."
+    )
+    is_shown: bool = Field(
+        description="Whether the interval lies wholly beyond 1 point. For the system "
+        "that is the interval by the truth."
+    )
+    says: str = Field(description="The same in words.")
+
+
+class Attribution(Shape):
+    """What moved a judged rate: the system, the judge or the mix of queries."""
+
+    detector: str
+    number: int = Field(description="Which investigation of the detector this is.")
+    begun_at: Instant
+    old_version: str
+    new_version: str
+    old_judge: str
+    new_judge: str
+    since: Instant
+    until: Instant
+    now_since: Instant
+    now_until: Instant
+    confidence_level: float = Field(
+        description="Over all investigations of the detector together."
+    )
+    level: float = Field(description="That of each interval here.")
+    anchors: int
+    then: Rate
+    now: Rate
+    judge: Shift
+    system: Shift = Field(description="As the judge sees it; what is shown is true.")
+    mix: Shift
+    truth: Shift = Field(description="What the system did by the labels of people.")
+
+
+class Anchor(Shape):
+    """A query of the week then, and what is still to be found out of it."""
+
+    query: str
+    input: str
+    times: int = Field(description="How often it was drawn; it is run once.")
+    needs: list[str] = Field(
+        description="rerun: put the input to the new version; judge then: ask the new "
+        "judge about the output of then; judge now: about the new one; label: have "
+        "people label both outputs, blind."
+    )
+
+
+class AnchorList(Shape):
+    """The anchors of an investigation."""
+
+    items: list[Anchor]
+
+
+def begin_investigation(
+    session: Session, detector: Detector, new: NewInvestigation, by: By
+) -> Attribution:
+    """Draw anchors for a new investigation; every one that is begun counts.
+
+    Raises ConflictError where a week has no input with a verdict.
+    """
+    for since, until, field in (
+        (new.since, new.until, "until"),
+        (new.now_since, new.now_until, "now_until"),
+    ):
+        if until <= since:
+            raise invalid(field, None, "a week must end after it began")
+    old, recent = (
+        choose_versions(session, detector, name)[0]
+        for name in (new.old_version, new.new_version)
+    )
+    lock(session, f"investigations {detector.id}")
+    then = storage.list_judged(session, old, new.old_judge, new.since, new.until)
+    right_now, judged_now = storage.count_judged(
+        session, recent, new.new_judge, new.now_since, new.now_until
+    )
+    for week, judged in (("then", len(then)), ("now", judged_now)):
+        if not judged:
+            raise ConflictError(
+                f"in the week {week}, no query of the version that has an input has a "
+                "verdict of the judge"
+            )
+    # Never reused: what changed since may follow what earlier anchors showed.
+    drawn = Counter(secrets.SystemRandom().choices(then, k=new.anchors))
+    last = storage.find_investigation(session, detector.id)
+    found = storage.Investigation(
+        detector_id=detector.id,
+        number=1 if last is None else last.number + 1,
+        begun_at=by.at,
+        begun_by=by.name,
+        old_version_id=old.id,
+        new_version_id=recent.id,
+        confidence_level=detector.confidence_level,
+        right_then=sum(right for _, right in then),
+        judged_then=len(then),
+        right_now=right_now,
+        judged_now=judged_now,
+        anchors=[[*one, times] for one, times in sorted(drawn.items())],
+        **{name: getattr(new, name) for name in _AS_ASKED},
+    )
+    session.add(found)
+    session.flush()
+    by.record(session, "investigation begun", detector.name, number=found.number)
+    return _describe(session, detector, found)
+
+
+def get_attribution(
+    session: Session, detector: Detector, number: int | None = None
+) -> Attribution:
+    """Return what an investigation says by now, by default the newest."""
+    return _describe(session, detector, _get(session, detector, number))
+
+
+def list_anchors(
+    session: Session, detector: Detector, number: int | None = None
+) -> AnchorList:
+    """Return the anchors of an investigation, and what each still needs."""
+    found = _get(session, detector, number)
+    return AnchorList(
+        items=[
+            Anchor(
+                query=dump_id("iq", row.id),
+                input=row.input,
+                times=times,
+                needs=_needs(row, detector),
+            )
+            for row, _, times in _read_anchors(session, found)
+        ]
+    )
+
+
+def _get(
+    session: Session, detector: Detector, number: int | None
+) -> storage.Investigation:
+    found = storage.find_investigation(session, detector.id, number)
+    if found is None:
+        raise NotFoundError(
+            "nobody has asked what moved yet" if number is None else "no such number"
+        )
+    return found
+
+
+def _read_anchors(
+    session: Session, found: storage.Investigation
+) -> list[tuple[Any, int, int]]:
+    """Return each anchor, whether it was right by the old judge, and its times."""
+    drawn = {query_id: more for query_id, *more in found.anchors}
+    return [(row, *drawn[row.id]) for row in storage.list_anchors(session, found)]
+
+
+def _needs(row: Any, detector: Detector) -> list[str]:
+    needs = ["judge then"] if row.judged_then is None else []
+    if row.now is None:
+        return [*needs, "rerun"]
+    if row.judged_now is None:
+        needs.append("judge now")
+    return needs if _truth(row, detector) is not None else [*needs, "label"]
+
+
+def _effects(row: Any, was_right: int, detector: Detector) -> dict[str, int | None]:
+    """Return what each source did to an anchor: 1, 0 or -1, None if not known yet."""
+    old = None if row.judged_then is None else int(row.judged_then == row.then)
+    new = None if row.judged_now is None else int(row.judged_now == row.now)
+    return {
+        "judge": None if old is None else old - was_right,
+        "system": None if old is None or new is None else new - old,
+        # What is left of the change without it is the mix.
+        "mix": None if new is None else new - was_right,
+        "truth": _truth(row, detector),
+    }
+
+
+def _truth(row: Any, detector: Detector) -> int | None:
+    """Return what the labels say; one of the input tells of both outputs."""
+    label_then, label_now = row.label_then, row.label_now
+    if row.now is None:
+        return None
+    if detector.label_of == INPUT:
+        if row.then == row.now:
+            return 0
+        label_then = label_now = label_now or label_then
+    if label_then is None or label_now is None:
+        return None
+    return int(label_now == row.now) - int(label_then == row.then)
+
+
+def _describe(
+    session: Session, detector: Detector, found: storage.Investigation
+) -> Attribution:
+    anchors = sum(times for *_, times in found.anchors)
+    level = investigation_level(found.confidence_level, found.number)
+    counts: dict[str, Counter[int | None]] = {name: Counter() for name in _NAMES}
+    for row, was_right, times in _read_anchors(session, found):
+        for name, effect in _effects(row, was_right, detector).items():
+            counts[name][effect] += times
+    intervals, missing, moved = {}, {}, {}
+    for name, one in counts.items():
+        # What was erased is missing too.
+        missing[name] = anchors - one[1] - one[0] - one[-1]
+        moved[name] = (one[1] - one[-1]) / anchors
+        intervals[name] = anchored_shift(one[1], one[-1], missing[name], anchors, level)
+    now, then = (
+        _rate(found.right_now, found.judged_now),
+        _rate(found.right_then, found.judged_then),
+    )
+    intervals["mix"] = mix_shift(
+        (now.right, now.judged), (then.right, then.judged), intervals["mix"]
+    )
+    moved["mix"] = now.rate - then.rate - moved["mix"]
+    shifts = {
+        name: Shift(
+            difference=None if missing[name] else moved[name],
+            low=intervals[name][0],
+            high=intervals[name][1],
+            missing=missing[name],
+            is_shown=is_shown(intervals["truth" if name == "system" else name]),
+            says=_say(name, intervals),
+        )
+        for name in _NAMES
+    }
+    return Attribution.from_row(
+        found,
+        detector=dump_id("det", detector.id),
+        old_version=name_version(session, found.old_version_id),
+        new_version=name_version(session, found.new_version_id),
+        level=level,
+        anchors=anchors,
+        then=then,
+        now=now,
+        **shifts,
+    )
+
+
+def _rate(right: int, judged: int) -> Rate:
+    return Rate(right=right, judged=judged, rate=right / judged)
+
+
+def _say(name: str, intervals: Mapping[str, tuple[float, float]]) -> str:
+    if name in {"system", "truth"}:
+        if is_shown(intervals["truth"]):
+            return "the system moved"
+        if is_shown(intervals["system"]):
+            return (
+                "the judge likes the new outputs differently; people have not "
+                "confirmed it"
+            )
+        return "no move of the system is shown"
+    if is_shown(intervals[name]):
+        return f"the {name} moved"
+    return f"no move of the {name} is shown"

@@ -1,0 +1,147 @@
+"""Investigations of what moved a judged rate, and what is known of their anchors."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, ForeignKey, ForeignKeyConstraint, case, func, select
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+
+from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.labelling.judgements import Judgement
+from tracker.storage.queries.queries import Query
+
+_IS_RIGHT = case((Judgement.judged == Query.predicted, 1), else_=0)
+
+
+class Investigation(Base):
+    """The weeks that are compared, by whom, and the anchors that were drawn for it.
+
+    *anchors* are [query, 1 if it was right, times]; *right_then* of *judged_then* and
+    *right_now* of *judged_now* were right by the judges when it began.
+    """
+
+    __tablename__ = "investigations"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["detector_id", "old_version_id"], [Version.detector_id, Version.id]
+        ),
+        ForeignKeyConstraint(
+            ["detector_id", "new_version_id"], [Version.detector_id, Version.id]
+        ),
+        {"sqlite_with_rowid": False},
+    )
+
+    detector_id: Mapped[int] = mapped_column(
+        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+    )
+    number: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    begun_at: Mapped[datetime]
+    begun_by: Mapped[str] = mapped_column(Name)
+    old_version_id: Mapped[int] = mapped_column(BigId)
+    new_version_id: Mapped[int] = mapped_column(BigId)
+    old_judge: Mapped[str] = mapped_column(Name)
+    new_judge: Mapped[str] = mapped_column(Name)
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    now_since: Mapped[datetime]
+    now_until: Mapped[datetime]
+    confidence_level: Mapped[float]
+    right_then: Mapped[int] = mapped_column(BigId)
+    judged_then: Mapped[int] = mapped_column(BigId)
+    right_now: Mapped[int] = mapped_column(BigId)
+    judged_now: Mapped[int] = mapped_column(BigId)
+    anchors: Mapped[list[Any]] = mapped_column(JSON)
+
+
+def find_investigation(
+    session: Session, detector_id: int, number: int | None = None
+) -> Investigation | None:
+    """Return an investigation by its number, by default the newest."""
+    statement = select(Investigation).where(Investigation.detector_id == detector_id)
+    if number is not None:
+        statement = statement.where(Investigation.number == number)
+    return session.scalar(statement.order_by(Investigation.number.desc()).limit(1))
+
+
+def _judged(version: Version, judge: str, since: datetime, until: datetime) -> Any:
+    """Return a statement of the inputs of a span that a judge has told."""
+    near = on_postgresql(Judgement.detector_id == version.detector_id)
+    return (
+        select()
+        .select_from(Query)
+        .join(Judgement, (Judgement.query_id == Query.id) & near)
+        .where(
+            Query.detector_id == version.detector_id,
+            Query.version_id == version.id,
+            Query.asked_at >= since,
+            Query.asked_at < until,
+            Query.input.is_not(None),
+            ~Query.is_repeat,
+            Judgement.judge == judge,
+        )
+    )
+
+
+def count_judged(
+    session: Session, version: Version, judge: str, since: datetime, until: datetime
+) -> tuple[int, int]:
+    """Return how many inputs of a span a judge calls right, and how many it judged."""
+    counts = func.coalesce(func.sum(_IS_RIGHT), 0), func.count()
+    statement = _judged(version, judge, since, until).add_columns(*counts)
+    right, judged = session.execute(statement).one()
+    return int(right), int(judged)
+
+
+def list_judged(
+    session: Session, version: Version, judge: str, since: datetime, until: datetime
+) -> Sequence[tuple[int, int]]:
+    """Return the queries of a span that a judge has told, and which are right by it."""
+    statement = _judged(version, judge, since, until).add_columns(Query.id, _IS_RIGHT)
+    found = session.execute(statement.order_by(Query.id))
+    return [(query_id, right) for query_id, right in found]
+
+
+def list_anchors(session: Session, found: Investigation) -> Sequence[Any]:
+    """Return the anchors, one row each: what was said of them then and is now.
+
+    Each has ``id``, ``input``, ``then`` and ``now``, the predictions, ``judged_then``
+    and ``judged_now``, what the new judge says of them, ``label_then`` and
+    ``label_now``.
+    """
+    old, new = aliased(Query), aliased(Query)
+    of_old, of_new = aliased(Judgement), aliased(Judgement)
+    detector_id = found.detector_id
+
+    def verdict(one: Any, query: Any) -> Any:
+        near = on_postgresql(one.detector_id == detector_id)
+        return (one.query_id == query.id) & (one.judge == found.new_judge) & near
+
+    statement = (
+        select(
+            old.id,
+            old.input,
+            old.predicted.label("then"),
+            new.predicted.label("now"),
+            of_old.judged.label("judged_then"),
+            of_new.judged.label("judged_now"),
+            old.label.label("label_then"),
+            new.label.label("label_now"),
+        )
+        .outerjoin(of_old, verdict(of_old, old))
+        .outerjoin(
+            new,
+            (new.detector_id == detector_id)
+            & (new.version_id == found.new_version_id)
+            & (new.input == old.input)
+            & ~new.is_repeat,
+        )
+        .outerjoin(of_new, verdict(of_new, new))
+        .where(
+            old.detector_id == detector_id,
+            old.id.in_([one[0] for one in found.anchors]),
+        )
+        .order_by(old.id)
+    )
+    return session.execute(statement).all()
