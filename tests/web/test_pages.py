@@ -83,7 +83,8 @@ def test_the_page_for_all_shows_who_is_signed_in(
         navs = read(answer).find("nav", **{"aria-label": "Main"})
         return [word for nav in navs for word in nav.text.split()]
 
-    first = ["Tracker", "Close", "the", "menu", "Detectors", "Alerts", "Workspace"]
+    first = ["Tracker", "Close", "the", "menu", "Find", "/", "Inbox", "Detectors"]
+    first += ["Label", "Alerts", "Workspace"]
     all_of_them = [*first, "People", "Keys", "Activity", "API", "web"]
     assert links(visitor.client) == all_of_them
     labeler = signed_in(app, "ann", "labeler")
