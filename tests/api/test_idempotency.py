@@ -22,7 +22,7 @@ STUDY = {
 }
 
 
-ELSEWHERE = re.compile("audits|badges|rechecks?$|resume$|undo$|webhooks")
+ELSEWHERE = re.compile("audit|badges|rechecks?$|resume$|undo$|webhooks")
 # OTLP knows no such key; the same records again change nothing (see test_otlp.py).
 WITHOUT = "/api/v1/otlp/v1/logs"
 # It only asks.
