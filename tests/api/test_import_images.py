@@ -186,7 +186,11 @@ def test_many_rows_and_images_wait_in_pieces_and_appear_together(
         assert (ended["state"], ended["report"]["bad_rows"]) == ("rejected", 1)
         changed = {name for name, held in tables().items() if held != before[name]}
         # What waited for its end is folded now.
-        assert changed <= {"imports", "import_pieces", "heartbeats", "pending_batches"}
+        assert changed <= {
+            *("imports", "import_pieces", "heartbeats", "pending_batches"),
+            # That it was rejected.
+            "events",
+        }
         return
     assert (ended["state"], ended["rows_read"]) == ("done", 5_001)
     assert ended["bytes_read"] == ended["bytes"]

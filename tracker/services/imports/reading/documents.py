@@ -111,7 +111,11 @@ def _read_split(names: Sequence[Any], lines: Sequence[Any]) -> Iterator[TablePie
 
 def _read_columns(body: Mapping[str, Any], notes: list[str]) -> Iterator[TablePiece]:
     values = list(body.values())
-    if values and not any(isinstance(one, dict | list) for one in values):
+    if (
+        values
+        and "items" not in body
+        and not any(isinstance(one, dict | list) for one in values)
+    ):
         notes.append(
             "the file was read as labels by key; for predictions add map "
             "predicted=label, for labels of inputs map input=key"
