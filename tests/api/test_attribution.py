@@ -197,3 +197,17 @@ def test_what_cannot_be_asked_is_refused(api, weeks):
     assert_problem(api.post(PATH, backwards), 422, field="until")
     assert_problem(api.post(PATH, ASKED | {"anchors": 0}), 422, field="anchors")
     assert_problem(api.post(PATH, ASKED, role="labeler"), 403)
+
+
+def test_the_same_request_begins_one_investigation(api, weeks, tables):
+    now = [f"b{n}" for n in EVEN]
+    send(api, rows_of("v2", 13, now, truth), judge="llm-2", by=truth)
+    headers = {"Idempotency-Key": "key-1"}
+    first = api.post(PATH, ASKED, headers=headers)
+    assert first.status_code == 201, first.text
+    before = tables()
+    again = api.post(PATH, ASKED, headers=headers)
+    assert (again.status_code, again.data) == (201, first.data)
+    assert tables() == before
+    other_one = api.post(PATH, ASKED | {"anchors": 200}, headers=headers)
+    assert_problem(other_one, 422, field="Idempotency-Key")
