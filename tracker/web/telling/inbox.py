@@ -28,7 +28,10 @@ from tracker.web.drawing.words import count_in_words, narrow, short_day
 _MOST = 200
 _VERDICT, _DROPPED = "verdict.changed", "accuracy.dropped"
 # What needs somebody, the most urgent first.
-_NEEDY = (_DROPPED, "missed", "slice.worse", "detector.failing", "import.failed")
+_NEEDY = (
+    *(_DROPPED, "missed", "audit.below_target", "slice.worse"),
+    *("detector.failing", "import.failed"),
+)
 # What the headline says of detectors.
 _SAID = {
     _DROPPED: "dropped",
