@@ -109,6 +109,12 @@ class Sender:
         """How far the spool is sent, by this process or another."""
         return read_cursor(self._spool.folder)
 
+    @property
+    def refused(self) -> int:
+        """How many rows were refused, those included that the disk did not take."""
+        kept, reader = self.cursor.refused, self._reader
+        return kept if reader is None else max(kept, reader.cursor.refused)
+
     def has_sent(self, end: tuple[int, int]) -> bool:
         """Whether all up to *end* was taken or refused, and nothing waits in memory."""
         if self._spool.waiting:

@@ -190,7 +190,7 @@ class Tracker:
     @property
     def refused(self) -> int:
         """How many rows of this spool the server has refused for good."""
-        return self._sender.cursor.refused
+        return self._sender.refused
 
     @property
     def dropped(self) -> int:
