@@ -90,7 +90,8 @@ def test_the_grid_is_answered_by_digits(open_page: Open) -> None:
 
 def test_a_command_is_copied(open_page: Open) -> None:
     watch = open_page(
-        "/detectors/digit-is-8", permissions=["clipboard-read", "clipboard-write"]
+        "/detectors/digit-is-8/changes",
+        permissions=["clipboard-read", "clipboard-write"],
     )
     page = watch.page
     page.get_by_text("The same from a program").click()
