@@ -38,6 +38,7 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
+from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.golds import NewGold, mark_gold
 from tracker.services.labelling.judgements import NewJudgement, add_judgements
 from tracker.services.labelling.labelers import NewAssignment, assign
@@ -80,7 +81,7 @@ from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labelling.queues import DisagreementQueue
 from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.operations import backup as storage
-from tracker.storage.people import Account, Passkey
+from tracker.storage.people import Account, Passkey, Pin
 from tracker.storage.queries.queries import Query, list_queries
 from tracker.storage.tasks import enqueue, rest, take
 from tracker.storage.telling import Event, Notice, note_sent
@@ -193,6 +194,7 @@ def fill_beside(session: Session, detector: Detector, who: By) -> None:
     audit = create_audit(session, detector, NewAudit(name="é", half_width=0.05), who)
     draw_next(session, audit, who)
     extend_audit(session, audit, AuditChange(half_width=0.1 / 3), who)
+    create_schedule(session, detector, NewAudit(name="jede Wöche", every="week"), who)
     note_sent(session, {list_versions(session, detector.id)[0].id: 1})
     hook = NewWebhook(url="http://127.0.0.1:1/x", detectors=[f"det_{detector.id}"])
     create_webhook(session, hook, who, allowed_hosts=["127.0.0.1"])
@@ -255,6 +257,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
         )
     )
     mute(session, account, detector, who, is_muted=True)
+    session.add(Pin(account_id=account.id, detector_id=detector.id))
     ask_address(session, account.id, "é@x.example", who.at)
     event = session.scalars(select(Event)).first()
     assert event is not None

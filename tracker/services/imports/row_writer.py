@@ -25,11 +25,11 @@ from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import keys_of
-from tracker.services.labelling.judgements import add_verdicts
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import set_current_labels
+from tracker.storage.labelling.judgements import add_verdicts
 from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.lookup import (
@@ -235,7 +235,9 @@ class RowWriter:
         if verdicts:
             batch = self._id(0) // first_id(1)
             new = add_verdicts(
-                self._session, self._detector, verdicts, self._by, batch=batch
+                *(self._session, self._detector.id, verdicts),
+                at=self._by.at,
+                batch=batch,
             )
         self.report.verdicts_added += len(new)
         judged = {query_id for query_id, _ in new}

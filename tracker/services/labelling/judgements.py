@@ -4,7 +4,7 @@ They are kept beside the labels and never count as truth.  How good a judge is f
 from the queries that have both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -160,47 +160,6 @@ def add_verdict(
         {name: row.get(name) for name in names} | {"judged": new.verdict},
         is_dated=new.judged_at is not None,
     )
-
-
-def add_verdicts(
-    session: Session,
-    detector: Detector,
-    found: Mapping[tuple[int, str], str],
-    by: By,
-    *,
-    batch: int,
-) -> list[tuple[int, str]]:
-    """Store verdicts, by query and judge, and return which of them are new.
-
-    They are classes of the detector, and as old as the import that brings them.
-    """
-    ids = sorted({query_id for query_id, _ in found})
-    known = {
-        (row.query_id, row.judge): row for row in storage.find_judgements(session, ids)
-    }
-    new = [
-        which
-        for which, verdict in found.items()
-        if (said := known.get(which)) is None
-        or (said.judged != verdict and said.judged_at < by.at)
-    ]
-    rows = [
-        {
-            "query_id": which[0],
-            "judge": which[1],
-            "detector_id": detector.id,
-            "kind": known[which].kind if which in known else MODEL,
-            "judged": found[which],
-            "score": None,
-            "explanation": None,
-            "judged_at": by.at,
-            "received_at": by.at,
-            "batch": batch,
-        }
-        for which in new
-    ]
-    storage.store_judgements(session, rows)
-    return new
 
 
 def list_judgements(session: Session, query: Query) -> list[QueryJudgement]:

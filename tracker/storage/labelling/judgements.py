@@ -3,7 +3,7 @@
 A judgement is never the truth of a query.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.dialect import upsert
 from tracker.storage.queries.lookup import look_up
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import COMPARED, JUDGE_KINDS
+from tracker.words import COMPARED, JUDGE_KINDS, MODEL
 
 
 class Judgement(Base):
@@ -140,6 +140,45 @@ def count_judgements(
     return session.execute(
         statement.group_by(*columns).order_by(each.c.judge, each.c.judged)
     ).all()
+
+
+def add_verdicts(
+    session: Session,
+    detector_id: int,
+    found: Mapping[tuple[int, str], str],
+    *,
+    at: datetime,
+    batch: int,
+) -> list[tuple[int, str]]:
+    """Store verdicts, by query and judge, and return which of them are new.
+
+    They are classes of the detector, and as old as the import that brings them.
+    """
+    ids = sorted({query_id for query_id, _ in found})
+    known = {(row.query_id, row.judge): row for row in find_judgements(session, ids)}
+    new = [
+        which
+        for which, verdict in found.items()
+        if (said := known.get(which)) is None
+        or (said.judged != verdict and said.judged_at < at)
+    ]
+    rows = [
+        {
+            "query_id": which[0],
+            "judge": which[1],
+            "detector_id": detector_id,
+            "kind": known[which].kind if which in known else MODEL,
+            "judged": found[which],
+            "score": None,
+            "explanation": None,
+            "judged_at": at,
+            "received_at": at,
+            "batch": batch,
+        }
+        for which in new
+    ]
+    store_judgements(session, rows)
+    return new
 
 
 def delete_judgements(session: Session, query: Query) -> None:
