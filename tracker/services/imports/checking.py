@@ -24,7 +24,13 @@ from tracker.services.fields import (
     parse_instants,
 )
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import JUDGE, Piece, Row, read_given
+from tracker.services.imports.reading.rows import (
+    JUDGE,
+    Piece,
+    Row,
+    RowPiece,
+    read_given,
+)
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
@@ -174,13 +180,10 @@ class RowReader:
         """Return the rows, without those of a file of labels that have none."""
         rows = piece.rows()
         self._report.rows += len(rows)
-        if "predicted" in piece.names or "label" not in piece.names:
+        if piece.is_strict:
             return rows
-        kept = [
-            row
-            for row in rows
-            if row.errors or "label" in row.values or _is_complete(row.values.keys())
-        ]
+        names = None if isinstance(piece, RowPiece) else set(piece.names)
+        kept = [row for row in rows if not _has_no_label(row, names)]
         if left_out := len(rows) - len(kept):
             self._report.note_values(
                 Counter({("label", "nothing", "no label; left out"): left_out})
@@ -255,6 +258,18 @@ class RowReader:
                 for one in error.errors:
                     way = _WAYS.get(field, _WAYS["label"])
                     yield FieldError(one.field, one.message + way)
+
+
+def _has_no_label(row: Row, names: Set[str] | None) -> bool:
+    """Whether a row of a file of labels has none.
+
+    *names* are the columns; None where each row has names of its own.
+    """
+    columns = row.values.keys() if names is None else names
+    if row.errors or "predicted" in columns or "label" not in columns:
+        return False
+    given = {name for name, value in row.values.items() if value is not None}
+    return "label" not in given and not _is_complete(given)
 
 
 def try_first(rows: MappedRows) -> Outcome:

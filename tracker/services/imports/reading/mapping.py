@@ -70,6 +70,10 @@ class MappedPiece:
         return self._piece.first
 
     @property
+    def is_strict(self) -> bool:
+        return self._piece.is_strict
+
+    @property
     def names(self) -> list[str]:
         return [*self._plan.fields, *self._given]
 

@@ -75,6 +75,10 @@ class Piece(Protocol):
     def names(self) -> Sequence[str]:
         """What the columns are called."""
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether a value of another type is wrong, as in the API's own documents."""
+
     def rows(self) -> list[Row]:
         """Return them row by row."""
 
@@ -95,10 +99,6 @@ class RawPiece(Piece, Protocol):
     @property
     def has_comma(self) -> bool:
         """Whether numbers may have a decimal comma."""
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether a value of another type is wrong."""
 
 
 class RowPiece(NamedTuple):
