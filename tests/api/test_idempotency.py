@@ -60,6 +60,10 @@ def posts(query):
 def test_every_post_of_the_api_is_among_them(api, posts):
     paths = api.get("/openapi.json").json["paths"]
     documented = {path for path, calls in paths.items() if "post" in calls}
+    for path in documented:
+        call = paths[path]["post"]
+        if any(one["name"] == "Idempotency-Key" for one in call.get("parameters", [])):
+            assert {"409", "422"} <= set(call["responses"]), path
     # These have tests of their own.
     elsewhere = {path for path in documented if ELSEWHERE.search(path)}
     assert "parameters" not in paths[WITHOUT]["post"]

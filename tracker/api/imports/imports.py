@@ -321,7 +321,7 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
 
 
 @routes.post(
-    "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409)
+    "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409, 422)
 )
 @requires("editor")
 def resume_import(path: IdPath) -> Response:
@@ -338,7 +338,9 @@ def resume_import(path: IdPath) -> Response:
     return answer_idempotently(resume)
 
 
-@routes.post("/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409))
+@routes.post(
+    "/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409, 422)
+)
 @requires("editor")
 def undo_import(path: IdPath) -> Response:
     """Undo an import: what it added is taken back, and counts are made again.
