@@ -63,7 +63,7 @@ def test_every_post_of_the_api_is_among_them(api, posts):
     for path in documented:
         call = paths[path]["post"]
         if any(one["name"] == "Idempotency-Key" for one in call.get("parameters", [])):
-            assert {"409", "422"} <= set(call["responses"]), path
+            assert "422" in call["responses"], path
     # These have tests of their own.
     elsewhere = {path for path in documented if ELSEWHERE.search(path)}
     assert "parameters" not in paths[WITHOUT]["post"]
