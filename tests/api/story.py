@@ -92,6 +92,7 @@ def tell(
     _label(api, door)
     _audit(api, door)
     _notify(api, door)
+    _attribute(api, door)
     api.get("/detectors?limit=1")
     wrong = api.post(f"{door}/queries", {"predicted": "MAYBE"})
     assert wrong.status_code == 422
@@ -285,3 +286,22 @@ def _notify(api: Recorder, door: str) -> None:
     api.post(f"{path}/secret")
     assert api.post(f"{door}/badges").status_code == 201
     api.get(f"{door}/badges")
+
+
+def _attribute(api: Recorder, door: str) -> None:
+    """Ask what moved a judged rate from one week to the next."""
+    for version, day, judge in (("v2", 6, "llm-3"), ("v3", 13, "llm-4")):
+        query = {"key": f"asked-{day}", "input": f"frame of {day} January"}
+        query |= {"version": version, "predicted": "YES"}
+        query |= {"asked_at": f"2026-01-{day:02}T12:00:00Z"}
+        made = api.post(f"{door}/queries", query)
+        body = {"judge": judge, "verdict": "YES"}
+        assert api.post(f"/queries/{made.json['id']}/judgements", body).is_json
+    weeks = {"since": "2026-01-05T00:00:00Z", "until": "2026-01-12T00:00:00Z"}
+    weeks |= {"now_since": "2026-01-12T00:00:00Z", "now_until": "2026-01-19T00:00:00Z"}
+    between = {"old_version": "v2", "new_version": "v3"}
+    between |= {"old_judge": "llm-3", "new_judge": "llm-4", "anchors": 200}
+    begun = api.post(f"{door}/attribution", between | weeks)
+    assert begun.status_code == 201, begun.text
+    api.get(f"{door}/attribution")
+    assert api.get(f"{door}/attribution/anchors").json["items"]

@@ -57,8 +57,13 @@ _READ_BY_VIEWS = (
 )
 routes = build_routes("documentation", "This document.", public=True)
 
-# The same body again changes nothing there, and no exporter sends such a key.
-_WITHOUT_KEY = "/api/v1/otlp/v1/logs"
+_WITHOUT_KEY = {
+    # The same body again changes nothing there, and no exporter sends such a key.
+    "/api/v1/otlp/v1/logs",
+    # They only ask.
+    "/api/v1/detectors/{id}/gate",
+    "/api/v1/inspect",
+}
 _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
 _ASSETS = {"swagger-ui.css": _SWAGGER / "css", "swagger-ui-bundle.js": _SWAGGER / "js"}
 # What the API answered to the walk in tests/api/story.py.
@@ -127,7 +132,7 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     document["components"]["schemas"] = dict(sorted(schemas.items()))
     for path, calls in document["paths"].items():
         for method, call in calls.items():
-            if method == "post" and path != _WITHOUT_KEY:
+            if method == "post" and path not in _WITHOUT_KEY:
                 call.setdefault("parameters", []).append(
                     deepcopy(IDEMPOTENCY_PARAMETER)
                 )
