@@ -273,7 +273,7 @@ def test_an_existing_file_is_replaced_only_when_asked_for(
     assert file.read_text() == "mine"
     said = shell("backup", str(file), "--overwrite").stdout
 
-    assert "2 detectors, 72 queries, 68 labels" in said
+    assert "2 detectors, 73 queries, 68 labels" in said
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(shell.folder.glob(".backup*")) == []
