@@ -100,6 +100,17 @@ def test_the_verdict_and_its_bar_are_on_the_first_screen(open_page: Open) -> Non
         assert box["y"] + box["height"] <= size["height"], place
 
 
+@pytest.mark.parametrize("width", [700, 1000, 1160, 1180, 1220, 1280])
+def test_no_card_of_the_overview_cuts_what_it_holds(
+    open_page: Open, width: int
+) -> None:
+    page = open_page("/detectors/det_1", viewport={"width": width, "height": 900}).page
+    cards = page.locator(".card.flush")
+    assert cards.count()
+    for card in cards.all():
+        assert card.evaluate("card => card.scrollWidth - card.clientWidth") <= 1
+
+
 def test_the_tab_that_is_shown_is_in_sight(open_page: Open) -> None:
     page = open_page("/detectors/det_1/setup", viewport=PHONE).page
     expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)

@@ -81,3 +81,22 @@ def test_a_detector_without_queries_has_no_weeks(
     detector = shelf.add_detector()
     page = visitor.get(f"/detectors/{detector}/changes")
     assert "There are no queries yet." in page.text
+
+
+def test_versions_that_begin_on_one_day_share_a_mark(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector()
+    shelf.add_queries(
+        detector,
+        [
+            {"key": f"{version}{day}", "predicted": "YES", "label": "YES"}
+            | {"version": version, "asked_at": f"2026-01-{day:02}T10:00:00Z"}
+            for version, days in (("v1", (6, 13)), ("v2", (14,)), ("v3", (14,)))
+            for day in days
+        ],
+    )
+    page = visitor.get(f"/detectors/{detector}/changes?version=v1")
+    names = [one.text for one in page.find("text")]
+    assert "v2, v3" in names
+    assert "v3" not in names

@@ -170,10 +170,12 @@ def labels_domain(first: int, last: int) -> tuple[float, float]:
     return min(start, end / 2), end
 
 
-def time_domain(first: datetime, last: datetime) -> tuple[float, float]:
-    """Return the ends of the axis of time, at least a minute apart."""
+def time_domain(
+    first: datetime, last: datetime, *, least: float = _MINUTE
+) -> tuple[float, float]:
+    """Return the ends of the axis of time, at *least* so many milliseconds apart."""
     end = milliseconds(last)
-    return min(milliseconds(first), end - _MINUTE), end
+    return min(milliseconds(first), end - least), end
 
 
 def percent_domain(bounds: Iterable[float]) -> tuple[float, float]:
@@ -316,5 +318,6 @@ def build_view(
     times = time_domain(
         min(path[0].computed_at for path in paths),
         max(path[-1].computed_at for path in paths),
+        least=_DAY if x == "asked_at" else _MINUTE,
     )
     return View(x, times, labels[0], settled, is_whole)

@@ -91,7 +91,8 @@ def draw_curve(points: Sequence[Moment], target: float | None) -> Curve | None:
     ticks = [
         Tick(f"{x(one) / 10:.1f}%", number(one))
         for one in takewhile(lambda one: one < last.labels, steps)
-        if one >= first and x(one) < 800
+        # The number of labels at the end needs the rest of a narrow screen.
+        if one >= first and x(one) < 600
     ]
     return Curve(
         axis,

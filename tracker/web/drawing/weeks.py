@@ -89,13 +89,19 @@ def draw_weeks(
             named=None if from_newest % each else from_newest // each,
         )
         bars.append(bar)
-    marks = [(_day(found, at), name) for at, name in versions]
+    marks: dict[date, list[str]] = {}
+    for at, name in versions:
+        marks.setdefault(_day(found, at), []).append(name)
     lows = [one.low for one in spans if one.low > 0 and one.high - one.low < _WIDEST]
     return {
         "bars": bars,
         "axis": near_axis(found.target, *lows, now.low if now and since else None),
         "changed_at": place(since) if since and since >= first else None,
-        "marks": [(place(day), name) for day, name in marks if day > first],
+        "marks": [
+            (place(day), ", ".join(names))
+            for day, names in marks.items()
+            if day > first
+        ],
     }
 
 
