@@ -18,6 +18,7 @@ from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.slices.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
+from tracker.services.labelling.label_errors import find_label_errors
 from tracker.stats import METHODS
 
 
@@ -47,7 +48,9 @@ def estimate(
             confidence_level=check_level(confidence_level),
             **choices,
         )
-        found = add_measure(found, measured.measure)
+        is_of_all = not choices["include_targeted"]
+        errors = find_label_errors(session, measured, found) if is_of_all else None
+        found = add_measure(found, measured.measure, errors)
         print_as(format_name, found, print_estimate)
 
 
