@@ -73,11 +73,6 @@ def find_references(
     }
 
 
-def count_references(session: Session, detector_id: int) -> int:
-    statement = select(func.count()).where(Reference.detector_id == detector_id)
-    return session.execute(statement.select_from(Reference)).scalar_one()
-
-
 def put_references(
     session: Session,
     new: Sequence[Mapping[str, Any]],
