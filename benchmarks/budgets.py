@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlencode
 
 from flask.testing import FlaskClient
 from rig import (
@@ -33,6 +32,12 @@ from rig import (
 from tracker.app import create_app
 from tracker.services.people.keys import create_key
 from tracker.settings import Settings
+from tracker.stats import (
+    balanced_coverage,
+    balanced_interval,
+    get_method,
+    only_likely,
+)
 from tracker.storage.database import Database
 
 USUAL, ODD = "0.95", "0.9999999"
@@ -113,21 +118,14 @@ def shown(counts: Sequence[int]) -> str:
 
 def measure_requests(client: FlaskClient, key: str) -> Iterator[str]:
     """Yield a line for each request."""
-    # The first of each kind loads code.
-    for method in ("joint", "exact", "posterior", "anytime", "mid-p"):
-        short = f"labelled=3,3&accuracy=0.9,0.9&method={method}"
-        milliseconds(client, key, f"/coverage?{short}")
     yield f"{'request':52}{'ms':>9}{'budget':>9}"
     for counts in INTERVALS:
         for level in (USUAL, ODD):
-            asked = {
-                "method": "joint",
-                "confidence_level": level,
-                "labelled": ",".join(map(str, counts)),
-                "correct": ",".join(str(9 * n // 10) for n in counts),
-            }
-            taken = milliseconds(client, key, f"/interval?{urlencode(asked)}")
-            yield line(f"/interval {shown(counts)}, {level}", taken, budget_of(level))
+            correct = [9 * n // 10 for n in counts]
+            begun = time.perf_counter()
+            balanced_interval("joint", correct, counts, float(level))
+            taken = 1e3 * (time.perf_counter() - begun)
+            yield line(f"joint {shown(counts)}, {level}", taken, budget_of(level))
     for each, classes in PAIRS:
         for level in (USUAL, ODD):
             path = f"/detectors/pairs-{classes}/comparison?confidence_level={level}"
@@ -138,13 +136,12 @@ def measure_requests(client: FlaskClient, key: str) -> Iterator[str]:
         name = f"/plan {PLANNED_CLASSES:,} classes, {level}"
         yield line(name, milliseconds(client, key, path), budget_of(level))
     for method, counts in COVERED:
-        asked = {
-            "method": method,
-            "labelled": ",".join(map(str, counts)),
-            "accuracy": "0.9,0.9",
-        }
-        taken = milliseconds(client, key, f"/coverage?{urlencode(asked)}")
-        yield line(f"/coverage {method} {shown(counts)}, {USUAL}", taken, SUMMED)
+        truth = (0.9, 0.9)
+        interval = only_likely(get_method(method).balanced_interval, counts, truth)
+        begun = time.perf_counter()
+        balanced_coverage(interval, counts, truth, float(USUAL))
+        taken = 1e3 * (time.perf_counter() - begun)
+        yield line(f"coverage {method} {shown(counts)}, {USUAL}", taken, SUMMED)
 
 
 def measure_worker(database: Database) -> str:

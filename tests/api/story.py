@@ -188,8 +188,6 @@ def _read(api: Recorder, door: str) -> None:
     api.patch(f"{door}/versions/v3", {"unseen": True})
     api.post(f"{door}/gate", {"target": 0.6, "not_worse_than": "v2"})
     api.get(f"{door}/plan?width=0.1&power=0.8&more=200&version=v3")
-    api.get("/interval?correct=23,41&labelled=28,44")
-    api.get("/coverage?labelled=50&accuracy=0.99&method=normal")
     api.get(f"{door}/labels?format=json")
     rounds = [
         {"validation": 0.8958, "training": 0.9606, "no_information": 0.3333},

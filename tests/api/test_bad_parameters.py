@@ -40,27 +40,12 @@ LEVELS = [
 ]
 FLAGS = ["", "1", "0", "True", "yes", "null"]
 TEXTS = ["a\x00b"]
-COUNTS = [
-    "",
-    "-1",
-    "1.0",
-    "1e3",
-    "1,",
-    ",1",
-    "1;2",
-    "1, 2",
-    "nan",
-    "\u0661",
-    "0x1",
-    "9" * 19,
-]
 ACCURACIES = [
     "",
     "nan",
     "-0.1",
     "1.01",
     "1e999",
-    "1,",
     "0.9;0.8",
     "-inf",
     "90%",
@@ -132,29 +117,13 @@ CALLS = {
     "/detectors/door/plan": {
         "width": LEVELS,
         "target": LEVELS,
-        "accuracy": [value for value in ACCURACIES if value != "1,"],
+        "accuracy": ACCURACIES,
         "power": LEVELS,
         "more": ["", "-1", "1.0", "1e3", "nan", "1000000001", "9" * 19],
         "version": ["", "v9", *TEXTS],
         "confidence_level": LEVELS,
         "level": ["0.9"],
     },
-    "/interval?correct=1&labelled=2&": {
-        "method": ["", "wald", "EXACT", *TEXTS],
-        "confidence_level": LEVELS,
-        "side": ["", "left", "Both", *TEXTS],
-        "set_size": ["", "0", "-1", "1", "1.0", "1e999", "nan", "10000001"],
-        "version": ["v1"],
-    },
-    "/interval?labelled=2&": {"correct": [*COUNTS, "3", "1,1"]},
-    "/interval?correct=0&": {"labelled": [*COUNTS, "1000000001"]},
-    "/coverage?labelled=5&accuracy=0.9&": {
-        "method": ["", "wald", *TEXTS],
-        "confidence_level": LEVELS,
-        "side": ["both"],
-    },
-    "/coverage?accuracy=0.9&": {"labelled": [*COUNTS, "1000000", "1,1,1"]},
-    "/coverage?labelled=5&": {"accuracy": [*ACCURACIES, "0.9,0.9"]},
     "/detectors/door": {"expand": ["1"]},
     "/queries/{query}": {"expand": ["1"]},
     "/queries/{query}/image": {"size": ["1"]},

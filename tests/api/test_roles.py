@@ -76,8 +76,6 @@ EXPECTED = {
     "GET /api/v1/queries/{id}/judgements": "viewer",
     "POST /api/v1/queries/{id}/judgements": "editor",
     "GET /api/v1/detectors/{id}/plan": "viewer",
-    "GET /api/v1/interval": "viewer",
-    "GET /api/v1/coverage": "viewer",
     "GET /api/v1/openapi.json": PUBLIC,
     "GET /api/v1/docs": PUBLIC,
     "GET /api/v1/docs/{file}": PUBLIC,

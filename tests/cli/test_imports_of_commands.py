@@ -41,13 +41,6 @@ def test_help_imports_no_command_and_little_else() -> None:
 
 
 @pytest.mark.slow
-def test_an_interval_takes_neither_a_database_nor_all_of_scipy() -> None:
-    found = modules_of("interval", "23/28")
-    assert "scipy.special" in found
-    assert not found & _HEAVY
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["serve", "web"])
 def test_those_who_only_supervise_take_neither_a_database_nor_pages(command) -> None:
     found = modules_of(command, "--help")

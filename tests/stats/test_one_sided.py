@@ -1,25 +1,19 @@
-import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from tracker.stats.coverage import balanced_coverage, class_coverage
+from tracker.stats.coverage import class_coverage
 from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.methods import (
     METHODS,
-    balanced_bounds,
     class_bounds,
     get_method,
     one_sided_level,
 )
 
 GUARANTEED = [name for name in METHODS if get_method(name).is_guaranteed]
-
-
-def side_of(bounds, method, side):
-    return lambda k, n, level: bounds(method, k, n, level, side)
 
 
 @pytest.mark.parametrize("level", ["0.51", "0.8", "0.9", "0.95", "0.975", "0.999999"])
@@ -52,37 +46,27 @@ def test_one_exact_bound_is_the_published_one_and_that_of_the_whole_error():
 
 def test_both_sides_are_the_interval_itself():
     for method in METHODS:
-        described = get_method(method)
-        for found, expected in (
-            (
-                class_bounds(method, [3, 9], [7, 9], 0.9, "both"),
-                described.class_interval([3, 9], [7, 9], 0.9),
-            ),
-            (
-                balanced_bounds(method, [3, 9], [7, 9], 0.9, "both"),
-                described.balanced_interval([3, 9], [7, 9], 0.9),
-            ),
-        ):
-            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(
+            class_bounds(method, [3, 9], [7, 9], 0.9, "both"),
+            get_method(method).class_interval([3, 9], [7, 9], 0.9),
+        )
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", GUARANTEED)
 @pytest.mark.parametrize("side", ["lower", "upper"])
 def test_a_guarantee_holds_for_one_bound_too(method, side):
+    def one_bound(k, n, level):
+        return class_bounds(method, k, n, level, side)
+
     truth = np.concatenate([np.linspace(0, 1, 101), [1e-3, 0.999]])
     for n in (5, 40):
-        figures = class_coverage(side_of(class_bounds, method, side), n, truth, 0.9)
+        figures = class_coverage(one_bound, n, truth, 0.9)
         assert (figures.above + figures.below <= 0.1).all()
-    pairs = np.array(list(itertools.product(truth[::10], repeat=2)))
-    interval = side_of(balanced_bounds, method, side)
-    figures = balanced_coverage(interval, (6, 9), pairs, 0.9)
-    assert (figures.above + figures.below <= 0.1).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_bound_is_never_further_out_than_two(method):
-    for bounds in (class_bounds, balanced_bounds):
-        low, high = bounds(method, [23, 41], [28, 44], 0.95, "both")
-        assert (bounds(method, [23, 41], [28, 44], 0.95, "lower").low >= low).all()
-        assert (bounds(method, [23, 41], [28, 44], 0.95, "upper").high <= high).all()
+    low, high = class_bounds(method, [23, 41], [28, 44], 0.95, "both")
+    assert (class_bounds(method, [23, 41], [28, 44], 0.95, "lower").low >= low).all()
+    assert (class_bounds(method, [23, 41], [28, 44], 0.95, "upper").high <= high).all()

@@ -4,6 +4,7 @@
 import re
 
 import pytest
+from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_figures import cells
@@ -186,6 +187,18 @@ def test_the_coverage_of_the_balanced_accuracy_is_summed(
     assert 95 <= joint < exact
     assert normal < 95
     assert "↓: below 95 %." in text
+
+
+def test_few_sums_over_all_outcomes_are_done_at_once(
+    app: Flask, visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/methods/coverage"
+    visitor.get(path)
+    limit = app.extensions["tracker-sums"]
+    with limit.hold("ann"), limit.hold("ben"):
+        answer = visitor.client.get(path)
+    assert answer.status_code == 429
+    assert "simultaneous sums over all outcomes (2)" in answer.text
 
 
 def test_the_coverage_of_three_classes_is_not_summed(

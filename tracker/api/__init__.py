@@ -5,7 +5,7 @@ from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
 from tracker.api import detectors, openapi, otlp
-from tracker.api.deciding import attribution, calculator, comparison, gates, planning
+from tracker.api.deciding import attribution, comparison, gates, planning
 from tracker.api.estimates import (
     charts,
     cohorts,
@@ -60,7 +60,6 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         history,
         charts,
         planning,
-        calculator,
         studies,
         audits,
         webhooks,

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -38,7 +37,6 @@ from tracker.stats import MOST_LABELS
 from tracker.storage.base import dump_id, parse_id, parse_whole
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_MOST_IN_LIST = 1000
 _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 _SCHEMAS: dict[type, dict[str, Any]] = {}
@@ -133,18 +131,6 @@ def _parse_place(value: object) -> object:
     return value
 
 
-def _parse_list(parse: Callable[[object], object], value: object) -> object:
-    if isinstance(value, str):
-        parts = value.split(",", _MOST_IN_LIST)
-        if len(parts) > _MOST_IN_LIST:
-            raise ValueError(f"it must be at most {_MOST_IN_LIST:,} numbers")
-        try:
-            return tuple(parse(part) for part in parts)
-        except ValueError as error:
-            raise ValueError(f"in a list by commas, {error}") from None
-    return value
-
-
 def _parse_when(value: object) -> datetime:
     return parse_when(value, at=now())
 
@@ -168,19 +154,6 @@ LevelText = Annotated[Level, BeforeValidator(_parse_number)]
 ConfidenceText = Annotated[ConfidenceLevel, BeforeValidator(_parse_number)]
 ShareText = Annotated[Probability, BeforeValidator(_parse_number)]
 Whole = Annotated[int, Field(ge=0, le=MOST_LABELS), BeforeValidator(_parse_whole)]
-# What is in a list is checked by the service, which knows what belongs together.
-WholeList = Annotated[
-    tuple[int, ...],
-    BeforeValidator(partial(_parse_list, _parse_whole)),
-    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,10}(,[0-9]{1,10})*$"}),
-]
-ShareList = Annotated[
-    tuple[Annotated[float, Field(allow_inf_nan=True)], ...],
-    BeforeValidator(partial(_parse_list, _parse_number)),
-    WithJsonSchema(
-        {"type": "string", "pattern": "^[01](\\.[0-9]+)?(,[01](\\.[0-9]+)?)*$"}
-    ),
-]
 # The service that is asked for a method knows which there are.
 Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
 StoredMethod = Annotated[

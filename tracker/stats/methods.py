@@ -225,20 +225,6 @@ def class_bounds(
     return keep_side(class_intervals(method, k, n, confidence_level), side)
 
 
-def balanced_bounds(
-    method: str, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float, side: Side
-) -> Interval:
-    """Return the balanced interval, or with one *side* that bound at the level.
-
-    The bound that is not wanted is 0 or 1.  The rest is as for `balanced_interval`.
-
-    Raises ValueError as `balanced_interval` and `one_sided_level` do.
-    """
-    if side != "both":
-        confidence_level = one_sided_level(confidence_level)
-    return keep_side(balanced_interval(method, k, n, confidence_level), side)
-
-
 def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
     interval: IntervalFunction,
     correct: npt.ArrayLike,

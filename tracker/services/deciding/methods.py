@@ -2,20 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from tracker import stats
-from tracker.errors import InvalidInputError
-from tracker.services.deciding.calculator import Coverage, calculate_coverage
 from tracker.services.deciding.planning import labels_for_balanced
 from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
 from tracker.shapes import Score
-from tracker.stats import MOST_OUTCOMES, count_likely, simulated_coverage
+from tracker.stats import (
+    MOST_OUTCOMES,
+    balanced_coverage,
+    count_likely,
+    only_likely,
+    simulated_coverage,
+)
 
 
 class _Budget(NamedTuple):
@@ -35,8 +38,33 @@ _GUARANTEED = _Budget(250.0, 2_000, 100, 0.01)
 # Milliseconds for an interval, and for each of its classes, where they are many.
 _COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.2), "mid-p": (0.3, 0.02)}
 
+# Of pairs of counts that are likely, in a sum: one takes two milliseconds by `joint`,
+# half of one by `bootstrap` and `posterior`, a tenth by `anytime` and a fortieth by
+# `mid-p`.  These are done in a second or a little more.
+_MOST_PAIRS = {
+    "joint": 700,
+    "bootstrap": 2_000,
+    "posterior": 1_500,
+    "anytime": 10_000,
+    "mid-p": 40_000,
+}
+
 # More than this below the level, and beyond doubt, is far below it.
 _FAR = 0.1
+
+
+class Coverage(NamedTuple):
+    """How often an interval holds the truth, summed, and how wide it is on average."""
+
+    method: str
+    is_guaranteed: bool
+    confidence_level: float
+    labelled: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    holds: float
+    above: float
+    below: float
+    expected_width: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +142,16 @@ def sum_balanced(estimate: Estimate) -> list[Coverage]:
     is left out where summing over its outcomes would take too long; for another
     number of classes, and while one of them has no labels, all are.
     """
-    labelled = estimate.labelled
-    if len(labelled) != 2 or not all(labelled):
+    if not can_sum_balanced(estimate):
         return []
+    labelled = estimate.labelled
     truth = tuple(_supposed(scope) for scope in estimate.classes)
-    figures = []
-    for name in stats.METHODS:
-        with suppress(InvalidInputError):
-            figures.append(
-                _balanced_coverage(name, labelled, truth, estimate.confidence_level)
-            )
-    return figures
+    likely = count_likely(labelled, truth)
+    return [
+        _sum_coverage(name, labelled, truth, estimate.confidence_level)
+        for name in stats.METHODS
+        if likely <= _MOST_PAIRS.get(name, MOST_OUTCOMES)
+    ]
 
 
 def labels_that_exact_needs(
@@ -159,7 +186,7 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
     most = int(budget.milliseconds / _milliseconds(method, labelled))
     if _is_summed(labelled) and count_likely(labelled, truth) <= most:
-        found = _balanced_coverage(method, labelled, truth, level)
+        found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
     if most < budget.fewest_draws:
         return None
@@ -194,13 +221,21 @@ def _supposed(scope: ClassEstimate) -> float:
 
 
 @lru_cache(maxsize=256)
-def _balanced_coverage(
+def _sum_coverage(
     method: str,
     labelled: tuple[int, ...],
     accuracy: tuple[float, ...],
     level: float,
 ) -> Coverage:
-    return calculate_coverage(labelled, accuracy, method=method, confidence_level=level)
+    """Return the coverage for two classes, over all outcomes but negligible ones."""
+    described = stats.get_method(method)
+    interval = only_likely(described.balanced_interval, labelled, accuracy)
+    both = labelled[0], labelled[1]
+    found = balanced_coverage(interval, both, accuracy, level)
+    figures = (float(one) for one in found)
+    return Coverage(
+        method, described.is_guaranteed, level, labelled, accuracy, *figures
+    )
 
 
 @lru_cache(maxsize=256)

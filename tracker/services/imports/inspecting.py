@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
+from tracker import stats
 from tracker.rounding import outward
-from tracker.services.deciding.calculator import calculate
 from tracker.services.imports.checking import Columns, RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
@@ -19,7 +19,7 @@ from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import NO_ANSWER, UNCLEAR
+from tracker.words import EXACT, NO_ANSWER, UNCLEAR
 
 _MOST_CLASSES = 1_000
 _MOST_NAMED = 20
@@ -225,15 +225,8 @@ def say_counts(found: Inspection) -> list[str]:
     counts = [found.counts.get(one, [0, 0]) for one in found.classes]
     if len(counts) < 2 or len(found.versions) > 1 or not found.counts:
         return said
-    balanced = calculate(
-        [correct for correct, _ in counts],
-        [labelled for _, labelled in counts],
-        method="exact",
-        confidence_level=0.95,
-        side="both",
-        set_size=None,
-    ).balanced
-    assert balanced is not None
-    low, high = outward(100 * balanced.low, 100 * balanced.high, 1)
+    correct, labelled = zip(*counts, strict=True)
+    balanced = stats.balanced_interval(EXACT, correct, labelled, 0.95)
+    low, high = outward(100 * float(balanced.low), 100 * float(balanced.high), 1)
     said.append(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
     return said
