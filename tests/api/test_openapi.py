@@ -175,6 +175,7 @@ def test_a_generated_client_knows_every_media_type(document):
 
 
 def test_words_that_are_chosen_from_a_list_are_enums(document):
+    wanted = {"verdict", "state", "sampling", "method", "agreement"}
     # The verdict of a judge is a class of the detector.
     free = {("NewVerdict", "verdict"), ("QueryJudgement", "verdict")}
     seen = set()

@@ -13,6 +13,31 @@ def test_the_class_whose_label_helps_most_is_named(
     assert "A label of YES would help most now: it narrows the interval" in text
 
 
+def test_the_overview_has_the_price_in_an_audit(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(target=0.95)
+    # Where the detector doubts what it has wrong, an audit asks about that.
+    rows = [
+        {"predicted": said, "label": label, "confidence": 0.55 if wrong else 0.999}
+        for number in range(60)
+        for wrong in [number % 12 == 0]
+        for said, label in [("YES", "NO" if wrong else "YES")]
+    ]
+    rows += [row | {"predicted": "NO", "label": "NO"} for row in rows if row]
+    waiting = [row | {"label": None} for row in rows] * 10
+    shelf.add_queries(detector_id, [*rows, *waiting])
+    overview = visitor.get(f"/detectors/{detector_id}")
+    (price,) = [
+        one.attributes
+        for one in overview.find("span")
+        if one.attributes.get("hx-select") == "#audit-price > *"
+    ]
+    assert price["hx-trigger"].startswith("load")
+    found = visitor.get(price["hx-get"]).by_id("audit-price")
+    assert found.text.startswith("An audit would take about ")
+
+
 def test_a_class_without_a_label_comes_first(visitor: Visitor, door: str) -> None:
     text = visitor.get(f"/detectors/{door}/labelling").text
     assert "A label of YES would help most now: that class has none yet." in text

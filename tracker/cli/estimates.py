@@ -11,6 +11,7 @@ from tracker.cli.options import format_option, print_as, print_table, version_op
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.rounding import outward
+from tracker.services.deciding.planning import price_audit
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
@@ -50,6 +51,7 @@ def estimate(
         )
         is_of_all = not choices["include_targeted"]
         errors = find_label_errors(session, measured, found) if is_of_all else None
+        found = price_audit(session, measured, found)
         found = add_measure(found, measured.measure, errors)
         print_as(format_name, found, print_estimate)
 

@@ -35,7 +35,7 @@ from tracker.services.deciding.planning import (
     USUAL_WIDTH,
     Goal,
     build_plan,
-    find_advice,
+    price_audit,
 )
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
@@ -195,9 +195,8 @@ class Desk:
                 if value is not None and not 0 < value < 1:
                     raise invalid(name, value, "it must lie between 0 and 1")
             estimate = self._estimate(session, found, version)
-            advice = find_advice(session, found, estimate)
-            goal = Goal(width=width, target=target)
-            plan = build_plan(estimate, goal, advice=advice)
+            estimate = price_audit(session, found, estimate)
+            plan = build_plan(estimate, Goal(width=width, target=target))
         said = say_plan(plan)
         if plan.advice is not None:
             said += f" {plan.advice.text}"
@@ -273,6 +272,7 @@ class Desk:
         """Explain in plain words what is known, what is decided, what to label next."""
         with self.at(detector) as (session, found):
             estimate = self._estimate(session, found, version, method="anytime")
+            estimate = price_audit(session, found, estimate)
             plan = build_plan(estimate, Goal())
         sentence = explain(estimate, plan, read_measure(found.measure))
         return _answer(sentence, estimate.dump())

@@ -21,7 +21,7 @@ from tracker.services.deciding.planning import (
     Goal,
     LabelPlan,
     build_plan,
-    find_advice,
+    price_audit,
 )
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -69,5 +69,5 @@ def get_plan(path: IdPath, query: PlanChoice) -> dict[str, Any]:
     with database().read() as session:
         detector = get_detector(session, path.id)
         estimate = get_estimate(session, detector, computed_at=now(), **of)
-        advice = find_advice(session, detector, estimate)
-    return build_plan(estimate, Goal(**choices), advice=advice).dump()
+        estimate = price_audit(session, detector, estimate)
+    return build_plan(estimate, Goal(**choices)).dump()

@@ -22,7 +22,7 @@ from tracker.services.deciding.planning import (
     Goal,
     LabelPlan,
     build_plan,
-    find_advice,
+    price_audit,
 )
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -83,8 +83,8 @@ def plan(
             version=version,
             confidence_level=confidence_level,
         )
-        advice = find_advice(session, owner, estimate)
-    found = build_plan(estimate, Goal(**goal), advice=advice)
+        estimate = price_audit(session, owner, estimate)
+    found = build_plan(estimate, Goal(**goal))
     print_as(format_name, found, partial(_print_plan, labels=estimate.labels))
 
 

@@ -137,21 +137,19 @@ class LabelPlan(OfDetector):
     )
 
 
-def find_advice(
-    session: Session, detector: Detector, estimate: Estimate
-) -> Advice | None:
-    """Return what decides the target of *estimate*, with the price in an audit."""
+def price_audit(session: Session, detector: Detector, estimate: Estimate) -> Estimate:
+    """Return *estimate* with the price in an audit in its advice, where it has one."""
     decision = estimate.decision
     advice = None if decision is None else decision.advice
     if decision is None or advice is None or estimate.version is None:
-        return None
+        return estimate
     measure = read_measure(decision.measure)
     is_few = (
         len(detector.classes) <= _MOST_FORESEEN_CLASSES
         and (estimate.population.of or math.inf) <= _MOST_FORESEEN_QUERIES
     )
     if advice.random_queries is None or measure.kind not in _AUDITED or not is_few:
-        return advice
+        return estimate
     wanted = NewAudit(
         name="forecast",
         version=estimate.version,
@@ -165,29 +163,29 @@ def find_advice(
         )
     except ConflictError:
         # An audit does not tell how right no answer is.
-        return advice
+        return estimate
     if known.sum() == strata.sizes.sum():
         # Every query is labelled: nothing is left to draw.
-        return advice
+        return estimate
     aim = None
     if measure.kind != BALANCED:
         aim = label_code(detector.classes, wanted.aim)
     goal = stats.Goal(aim, None, decision.target)
     level = detector.confidence_level
-    return advice.with_audit(stats.foresee_labels(strata, known, goal, level))
+    advice = advice.with_audit(stats.foresee_labels(strata, known, goal, level))
+    decision = decision.model_copy(update={"advice": advice})
+    return estimate.model_copy(update={"decision": decision})
 
 
 def build_plan(
     estimate: Estimate,
     goal: Goal,
     *,
-    advice: Advice | None = None,
     among: Collection[str] | None = None,
 ) -> LabelPlan:
     """Return what it takes from *estimate* to *goal*, for each class or those *among*.
 
-    A goal without a target has the detector's, if there is one.  *advice* is what
-    `find_advice` found.
+    A goal without a target has the detector's, if there is one.
 
     Raises InvalidInputError for more labels than are planned for.
     """
@@ -196,8 +194,6 @@ def build_plan(
     if goal.target is None:
         goal = replace(goal, target=estimate.target)
     level = estimate.confidence_level
-    if advice is None and estimate.decision is not None:
-        advice = estimate.decision.advice
     balanced = labels_for_balanced(
         estimate.correct, estimate.labelled, goal.width, level, estimate.method
     )
@@ -215,7 +211,7 @@ def build_plan(
         ],
         for_balanced_width=None if balanced is None else sum(balanced),
         next=choose_next(estimate),
-        advice=advice,
+        advice=None if estimate.decision is None else estimate.decision.advice,
     )
 
 

@@ -9,6 +9,9 @@ from tracker.services.evidence.measure import Confusion, Measure
 from tracker.shapes import Shape
 from tracker.words import BALANCED, PRECISION, RECALL
 
+# A forecast is of one made-up audit, and a smaller saving may be none.
+_SAVING = 0.9
+
 
 class Advice(Shape):
     """The labels that would decide, if accuracies and shares stay as they are."""
@@ -36,22 +39,30 @@ class Advice(Shape):
     audit_labels: int | None = Field(
         default=None,
         description="About how many labels an audit would take, by its forecast; null "
-        "where none was made: outside of a plan, for other measures than balanced and "
-        "recall, for more than 100,000 queries or 20 classes, and where every query "
-        "has a label.",
+        "where none was made: in estimates and gates by API, for measures other than "
+        "balanced and recall, for more than 100,000 queries or 20 classes, and where "
+        "every query has a label.",
     )
     text: str = Field(description="The advice in plain words.")
 
+    @property
+    def audit_saves(self) -> bool:
+        """Whether an audit is forecast to take less than nine tenths of the labels."""
+        return (
+            self.audit_labels is not None
+            and self.random_queries is not None
+            and self.audit_labels < _SAVING * self.random_queries
+        )
+
     def with_audit(self, labels: int) -> "Advice":
         """Return the advice with the price in an audit."""
-        saves = self.random_queries is not None and labels < self.random_queries
+        found = self.model_copy(update={"audit_labels": labels})
         said = "An audit would save nothing."
         if not labels:
             said = "An audit of the queries logged so far would need no label more."
-        elif saves:
+        elif found.audit_saves:
             said = f"An audit would take about {labels:,} labels."
-        more = {"audit_labels": labels, "text": f"{self.text} {said}"}
-        return self.model_copy(update=more)
+        return found.model_copy(update={"text": f"{self.text} {said}"})
 
 
 def advise(

@@ -14,11 +14,10 @@ from tracker.services.deciding.planning import (
     PlannedClass,
     build_plan,
     choose_next,
-    find_advice,
     labels_for_balanced,
+    price_audit,
 )
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
@@ -60,6 +59,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             span=NOW,
             computed_at=now(),
         )
+        estimate = price_audit(session, detector, estimate)
         return render_template(
             "detectors/plan.html",
             detector=detector,
@@ -68,7 +68,6 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             plan=build_page(
                 estimate,
                 points=parse_points(request.args.get("within")),
-                advice=find_advice(session, detector, estimate),
             ),
             choices=CHOICES,
         )
@@ -79,15 +78,13 @@ def parse_points(text: str | None) -> str:
     return text if text in CHOICES else USUAL
 
 
-def build_page(
-    estimate: Estimate, *, points: str, advice: Advice | None = None
-) -> Plan:
+def build_page(estimate: Estimate, *, points: str) -> Plan:
     """Return how many more labels bring *estimate* within *points* up or down."""
     following = choose_next(estimate).name
     shown = {one.name for one in read_classes(estimate, limit=MOST_ROWS)}
     goal = Goal(width=2 * float(points) / 100)
     among = {*shown, following}
-    plan = build_plan(estimate, goal, advice=advice, among=among)
+    plan = build_plan(estimate, goal, among=among)
     accuracies = {one.name: one.accuracy for one in estimate.classes}
     return Plan(
         points=points,
