@@ -89,17 +89,18 @@ BELOW = (
     "average, since about {since}."
 )
 _BEFORE = (
-    "Before, it lay between {low} % and {high} % on average, by {labels}. If it "
-    "changed once, then between {since_from} and {since_to}."
+    "Before, it lay between {low} % and {high} % on average, by {labels}{basis}. If "
+    "it changed once, then between {since_from} and {since_to}."
 )
 # The figures behind what was told, where there are some.
 EVENT_FIGURES = {
     "verdict.changed": "With {confidence_level} % confidence the {measured} lies "
-    "between {low} % and {high} %{since_day}; the target is {target} %.",
+    "between {low} % and {high} %{since_day}, by {labels}{basis}; the target is "
+    "{target} %.",
     "accuracy.dropped": _BEFORE,
     "accuracy.rose": _BEFORE,
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
-    "correct.",
+    "correct{basis}.",
     "import.failed": "The reason: {error}.",
     "audit.finished": "With {labels} the {measured} lies between {low} % and {high} %.",
     "audit.below_target": "With {labels} it lies between {low} % and {high} %; the "

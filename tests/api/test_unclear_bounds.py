@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.conftest import Api
 from tests.conftest import WHOLE
+from tracker.rounding import percents
 from tracker.stats import balanced_anytime, class_intervals
 
 
@@ -19,6 +20,21 @@ def send(api: Api, rows: list[dict[str, Any]]) -> None:
 
 def look(api: Api) -> Any:
     return api.get("/detectors/door/estimate").json["unclear_bounds"]
+
+
+@pytest.mark.usefixtures("door")
+def test_what_an_estimate_rests_on_says_so(api):
+    rows = [{"predicted": "YES", "label": "YES"}, {"predicted": "NO", "label": "NO"}]
+    send(api, rows * 40)
+    send(api, [{"predicted": "YES", "label": "UNCLEAR"}] * 20)
+    found = api.get("/detectors/door/estimate").json
+    low, high = percents(
+        found["unclear_bounds"]["low"], found["unclear_bounds"]["high"]
+    )
+    assert found["basis"].endswith(
+        " 20 answers are unclear or disputed: had all been right or wrong, the "
+        f"balanced accuracy would lie between {low} and {high} %."
+    )
 
 
 @pytest.mark.usefixtures("door")

@@ -42,7 +42,9 @@ def test_two_versions_are_compared_in_a_table(door: Shell) -> None:
     assert ["", "NO", "2", "0", "0", "+0.0000"] in [line[:6] for line in lines]
     assert "left out" not in said
     assert "where they disagree: won 1, lost 0; share won" in said
-    assert said.endswith("v2 against v1: undecided, by the inputs of both\n")
+    assert said.endswith(
+        "v2 against v1: undecided, by the inputs of both that were labelled at random\n"
+    )
 
 
 def test_two_labels_of_one_input_are_refused(door: Shell) -> None:
@@ -67,7 +69,9 @@ def test_a_check_fails_unless_the_new_version_is_better(door: Shell) -> None:
     alike = [f"no{n},v1,NO,NO\nno{n},v2,NO,\n" for n in range(12)]
     door("import", "door", door.file("alike.csv", head + "".join(alike)))
     said = door("compare", "door", "--check").stdout
-    assert said.endswith("v2 against v1: better, by the inputs of both\n")
+    assert said.endswith(
+        "v2 against v1: better, by the inputs of both that were labelled at random\n"
+    )
 
 
 @pytest.mark.thorough

@@ -23,10 +23,12 @@ FIGURES = [
             "confidence_level": 0.95,
             "measure": "balanced",
             "since": None,
+            "population": "live",
+            "unit": "input",
         },
         "door, version v1: undecided after 619 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 88.1 % and 93.5 %; the target "
-        "is 90 %.",
+        "confidence the balanced accuracy lies between 88.1 % and 93.5 %, by 619 "
+        "labels of its own queries, each input once; the target is 90 %.",
     ),
     (
         "verdict.changed",
@@ -40,10 +42,13 @@ FIGURES = [
             "confidence_level": 0.95,
             "measure": "recall:YES",
             "since": "2026-03-12",
+            "population": "live",
+            "unit": "group",
         },
         "door, version v1: met after 702 labels, undecided before. With 95 % "
         "confidence the accuracy of YES lies between 90.004 % and 93.451 % since "
-        "12 March 2026; the target is 90 %.",
+        "12 March 2026, by 702 labels of its own queries, each group once; the target "
+        "is 90 %.",
     ),
     (
         "accuracy.dropped",
@@ -55,10 +60,13 @@ FIGURES = [
             "since_to": "2026-03-15",
             "before": {"accuracy": 0.97, "low": 0.9512, "high": 0.9849, "labels": 812},
             "at": "2026-03-20T12:00:00Z",
+            "population": "live",
+            "unit": "input",
         },
         "door, version v1: the accuracy of YES dropped, about 12 March 2026. Before, "
-        "it lay between 95.1 % and 98.5 % on average, by 812 labels. If it changed "
-        "once, then between 9 March 2026 and 15 March 2026.",
+        "it lay between 95.1 % and 98.5 % on average, by 812 labels of its own "
+        "queries, each input once. If it changed once, then between 9 March 2026 and "
+        "15 March 2026.",
     ),
     (
         "accuracy.dropped",
@@ -77,9 +85,16 @@ FIGURES = [
     ),
     (
         "slice.worse",
-        {"by": "camera", "value": "north\n<b>", "correct": 41, "labelled": 60},
+        {
+            "by": "camera",
+            "value": "north\n<b>",
+            "correct": 41,
+            "labelled": 60,
+            "population": "live",
+            "unit": "input",
+        },
         "door: a part of its queries is answered worse than the rest. In version v1, "
-        "camera 'north\\n<b>': 41 of 60 correct.",
+        "camera 'north\\n<b>': 41 of 60 correct of its own queries, each input once.",
     ),
     (
         "audit.finished",

@@ -13,9 +13,7 @@ def test_the_class_whose_label_helps_most_is_named(
     assert "A label of YES would help most now: it narrows the interval" in text
 
 
-def test_the_overview_has_the_price_in_an_audit(
-    visitor: Visitor, shelf: Shelf
-) -> None:
+def test_the_overview_has_the_price_in_an_audit(visitor: Visitor, shelf: Shelf) -> None:
     detector_id = shelf.add_detector(target=0.95)
     # Where the detector doubts what it has wrong, an audit asks about that.
     rows = [

@@ -321,7 +321,7 @@ def list_them() -> None:
                 dump_id("det", detector.id),
                 detector.name,
                 estimate.version or "",
-                f"{estimate.labels:,}",
+                f"{estimate.labels:,} {estimate.population.kind}",
                 "not known" if accuracy is None else f"{accuracy:.4f}",
                 f"{balanced.low:.4f} to {balanced.high:.4f} "
                 f"at {estimate.confidence_level:g}",

@@ -157,7 +157,8 @@ def print_slices(found: Slices) -> None:
     """Print slices as a table, and what their intervals promise."""
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, by {found.by}: "
-        f"{found.labels:,} labels of {found.queries:,} queries"
+        f"{found.labels:,} {found.population} labels of {found.queries:,} queries; "
+        f"each {found.unit} counts once"
     )
     if not found.is_counted:
         click.echo("The job counts this key now; ask again in a minute.")

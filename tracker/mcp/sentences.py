@@ -112,7 +112,10 @@ def say_comparison(found: Comparison) -> str:
     if found.paired is None:
         return f"{names['new']} and {names['old']} have no labelled input in common."
     outcome = _OUTCOMES[found.verdict].format_map(names)
-    said = f"On {plural(found.paired.pairs, 'input')} that both answered, {outcome}."
+    said = (
+        f"On {plural(found.paired.pairs, found.unit)} that both answered and that "
+        f"were labelled at random, {outcome}."
+    )
     decision = found.decision
     if decision is None:
         because = found.no_decision_because or "these inputs say nothing of the measure"
@@ -135,7 +138,8 @@ def say_slices(found: Slices) -> str:
     reading, basis = class_reading(found.overall)
     return (
         f"Of {plural(len(found.items), 'slice')} by {plain(found.by)}, {worse:,} {are} "
-        f"worse than the rest; all together: {aloud(reading)}, {basis}."
+        f"worse than the rest; all together: {aloud(reading)}, {basis}, by labels of "
+        f"its own queries, chosen at random; each {found.unit} counts once."
     )
 
 

@@ -18,6 +18,7 @@ from prometheus_client import (
 )
 
 from tracker.http import account, database, now, requires
+from tracker.services.estimates.basis import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, list_detectors
@@ -57,6 +58,7 @@ _RATIOS = {
     "target_ratio": "Balanced accuracy aimed at",
     "verdict": "1 for what is said of the target, at any look, 0 for what is not",
     "change": "1 if the last proved change of the accuracy was this one, 0 if not",
+    "basis_info": "Whose labels count, what counts once, and what the target is on",
     "accuracy_since_seconds": "Unix time of the day since which the verdict counts",
 }
 
@@ -169,13 +171,17 @@ class _Owner:
     scopes: Sequence[str]
     target: float | None
     zone: tzinfo
+    # What the target is on, and what counts once.
+    basis: str
 
     @classmethod
     def of(cls, detector: Detector) -> Self:
         label = f'detector="{_escape(detector.name)}"'
         names = (BALANCED, *map(_escape, detector.classes))
         scopes = [f'class="{one}",{label}' for one in names]
-        return cls(label, scopes, detector.target, detector.zone)
+        measure = _escape(detector.measure)
+        basis = f'measure="{measure}",unit="{unit_of(detector)}"'
+        return cls(label, scopes, detector.target, detector.zone, basis)
 
 
 def _add_row(
@@ -204,6 +210,8 @@ def _add_row(
             ratios["accuracy_ratio"].add(labels, accuracy)
     if method == DECIDING_METHOD and not position:
         ratios["labels"].add(f"{owner.label},{version}", row.labels)
+        basis = f'{owner.basis},population="{row.population}",{version}'
+        ratios["basis_info"].add(f"{owner.label},{basis}", 1)
         if calendar is not None and row.population == LIVE:
             _add_now(ratios, owner, f"{owner.label},{version}", calendar)
             if owner.target is not None:

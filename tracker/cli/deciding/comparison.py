@@ -95,7 +95,7 @@ def _print_comparison(found: Comparison) -> None:
     click.echo(
         f"{found.new} against {found.old}: {found.verdict}, by "
         + (
-            "the inputs of both"
+            f"the {found.unit}s of both that were labelled at random"
             if found.verdict_from == "paired"
             else "the labels of each"
         )

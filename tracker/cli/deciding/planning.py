@@ -85,15 +85,15 @@ def plan(
         )
         estimate = price_audit(session, owner, estimate)
     found = build_plan(estimate, Goal(**goal))
-    print_as(format_name, found, partial(_print_plan, labels=estimate.labels))
+    print_as(format_name, found, partial(_print_plan, basis=estimate.basis))
 
 
-def _print_plan(found: LabelPlan, *, labels: int) -> None:
+def _print_plan(found: LabelPlan, *, basis: str) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}: "
-        f"{labels:,} labels, {found.confidence_level:g} intervals, "
-        "method exact"
+        f"{found.confidence_level:g} intervals, method exact"
     )
+    click.echo(f"By {basis}")
     certify = () if found.target is None else (f"more to certify {found.target:g}",)
     chance = (
         ()

@@ -16,14 +16,19 @@ from tracker.services.deciding.pairs import (
     build_paired,
     decide_pairs,
 )
+from tracker.services.estimates.basis import Unit
+from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import (
     Estimate,
     get_estimate,
-    refuse_unstated,
 )
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay
-from tracker.services.evidence.populations import LIVE, compared_standings
+from tracker.services.evidence.populations import (
+    LIVE,
+    PopulationWord,
+    compared_standings,
+)
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_two_versions
 from tracker.shapes import OfClass, Score, Shape
@@ -65,6 +70,11 @@ class Comparison(Shape):
     new: str
     computed_at: Instant
     confidence_level: float
+    population: PopulationWord | None = Field(
+        description="Whose labels of pairs count; null: live and replayed ones, of "
+        "inputs that were labelled at random."
+    )
+    unit: Unit = Field(description="What counts once.")
     paired: Paired | None = Field(description="null without a pair.")
     unpaired: Unpaired
     decision: ComparisonDecision | None = Field(
@@ -108,9 +118,8 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     """
     level = confidence_level or detector.confidence_level
     before, after = choose_two_versions(session, detector, old=old, new=new)
-    standings = compared_standings(detector.label_sampling, population)
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
-    ids["standings"] = standings
+    ids["standings"] = compared_standings(detector.label_sampling, population)
     choices: dict[str, Any] = {"method": method, "population": population}
     choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
@@ -136,6 +145,8 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         new=after.name,
         computed_at=computed_at,
         confidence_level=level,
+        population=population,
+        unit=estimates[0].unit,
         paired=paired,
         unpaired=unpaired,
         decision=decision,

@@ -18,11 +18,10 @@ from tracker.services.by import By
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.pairs import Outcome
 from tracker.services.detectors import change_version
-from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.decision import Decision, refuse_unstated
 from tracker.services.estimates.estimate import (
     Estimate,
     get_estimate,
-    refuse_unstated,
 )
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay

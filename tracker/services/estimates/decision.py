@@ -35,6 +35,14 @@ CHOSEN_SPAN = (
 MOST_FORESEEN = 10_000_000
 
 
+def refuse_unstated(labels: int) -> str:
+    """Return why so many labels of unstated sampling decide nothing."""
+    return (
+        f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
+        "queries were chosen; state the label sampling of the detector"
+    )
+
+
 class Claim(NamedTuple):
     """What a verdict claims: that a measure of these counts is above, or below."""
 

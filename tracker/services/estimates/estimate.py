@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.basis import describe_basis
+from tracker.services.estimates.basis import Unit, describe_basis, unit_of
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
@@ -26,6 +26,7 @@ from tracker.services.estimates.decision import (
     Decision,
     Span,
     decide,
+    refuse_unstated,
 )
 from tracker.services.estimates.intervals import (
     ALL,
@@ -104,6 +105,9 @@ class Estimate(OfDetector):
         "and of which days."
     )
     population: Population = Field(description="Whose labels it counts.")
+    unit: Unit = Field(
+        description="What counts once: an input, a group, or in an audit a query."
+    )
     labels: int = Field(description="The number of scored labels.")
     last_label_at: Instant | None = Field(description="When the newest label arrived.")
     asked_from: Instant | None = Field(
@@ -442,6 +446,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     because = because or _refuse_population(population, queries_counted)
     confusion = spread(found.confusion, detector.classes)
     shares = describe_shares(detector, counts, standings)
+    scored = _score(detector, counted, level, (method, window), shares)
+    labels, unclear = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -449,14 +455,13 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
-        basis=describe_basis(
-            detector, counted, population, sum(found.confusion.values())
-        ),
+        basis=describe_basis(detector, counted, population, labels, unclear),
         population=Population(kind=population, queries=queries_counted, of=queries),
+        unit=unit_of(detector),
         **_count_answered(confusion, level),
         **_count_left_out(counted, detector.label_sampling),
         includes_targeted=counted.includes_targeted,
-        **_score(detector, counted, level, (method, window), shares),
+        **scored,
         confusion=confusion,
         target=target,
         **_decide(
@@ -496,14 +501,13 @@ def _score(
     shown = (counted.shown, counted.standings)
     return {
         "labels": sum(labelled),
-        "classes": list(map(_of_class, detector.classes, scores)),
+        "classes": [
+            ClassEstimate(name=name, **dict(one))
+            for name, one in zip(detector.classes, scores, strict=True)
+        ],
         "balanced": Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         "unclear_bounds": bound_unclear(detector, *shown, deciding, bets),
     }
-
-
-def _of_class(name: str, score: Score) -> ClassEstimate:
-    return ClassEstimate(name=name, **dict(score))
 
 
 def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
@@ -573,14 +577,6 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
         "answered": score_share(correct, answered, level),
         "coverage": score_share(answered, labels, level),
     }
-
-
-def refuse_unstated(labels: int) -> str:
-    """Return why so many labels of unstated sampling decide nothing."""
-    return (
-        f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
-        "queries were chosen; state the label sampling of the detector"
-    )
 
 
 def _refuse_population(population: str, labels: int) -> str | None:

@@ -4,7 +4,7 @@ import secrets
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker.charts import words
@@ -57,6 +57,12 @@ class BadgeFace(Shape):
     label: str = "accuracy"
     message: str
     color: Colour
+    # For the picture alone.
+    _basis: str = PrivateAttr(default="")
+
+    @property
+    def basis(self) -> str:
+        return self._basis
 
 
 def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, str]:
@@ -137,4 +143,6 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     kind = estimate.population.kind
     whose = "" if kind == LIVE else f", {kind} labels"
     message = f"{name}{text} ({low} to {high}%){day}{whose}"
-    return BadgeFace(message=message, color=colour)
+    face = BadgeFace(message=message, color=colour)
+    face._basis = f"{measure.name.capitalize()}, by {estimate.basis}"
+    return face

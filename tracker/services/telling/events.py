@@ -9,10 +9,12 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
+from tracker.services.estimates.basis import unit_of
 from tracker.services.estimates.calendar import Calendar
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
 from tracker.services.labelling.auditing.audit_lifecycle import end_audit
 from tracker.services.labelling.auditing.audits import (
@@ -311,8 +313,10 @@ class FoldEvents:
                 told += [(SLICE_WORSE, worse) for worse in folded.of(Slices).worse]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
+                basis = {"population": LIVE, "unit": unit_of(detector)}
                 for kind, data in told:
-                    tell(session, kind, detector, at=at, version=version, data=data)
+                    more = data and data | basis
+                    tell(session, kind, detector, at=at, version=version, data=more)
 
 
 def _look(calendar: Calendar) -> Look:

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.basis import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, find_detector
@@ -63,6 +64,8 @@ def _describe(
         "tracker.high": row.high,
         "tracker.confidence_level": row.confidence_level,
         "tracker.method": row.method,
+        "tracker.population": row.population,
+        "tracker.unit": unit_of(detector),
     }
     target, decides = detector.target, row.method == DECIDING_METHOD
     if row.position or not decides or row.population != LIVE:

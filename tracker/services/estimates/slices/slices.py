@@ -9,6 +9,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.basis import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL, MethodWord
@@ -18,7 +19,7 @@ from tracker.services.estimates.slices.slice_parts import (
     Part,
     read_parts,
 )
-from tracker.services.evidence.populations import LIVE, standings_of
+from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -93,6 +94,10 @@ class Slices(OfDetector):
         "hold for one look."
     )
     queries: int
+    population: PopulationWord = Field(
+        default=LIVE, description="Whose labels slices count."
+    )
+    unit: Unit = Field(description="What counts once.")
     labels: int
     unstated_left_out: int = Field(
         description="Labels of which nobody has said how they were chosen. No slice "
@@ -171,6 +176,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         or by.removeprefix(METADATA) in list_counted(detector),
         is_for_every_look=is_metadata,
         queries=sum(part.queries for part in parts),
+        unit=unit_of(detector),
         labels=whole[1],
         unstated_left_out=_count_unstated(session, detector, versions),
         overall=_score(*whole, *(float(one) for one in anytime(*whole, level))),

@@ -85,6 +85,7 @@ def build_audit_estimate(
     classes, overall = scopes[:-1], scopes[-1]
     balanced = _balanced(found.balanced, classes)
     confusion, unclear = _confusion(audit, record)
+    labelled = overall.labelled + unclear
     aimed = aimed_at(audit, scopes, balanced)
     decision, half_width = _decide(audit, aimed), (aimed.high - aimed.low) / 2.0
     estimate = Estimate(
@@ -95,9 +96,8 @@ def build_audit_estimate(
         confidence_level=audit.confidence_level,
         method=METHOD,
         basis=f"{overall.labelled:,} labels of a set of {audit.queries:,} queries.",
-        population=Population(
-            kind=LIVE, queries=overall.labelled + unclear, of=audit.queries
-        ),
+        population=Population(kind=LIVE, queries=labelled, of=audit.queries),
+        unit="query",
         labels=overall.labelled,
         unclear=unclear,
         unstated=0,

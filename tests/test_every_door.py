@@ -1,0 +1,172 @@
+"""Every door states population, unit, measure and span beside a number.
+
+The detector counts groups once and has a target on the overall accuracy, so that none
+of the words is the default.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from tracker_client.estimates import Estimate as ClientEstimate
+
+from tests.cli.test_commands import Shell
+from tests.conftest import START, Clock, by, signed_in
+from tests.web.reading import read
+from tracker.mcp.server import Desk
+from tracker.services.detectors import NewDetector, create_detector, get_detector
+from tracker.services.people.keys import create_key
+from tracker.services.queries.queries import NewQuery, log_query
+from tracker.services.telling.badges import create_badge
+from tracker.services.telling.deliveries import say_in_full
+from tracker.storage.database import Database
+
+LABELS = "60 labels of its own queries, chosen at random; each group counts once"
+NEW = NewDetector(
+    name="door",
+    question="Closed?",
+    target=0.7,
+    measure="overall",
+    label_sampling="random",
+    slices=["camera"],
+)
+
+
+@pytest.fixture
+def door(database: Database, recompute: Callable[[], None], clock: Clock) -> str:
+    """Fill two versions with 60 groups of two queries; return a key."""
+    with database.write() as session:
+        detector = create_detector(session, NEW, by(at=START))
+        for version in ("v1", "v2"):
+            for number in range(120):
+                query = NewQuery(
+                    predicted="YES" if number % 3 else "NO",
+                    label="YES" if number % 3 else "NO",
+                    input=f"{number}",
+                    group=f"event {number // 2}",
+                    version=version,
+                    confidence=0.9,
+                    metadata={"camera": "north" if number % 5 else "south"},
+                )
+                log_query(session, detector, query, by("a", clock()))
+        key = create_key(session, "all", "admin", by(at=START))
+    recompute()
+    return key
+
+
+@pytest.fixture
+def ask(app: Flask, door: str) -> Callable[..., Any]:
+    def get(path: str, **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {door}"}
+        method = options.pop("method", "GET")
+        answer = app.test_client().open(
+            f"/api/v1/detectors/door{path}", method=method, headers=headers, **options
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json
+
+    return get
+
+
+def states(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: found[name] for name in names}
+
+
+def test_answers_of_the_api_have_the_fields(ask: Callable[..., Any]) -> None:
+    found = ask("/estimate?version=v1&method=anytime")
+    assert found["population"] == {"kind": "live", "queries": 60, "of": 120}
+    assert found["unit"] == "group"
+    assert found["basis"] == f"{LABELS}."
+    assert found["decision"]["measure"] == "overall"
+    assert found["decision"]["span"] == found["span"] == {"since": None, "until": None}
+    gate = ask("/gate", method="POST", json={"version": "v1"})
+    assert states(gate, "population", "measure") == {
+        "population": "live",
+        "measure": "overall",
+    }
+    assert gate["basis"] == f"{LABELS}."
+    slices = ask("/slices?by=metadata.camera&version=v1")
+    assert states(slices, "population", "unit") == {
+        "population": "live",
+        "unit": "group",
+    }
+    compared = ask("/comparison?old=v1&new=v2")
+    assert states(compared, "population", "unit") == {
+        "population": None,
+        "unit": "group",
+    }
+    assert compared["decision"]["measure"] == "overall"
+    assert ask("/thresholds?version=v1")["population"] == "live"
+    assert ask("/history?version=v1&limit=1")["items"][0]["population"] == "live"
+
+
+def test_events_have_the_fields_and_letters_the_words(ask: Callable[..., Any]) -> None:
+    (event,) = [
+        one["data"]
+        for one in ask("/events")["items"]
+        if one["type"] == "verdict.changed" and one["version"] == "v1"
+    ]
+    wanted = {"population": "live", "unit": "group", "measure": "overall"}
+    assert states(event, *wanted, "since") == wanted | {"since": None}
+    said = say_in_full("verdict.changed", event)
+    assert "confidence the overall accuracy lies between" in said
+    assert "by 60 labels of its own queries, each group once; the target" in said
+
+
+def test_pages_metrics_and_badges_have_the_words(
+    app: Flask, database: Database, door: str
+) -> None:
+    with database.write() as session:
+        _, token = create_badge(session, get_detector(session, "door"), by(at=START))
+    badge = app.test_client().get(f"/badge/{token}.svg").text
+    assert f"Overall accuracy, by {LABELS}." in badge
+    frame = app.test_client().get(f"/embed/{token}").text
+    assert f"Overall accuracy, by {LABELS}." in frame
+    assert "Balanced accuracy:" not in frame
+    overview = read(signed_in(app, "ann", "viewer").get("/detectors/door")).text
+    assert "overall accuracy" in overview
+    assert "All 60 labels were drawn at random" in overview
+    assert "60 of groups that count by another query" in overview
+    headers = {"Authorization": f"Bearer {door}"}
+    metrics = app.test_client().get("/metrics", headers=headers).text
+    assert (
+        'tracker_basis_info{detector="door",measure="overall",unit="group",'
+        'population="live",version="v1"} 1.0'
+    ) in metrics
+
+
+def test_commands_have_a_line(door: str, database_url: str, tmp_path: Path) -> None:
+    shell = Shell(database_url, tmp_path)
+    for words in (
+        "estimate door --version v1",
+        "gate door --version v1",
+        "plan door --version v1",
+    ):
+        said = " ".join(shell(*words.split()).stdout.split())
+        assert f"{LABELS}." in said, words
+    for words, line in {
+        "slices door --by metadata.camera --version v1": "60 live labels of 120 "
+        "queries; each group counts once",
+        "compare door --old v1 --new v2": "by the groups of both that were labelled "
+        "at random",
+        "detectors list": "60 live",
+    }.items():
+        assert line in " ".join(shell(*words.split()).stdout.split()), words
+
+
+def test_models_and_programs_read_the_words(
+    database: Database, door: str, clock: Clock, ask: Callable[..., Any]
+) -> None:
+    desk = Desk(database, door, clock)
+    for said in (desk.estimate("door", "v1"), desk.explain("door", "v1")):
+        assert f"It rests on {LABELS}." in said["sentence"]
+        assert "the overall accuracy of door, version v1" in said["sentence"]
+    cut = desk.slices("door", "metadata.camera", "v1")["sentence"]
+    assert cut.endswith("chosen at random; each group counts once.")
+    pairs = desk.compare("door", "v1", "v2")["sentence"]
+    assert "On 60 groups that both answered and that were labelled at random" in pairs
+    found = ClientEstimate(ask("/estimate?version=v1"), "door", None)
+    assert f"{LABELS}." in str(found)
+    assert f"{LABELS}." in found._repr_html_()
