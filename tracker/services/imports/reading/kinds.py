@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.containers import is_log, read_log, xml_pieces
-from tracker.services.imports.reading.csv_rows import CsvRows
+from tracker.services.imports.reading.csv_rows import csv_pieces
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
 from tracker.services.imports.reading.known_shapes import SHAPES
@@ -131,8 +131,7 @@ def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
 ) -> Iterator[RawPiece]:
     match kind:
         case "csv":
-            row = table.get("header_row")
-            return CsvRows(stream, notes=notes, header_row=row).pieces()
+            return csv_pieces(stream, notes, table.get("header_row"))
         case "jsonl":
             return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
         case "json":

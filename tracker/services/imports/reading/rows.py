@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.fields import METADATA_BYTES
 from tracker.services.strict_json import load_json
 from tracker.services.wording import show, show_name
 
@@ -42,7 +41,6 @@ LONGEST_ROW = 2**22
 # As many as a sheet of Excel has.
 MOST_COLUMNS = 16_384
 _MOST_EMPTY_LINES = 1_000_000
-_LONGEST_METADATA = 4 * METADATA_BYTES
 # How many wrong columns are named.
 _MOST_NAMED = 100
 
@@ -203,35 +201,6 @@ def iter_tables(
             return
 
 
-def read_metadata(text: str) -> Any:
-    """Return what the *text* of a metadata cell says; raises ValueError."""
-    # Before it is parsed, which takes many times its size; blanks between its parts
-    # do not count where it is checked.
-    if len(text) > _LONGEST_METADATA:
-        raise ValueError(f"it has {len(text):,} characters")
-    return load_json(text)
-
-
-def with_metadata(row: Row) -> Row:
-    """Return *row* with the text of its metadata read, or its error."""
-    metadata = row.values.get("metadata")
-    if isinstance(metadata, str):
-        try:
-            row.values["metadata"] = read_metadata(metadata)
-        except ValueError as error:
-            message = (
-                f"{show(metadata)} is not right: it must be a JSON object ({error})"
-            )
-            return row.without("metadata", message)
-    return row
-
-
-def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
-    """Read one JSON object a line; blank lines do not count."""
-    for piece in jsonl_pieces(stream):
-        yield from piece.given
-
-
 def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
     """Read one JSON object a line, piece by piece; blank lines do not count."""
     number = size = empty = 0
@@ -265,15 +234,6 @@ def _json_row(number: int, line: bytes) -> Row:
             said = show(line)
         message = f"{said} is not right: {error}"
         return Row(number, {}).without("row", message)
-
-
-def iter_json(stream: BinaryIO) -> Iterator[Row]:
-    """Read ``{"items": [...]}``, the whole of it at once."""
-    try:
-        body = load_json(stream.read())
-    except ValueError as error:
-        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
-    yield from iter_items(body)
 
 
 def iter_items(body: Any) -> Iterator[Row]:
