@@ -231,8 +231,8 @@ def _dump_piece(piece: RawPiece) -> list[Any]:
             return ["table", *piece]
         case RowPiece(given=given):
             rows = [
-                (number, values, [(one.field, one.message) for one in errors])
-                for number, values, errors in given
+                (number, values, [(one.field, one.message) for one in errors], nulls)
+                for number, values, errors, nulls in given
             ]
             return ["rows", rows, *piece[1:]]
     raise TypeError(type(piece).__name__)
@@ -245,8 +245,8 @@ def load_piece(said: list[Any]) -> RawPiece:
         return TablePiece(*fields)
     given, *flags = fields
     rows = [
-        Row(number, values, tuple(FieldError(*one) for one in errors))
-        for number, values, errors in given
+        Row(number, values, tuple(FieldError(*one) for one in errors), tuple(nulls))
+        for number, values, errors, nulls in given
     ]
     return RowPiece(rows, *flags)
 

@@ -49,17 +49,19 @@ class Row(NamedTuple):
     """A row as it stands in the file, counted from 1 without a header.
 
     *values* has only the fields that were filled in and could be read; *errors* say
-    why the others could not.
+    why the others could not, and *nulls* are those that are there and empty.
     """
 
     number: int
     values: dict[str, Any]
     errors: tuple[FieldError, ...] = ()
+    nulls: tuple[str, ...] = ()
 
     def without(self, name: str, message: str) -> "Row":
         """Return it without the field *name*, which could not be read."""
         values = {n: value for n, value in self.values.items() if n != name}
-        return Row(self.number, values, (*self.errors, FieldError(name, message)))
+        errors = (*self.errors, FieldError(name, message))
+        return self._replace(values=values, errors=errors)
 
 
 class Piece(Protocol):
@@ -260,9 +262,10 @@ def _object_row(number: int, item: Any) -> Row:
             "row", f"{show(item)} is not right: it must be a JSON object"
         )
     # A null means the same as a field left out, as it does in a CSV cell.
-    return Row(
-        number, {name: value for name, value in item.items() if value is not None}
-    )
+    values = {name: value for name, value in item.items() if value is not None}
+    if len(values) == len(item):
+        return Row(number, values)
+    return Row(number, values, (), tuple(item.keys() - values.keys()))
 
 
 def unknown_columns(names: Iterable[str], known: Collection[str]) -> list[FieldError]:

@@ -33,7 +33,6 @@ _FALSE = frozenset({"false", "no", "n", "f"})
 _NEARLY = 1e-6
 _MOST_KEPT = 10_000
 _LONGEST_METADATA = 4 * METADATA_BYTES
-NO_LABEL = "no label"
 
 
 def as_text(value: Any) -> str | None:
@@ -83,7 +82,8 @@ class ClassReader:
                 self._known[text] = self._find(text)
             found = self._known[text]
             if found != text and (text or "").strip():
-                noted[self._name, text or "NaN", found or NO_LABEL] += count
+                nothing = "no label" if self._name == "label" else "nothing"
+                noted[self._name, text or "NaN", found or nothing] += count
         return [self._known[text] for text in texts]
 
     def _find(self, text: str | None) -> str | None:
