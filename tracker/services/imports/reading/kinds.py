@@ -195,10 +195,10 @@ def _dump_pieces(
     if halves:
         return
     # A cell of CSV is a text, however long; others take many times their size.
-    is_text = isinstance(piece, TablePiece) and {str, NoneType} >= {
-        type(value) for column in piece.values for value in column
-    }
-    if len(text) > LONGEST_ROW and not is_text:
+    if len(text) > LONGEST_ROW and not (
+        isinstance(piece, TablePiece)
+        and all(piece.types(name) <= {str, NoneType} for name in piece.names)
+    ):
         raise InvalidInputError.of(
             "file", f"row {piece.first:,} is longer than {LONGEST_ROW:,} bytes"
         )

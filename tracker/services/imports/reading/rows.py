@@ -122,6 +122,10 @@ class RowPiece(NamedTuple):
     def first(self) -> int:
         return self.given[0].number
 
+    def types(self, name: str) -> set[type]:
+        """Return the types of the values in a column."""
+        return {type(row.values.get(name)) for row in self.given}
+
     def rows(self) -> list[Row]:
         return self.given
 
@@ -145,6 +149,10 @@ class TablePiece(NamedTuple):
     has_header: bool = True
     has_comma: bool = False
     is_strict: bool = False
+
+    def types(self, name: str) -> set[type]:
+        """Return the types of the values in a column."""
+        return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
         """Return them row by row."""
