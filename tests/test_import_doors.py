@@ -1,22 +1,27 @@
 """Files as real packages write them, by command, page and API alike.
 
-scripts/make_import_fixtures.py wrote them.
+scripts/make_import_fixtures.py wrote them.  The samples are small files of the shape
+that each tool documents, with what an import gives without any option.
 """
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import func, select
 from werkzeug.datastructures import FileStorage
 
 from tests.api.conftest import Api
 from tests.conftest import signed_in
 from tests.processes import ROOT
 from tracker.cli import main
+from tracker.storage.base import parse_id
+from tracker.storage.labelling.inputs import Reference
 
 FOLDER = ROOT / "tests" / "files"
 YES, NO = "YES", "NO"
@@ -48,12 +53,13 @@ FILES: dict[str, list[Any]] = {
     "fiftyone-predictions.json": PREDICTED,
     "fiftyone-labels.json": LABELS,
 }
+SAMPLES = json.loads((FOLDER / "samples" / "expected.json").read_text())
 # These hold labels of queries that are known already.
 NEEDS_QUERIES = {one for one in FILES if FILES[one] is LABELS}
 
 
 def test_every_fixture_is_imported() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == set(FILES)
+    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == set(FILES)
 
 
 @pytest.fixture
@@ -61,26 +67,26 @@ def api(app, keys):
     return Api(app, keys)
 
 
-def by_command(api, app, database_url, path: Path, settings) -> None:
+def by_command(api, app, database_url, path: Path, settings, name="door") -> None:
     environ = {
         "TRACKER_DATABASE_URL": database_url,
         "TRACKER_DATA_DIR": str(settings.data_dir),
     }
-    done = CliRunner().invoke(main, ["import", "door", str(path)], env=environ)
+    done = CliRunner().invoke(main, ["import", name, str(path)], env=environ)
     assert done.exit_code == 0, done.output
 
 
-def by_pipe(api, app, database_url, path: Path, settings) -> None:
+def by_pipe(api, app, database_url, path: Path, settings, name="door") -> None:
     environ = {
         "TRACKER_DATABASE_URL": database_url,
         "TRACKER_DATA_DIR": str(settings.data_dir),
     }
-    words = ["import", "door", "-"]
+    words = ["import", name, "-"]
     done = CliRunner().invoke(main, words, env=environ, input=path.read_bytes())
     assert done.exit_code == 0, done.output
 
 
-def by_api(api, app, database_url, path: Path, settings) -> None:
+def by_api(api, app, database_url, path: Path, settings, name="door") -> None:
     kinds = {
         ".csv": "text/csv",
         ".jsonl": "application/x-ndjson",
@@ -88,26 +94,27 @@ def by_api(api, app, database_url, path: Path, settings) -> None:
     }
     kind = kinds.get(path.suffix, "application/octet-stream")
     sent = api.send_file(
-        "/detectors/door/import?extra=metadata", path.read_bytes(), kind
+        f"/detectors/{name}/import?extra=metadata", path.read_bytes(), kind
     )
     assert sent.status_code == 200, sent.text
 
 
-def by_parts(api, app, database_url, path: Path, settings) -> None:
+def by_parts(api, app, database_url, path: Path, settings, name="door") -> None:
     file = FileStorage(io.BytesIO(path.read_bytes()), path.name)
-    sent = api.send_parts("/detectors/door/import?extra=metadata", {"file": file})
+    sent = api.send_parts(f"/detectors/{name}/import?extra=metadata", {"file": file})
     assert sent.status_code == 200, sent.text
 
 
-def by_page(api, app, database_url, path: Path, settings) -> None:
+def by_page(api, app, database_url, path: Path, settings, name="door") -> None:
     browser = signed_in(app, "erin", "editor")
-    token = browser.get("/detectors/det_1/import").text
+    place = f"/detectors/{api.get(f'/detectors/{name}').json['id']}/import"
+    token = browser.get(place).text
     token = token.split('name="csrf_token"')[1].split('value="')[1].split('"')[0]
     fields = {"csrf_token": token, "file": (io.BytesIO(path.read_bytes()), path.name)}
-    shown = browser.post("/detectors/det_1/import/preview", data=dict(fields))
+    shown = browser.post(f"{place}/preview", data=dict(fields))
     assert "field-error" not in shown.text, shown.text
     fields["file"] = (io.BytesIO(path.read_bytes()), path.name)
-    sent = browser.post("/detectors/det_1/import", data=fields)
+    sent = browser.post(place, data=fields)
     assert sent.status_code == 200, sent.text
 
 
@@ -135,3 +142,31 @@ def test_a_file_says_the_same_by_every_door(
         }
     else:
         assert found == {row[0]: row[1:] for row in expected}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_gives_what_it_should_by_every_door(
+    api, app, database, database_url, settings, sample: str
+) -> None:
+    expected = SAMPLES[sample]
+    for door in (by_command, by_page, by_api):
+        name = door.__name__.replace("_", "-")
+        new = {"name": name, "question": "Is it?", "classes": expected["classes"]}
+        detector = api.post("/detectors", new).json["id"]
+        door(api, app, database_url, FOLDER / "samples" / sample, settings, name)
+        version = expected.get("version")
+        found = [
+            (one["label"], one["predicted"] or "NO_ANSWER")
+            for one in api.walk(f"/detectors/{name}/queries")
+            if version in {None, one["version"]}
+        ]
+        labelled = Counter(f"{label}>{said}" for label, said in found if label)
+        with database.read() as session:
+            of_it = Reference.detector_id == parse_id("det", detector)
+            count = select(func.count()).select_from(Reference).where(of_it)
+            references = session.scalar(count)
+        assert labelled == expected["confusion"], door
+        assert len(found) == expected["queries"]
+        assert labelled.total() == expected["labels"]
+        assert references == expected["references"]

@@ -143,3 +143,16 @@ def test_a_file_is_inspected_before_there_is_a_detector(api) -> None:
     assert found["predictions"] == found["labels"] > 0
     refused = api.send_file("/inspect?map=label=none", content, "application/json")
     assert refused.status_code == 422
+
+
+def test_an_empty_prediction_is_no_answer_unless_its_query_has_one(api, door) -> None:
+    def send(content: str):
+        return api.send_file(PATH, content, "text/csv", role="editor")
+
+    assert send("key,predicted,label\na,YES,YES\nb,,NO\n").json["labels_added"] == 2
+    (none,) = [q for q in api.walk("/detectors/door/queries") if q["key"] == "b"]
+    assert (none["predicted"], none["label"]) == (None, "NO")
+    refused = send("key,predicted,label\na,,NO\nc,NO,NO\n")
+    assert refused.status_code == 422
+    assert "without the column of predictions" in refused.text
+    assert send("key,label\na,NO\nb,NO\n").json["labels_added"] == 1

@@ -16,8 +16,10 @@ from pyarrow import feather
 
 from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import RowReader
+from tracker.services.imports.reading import mapping
 from tracker.services.imports.reading.choices import Choices, read_choices
 from tracker.services.imports.reading.files import open_named
+from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
@@ -569,3 +571,72 @@ def test_what_may_make_figures_wrong_is_said(column, words) -> None:
 def test_what_is_read_is_not_warned_of() -> None:
     _, report = read("key,predicted,expected,lamp\na,YES,NO,on\n")
     assert not report.warnings
+
+
+TABLE = "key,predicted,label\na,,YES\nb,YES,YES\nc,nan,NO\n"
+LINES = (
+    '{"key": "a", "predicted": null, "label": "YES"}\n'
+    '{"key": "b", "predicted": "YES", "label": "YES"}\n'
+    '{"key": "c", "predicted": "nan", "label": "NO"}\n'
+)
+
+
+@pytest.mark.parametrize(("content", "name"), [(TABLE, "x.csv"), (LINES, "x.jsonl")])
+def test_an_empty_prediction_beside_others_is_no_answer(content, name) -> None:
+    rows, report = read(content, name)
+    assert [row["predicted"] for row in rows] == ["NO_ANSWER", "YES", "NO_ANSWER"]
+    assert ["predicted", "nothing", "no answer", 2] in report.values
+    assert not report.errors
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("key,predicted,label\na,,YES\nb,nan,NO\n", "x.csv"),
+        (
+            '{"key": "a", "predicted": null, "label": "YES"}\n'
+            '{"key": "b", "label": "NO"}\n',
+            "x.jsonl",
+        ),
+    ],
+)
+def test_without_any_prediction_rows_are_labels(content, name) -> None:
+    rows, _ = read(content, name)
+    assert [row["label"] for row in rows] == ["YES", "NO"]
+    assert not any("predicted" in row for row in rows)
+
+
+def test_a_record_without_the_field_is_a_label_though_others_have_it() -> None:
+    content = '{"key": "a", "predicted": "YES"}\n{"key": "a", "label": "NO"}\n'
+    rows, _ = read(content, "x.jsonl")
+    assert rows == [{"key": "a", "predicted": "YES"}, {"key": "a", "label": "NO"}]
+
+
+def test_a_row_of_nothing_is_no_query_without_an_answer() -> None:
+    rows, report = read("key,predicted,label\na,YES,YES\n,,\n")
+    assert (len(rows), [error.row for error in report.errors]) == (1, [2])
+
+
+def test_no_answer_is_found_before_and_behind_the_first_prediction() -> None:
+    empty = "".join(f"k{number},,YES\n" for number in range(2 * PIECE_ROWS))
+    rows, _ = read(f"key,predicted,label\n{empty}a,YES,YES\nb,,NO\n")
+    assert {row["predicted"] for row in rows[:-2]} == {"NO_ANSWER"}
+    assert [row["predicted"] for row in rows[-2:]] == ["YES", "NO_ANSWER"]
+
+
+def test_a_prediction_that_comes_too_late_to_know_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(mapping, "_MOST_HELD", 1)
+    empty = "".join(f"k{number},,YES\n" for number in range(3 * PIECE_ROWS))
+    assert len(read(f"key,predicted,label\n{empty}")[0]) == 3 * PIECE_ROWS
+    with pytest.raises(InvalidInputError, match=r"before row 6,001 have none; sort"):
+        read(f"key,predicted,label\n{empty}a,YES,YES\n")
+
+
+def test_an_answer_that_a_tool_did_not_get_is_none() -> None:
+    case = {"input": "a", "expectedOutput": "YES"}
+    cases = [
+        case | {"actualOutput": "YES"},
+        case | {"input": "b", "actualOutput": None},
+    ]
+    rows, _ = read(json.dumps({"testCases": cases}), "x.json")
+    assert [row["predicted"] for row in rows] == ["YES", "NO_ANSWER"]

@@ -1,6 +1,7 @@
 """Rows that are read many at a time are read as one at a time."""
 
 import time
+from collections import Counter
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -17,8 +18,8 @@ from tracker.services.imports.reading.rows import (
     Row,
     RowPiece,
     load_json,
-    read_metadata,
 )
+from tracker.services.imports.reading.values import read_metadata_cells
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
@@ -200,5 +201,5 @@ def test_a_key_that_is_repeated_among_very_many_is_found_at_once() -> None:
 def test_metadata_is_measured_before_it_is_read() -> None:
     deep = '{"a":' * 220_000
     with pytest.raises(ValueError, match="1,100,000 characters"):
-        read_metadata(deep)
-    assert read_metadata('{"a":\n1}') == {"a": 1}
+        read_metadata_cells([deep], Counter())
+    assert read_metadata_cells(['{"a":\n1}'], Counter()) == [{"a": 1}]

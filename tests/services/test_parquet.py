@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.reading.files import iter_parquet
+from tracker.services.imports.reading.files import read_apart
 from tracker.services.imports.reading.rows import Row, RowPiece
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
@@ -23,7 +23,8 @@ def read(**columns: Any) -> tuple[list[Row], Outcome]:
     pq.write_table(pa.table(columns), file)
     file.seek(0)
     report = Outcome()
-    good = RowReader(DETECTOR, [], report).read(RowPiece(list(iter_parquet(file))))
+    rows = [row for piece in read_apart("parquet", file, []) for row in piece.rows()]
+    good = RowReader(DETECTOR, [], report).read(RowPiece(rows))
     return good.rows() if isinstance(good, Columns) else good, report
 
 

@@ -1,6 +1,7 @@
 """Resampling studies: checked, added once, and evaluated."""
 
 import csv
+import gzip
 import io
 import json
 import threading
@@ -205,6 +206,13 @@ def test_every_kind_of_file_holds_the_same_rounds(suffix: str) -> None:
     assert read_rounds(as_file(suffix.lower(), iris()), suffix) == iris()
 
 
+def test_decimal_commas_percentages_and_packed_files_are_read_as_imports_are() -> None:
+    content = gzip.compress(b"Validation;TRAINING\n0,9;97 %\n")
+    assert read_rounds(io.BytesIO(content), ".gz") == [
+        {"validation": 0.9, "training": 0.97}
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "row", "field"),
     [
@@ -212,7 +220,7 @@ def test_every_kind_of_file_holds_the_same_rounds(suffix: str) -> None:
         (b"validation,colour\n0.9,red\n", None, "colour"),
         (b"validation,validation\n0.9,0.9\n", None, "validation"),
         (b"validation\n0.9\nhigh\n", 2, "validation"),
-        (b"validation;training\n0,9;1\n", 1, "validation"),
+        (b'validation,training\n0.9,1\n"0,9",1\n', 2, "validation"),
         (b"validation,training\n0.9\n", 1, "row"),
         (b"validation\nNaN\n", 1, "validation"),
         (b"\xff\xfe\x00", None, "body"),
@@ -230,7 +238,7 @@ def test_what_is_wrong_with_a_file_is_named(
 
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="its name must end in"):
-        read_rounds(io.BytesIO(b""), ".xlsx")
+        read_rounds(io.BytesIO(b""), ".doc")
 
 
 @pytest.mark.thorough

@@ -35,7 +35,7 @@ from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.words import ANSWER, SAMPLINGS, UNCLEAR
+from tracker.words import ANSWER, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 # What can be done about a value that is no class.
 _WAYS = {
@@ -152,7 +152,8 @@ class RowReader:
             "key": _read_names,
             "input": _read_names,
             "group": _read_names,
-            "predicted": _choice(self._classes),
+            "predicted": _choice(self._classes | {NO_ANSWER}),
+            JUDGE: _choice(self._classes),
             "confidence": _read_probabilities,
             "version": _choice(self._versions),
             "asked_at": parse_instants,
@@ -197,7 +198,7 @@ class RowReader:
         columns: dict[str, list[Any]] = {}
         for name, values in piece.columns().items():
             is_judge = name.startswith(JUDGE)
-            read = self._readers["predicted" if is_judge else name]
+            read = self._readers[JUDGE if is_judge else name]
             if values.count(None) < len(values):
                 columns[name] = read_given(values, read)
         found = Columns(piece.first, columns)

@@ -11,6 +11,7 @@ from tracker.services.fields import dump_metadata
 from tracker.services.imports.reading.rows import Row
 from tracker.services.queries.queries import DEFAULT_VERSION
 from tracker.services.wording import show
+from tracker.words import NO_ANSWER
 
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
@@ -26,6 +27,12 @@ _COMPARED = (
     "image_url",
 )
 _IMAGES = {"image", "image_url"}
+# What can be done where a row says another version, or has an empty prediction.
+_WAYS = {
+    "version_id": "; if versions answer the same test set, import each with map "
+    "input=id",
+    NO_ANSWER: "; send labels of known queries without the column of predictions",
+}
 _NEVER_ERASED = {"erased_at": None, "image_erased_at": None}
 _SORTED_AT_ONCE = 2**20
 
@@ -60,13 +67,11 @@ def brings_input(
         # What an image was is not known any more once it is erased.
         if column in _IMAGES and query["image_erased_at"] is not None:
             continue
-        name, stored, way = column, query[column], ""
+        name, stored = column, query[column]
+        way = _WAYS.get(value if column == "predicted" else column, "")
         if column == "version_id":
             names = {number: name for name, number in versions.items()}
             name, stored = "version", names[stored]
-            way = (
-                "; if versions answer the same test set, import each with map input=id"
-            )
         raise InvalidInputError.of(
             name,
             f"the query with the key {show(key)} has {show(stored)}, not "

@@ -291,11 +291,12 @@ class _FirstPass:
         self._keys.add(keys)
         self._inputs.add(names)
         # A row that says nothing of the input is of that of its query.
-        self._inputs.add(
-            stored.get(key)
-            for key, name in zip(keys, names, strict=True)
-            if name is None and key is not None
-        )
+        if stored:
+            self._inputs.add(
+                stored.get(key)
+                for key, name in zip(keys, names, strict=True)
+                if name is None and key is not None
+            )
 
     def _compare_with_each_other(self) -> None:
         keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()

@@ -1,35 +1,21 @@
 """Files of the rounds of a resampling study."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError, RowError
-from tracker.services.imports.reading.csv_rows import CsvRows, with_number
-from tracker.services.imports.reading.files import iter_parquet
-from tracker.services.imports.reading.rows import Row, iter_json, iter_jsonl
+from tracker.services.imports.reading.files import SUFFIXES, open_named
+from tracker.services.imports.reading.rows import (
+    RawPiece,
+    Row,
+    refuse_columns,
+    unknown_columns,
+)
+from tracker.services.imports.reading.values import ConfidenceReader
 from tracker.services.labelling.studies import MOST_ERRORS, MOST_ROUNDS, ROUND_FIELDS
-
-
-def _iter_csv(stream: BinaryIO) -> Iterator[Row]:
-    for row in CsvRows(stream, fields=ROUND_FIELDS):
-        read = row
-        for name in row.values:
-            read = with_number(read, name)
-        yield read
-
-
-# How a file of rounds is read, by the end of its name.
-READERS: dict[str, Callable[[BinaryIO], Iterable[Row]]] = {
-    ".csv": _iter_csv,
-    ".tsv": _iter_csv,
-    ".txt": _iter_csv,
-    ".jsonl": iter_jsonl,
-    ".ndjson": iter_jsonl,
-    ".json": iter_json,
-    ".parquet": partial(iter_parquet, fields=ROUND_FIELDS),
-}
 
 
 def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
@@ -37,11 +23,15 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
 
     Raises InvalidInputError for an unknown suffix, and for rows that are no rows.
     """
-    reader = READERS.get(suffix.lower())
-    if reader is None:
-        raise InvalidInputError.of("file", f"its name must end in {', '.join(READERS)}")
-    # One more than there may be: that is enough to see that they are too many.
-    rows = list(islice(reader(stream), MOST_ROUNDS + 1))
+    if suffix.lower() not in SUFFIXES:
+        raise InvalidInputError.of(
+            "file", f"its name must end in {', '.join(SUFFIXES)}"
+        )
+    file = open_named(stream, f"rounds{suffix}")
+    with closing(file.pieces([], table={"header_row": 1})) as pieces:
+        found = (row for piece in pieces for row in _rounds(piece))
+        # One more than there may be: that is enough to see that they are too many.
+        rows = list(islice(found, MOST_ROUNDS + 1))
     wrong = (
         RowError(error.field, error.message, row.number)
         for row in rows
@@ -50,3 +40,26 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     if errors := list(islice(wrong, MOST_ERRORS)):
         raise InvalidInputError(errors)
     return [row.values for row in rows]
+
+
+def _rounds(piece: RawPiece) -> Iterator[Row]:
+    """Yield the rows with their fields in lower case and their texts as numbers."""
+    names = [name.casefold() for name in piece.names]
+    if wrong := unknown_columns(names, ROUND_FIELDS):
+        refuse_columns(wrong)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError.of(twice, "occurs twice among the columns")
+    reader = ConfidenceReader(
+        comma=piece.has_comma, is_strict=piece.is_strict, is_percent=False
+    )
+    for row in piece.rows():
+        values = {name.casefold(): value for name, value in row.values.items()}
+        read = row._replace(values=values)
+        for name, value in values.items():
+            if isinstance(value, str):
+                try:
+                    read.values[name] = reader.read_text(value, Counter())
+                except ValueError as error:
+                    read = read.without(name, str(error))
+        yield read

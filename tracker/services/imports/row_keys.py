@@ -66,7 +66,7 @@ class Keyless:
 def _keyless(good: Columns | list[Row]) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Yield the number of each query without a key, and what it says."""
     if not isinstance(good, Columns):
-        for number, values, _ in good:
+        for number, values, *_ in good:
             if "key" not in values and "predicted" in values:
                 yield number, tuple(map(values.get, _SAID))
         return

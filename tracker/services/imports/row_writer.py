@@ -186,7 +186,7 @@ class RowWriter:
         joining: dict[str, tuple[dict[str, Any], str]] = {}
         verdicts, same = dict[tuple[int, str], str](), list[int]()
         self._opinions.meet(rows, known.values())
-        for key, (number, item, _) in zip(keys, rows, strict=True):
+        for key, (number, item, *_) in zip(keys, rows, strict=True):
             query = known.get(key)
             is_new = query is None
             if is_new and is_reference(item):

@@ -18,7 +18,8 @@ from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.imports.rounds import READERS, read_rounds
+from tracker.services.imports.reading.files import SUFFIXES
+from tracker.services.imports.rounds import read_rounds
 from tracker.services.labelling.studies import (
     MOST_ROUNDS,
     NewStudy,
@@ -121,7 +122,7 @@ def _render_list(session: Session, detector_id: str, form: Form) -> str:
         last=last,
         is_first=before is None,
         form=form,
-        suffixes=",".join(READERS),
+        suffixes=",".join(SUFFIXES),
         most_rounds=MOST_ROUNDS,
     )
 

@@ -57,16 +57,15 @@ def read_answers(piece: RawPiece, classes: list[str]) -> RawPiece:
     if not isinstance(piece, RowPiece | TablePiece) or piece.is_strict:
         return piece
     roles = {name: role_of(name) for name in piece.names}
-    rows = piece.rows()
     nested = {
         name
         for name, role in roles.items()
         if role in {"predicted", "label", "confidence"}
-        and any(isinstance(row.values.get(name), dict | list) for row in rows)
+        and not {dict, list}.isdisjoint(piece.types(name))
     }
     if not nested:
         return piece
-    return RowPiece([_unfold(row, nested, roles, classes) for row in rows])
+    return RowPiece([_unfold(row, nested, roles, classes) for row in piece.rows()])
 
 
 def _unfold(

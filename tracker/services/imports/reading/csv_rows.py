@@ -12,7 +12,6 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.column_names import find_header, role_of
 from tracker.services.imports.reading.rows import (
     COLUMN,
-    FIELDS,
     LONGEST_ROW,
     MOST_COLUMNS,
     PIECE_BYTES,
@@ -22,9 +21,7 @@ from tracker.services.imports.reading.rows import (
     RowPiece,
     TablePiece,
     check_empty_lines,
-    refuse_columns,
     refuse_many_columns,
-    unknown_columns,
 )
 from tracker.services.wording import show
 
@@ -38,73 +35,46 @@ _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
 _NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
 
 
-class CsvRows:
-    """The rows of CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
+def csv_pieces(
+    stream: BinaryIO, notes: list[str], header_row: int | None
+) -> Iterator[RawPiece]:
+    """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
 
-    Each column is one of the *fields*, if these are given.  They are read once, and
-    InvalidInputError is raised where the file as a whole makes no sense.  What is not
-    UTF-8 is read as Latin-1, and that is said in *notes*.
+    What is not UTF-8 is read as Latin-1, and that is said in *notes*.
     """
-
-    def __init__(
-        self,
-        stream: BinaryIO,
-        *,
-        fields: Sequence[str] | None = None,
-        notes: list[str] | None = None,
-        header_row: int | None = None,
-    ) -> None:
-        self._header_row = header_row
-        self._stream = stream
-        self._fields = fields
-        self._notes = [] if notes is None else notes
-
-    def __iter__(self) -> Iterator[Row]:
-        for piece in self.pieces():
-            yield from piece.rows()
-
-    def pieces(self) -> Iterator[RawPiece]:
-        """Read the next few thousand rows, again and again."""
-        csv.field_size_limit(LONGEST_ROW)
-        stream = self._stream
-        text = io.TextIOWrapper(
-            stream, encoding=_encoding(stream), newline="", errors=_LATIN
-        )
-        _seen.latin = False
-        reader = _Reader(text, self._fields, self._header_row, self._notes)
-        try:
-            yield from reader.pieces()
-            if _seen.latin:
-                self._notes.append("the file is not UTF-8 and was read as Latin-1")
-        except UnicodeDecodeError as error:
-            raise InvalidInputError.of(
-                "body",
-                f"it is not {_NAMES[text.encoding]} text; save it as UTF-8",
-            ) from error
-        except csv.Error as error:
-            # The rest is advice to programmers.
-            what = str(error).partition(" - ")[0]
-            raise InvalidInputError.of(
-                "body", f"row {reader.row} is not CSV: {what}"
-            ) from error
-        finally:
-            # The caller opened the stream and closes it, now and then before this.
-            if not stream.closed:
-                text.detach()
+    csv.field_size_limit(LONGEST_ROW)
+    text = io.TextIOWrapper(
+        stream, encoding=_encoding(stream), newline="", errors=_LATIN
+    )
+    _seen.latin = False
+    reader = _Reader(text, header_row, notes)
+    try:
+        yield from reader.pieces()
+        if _seen.latin:
+            notes.append("the file is not UTF-8 and was read as Latin-1")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError.of(
+            "body", f"it is not {_NAMES[text.encoding]} text; save it as UTF-8"
+        ) from error
+    except csv.Error as error:
+        # The rest is advice to programmers.
+        what = str(error).partition(" - ")[0]
+        raise InvalidInputError.of(
+            "body", f"row {reader.row} is not CSV: {what}"
+        ) from error
+    finally:
+        # The caller opened the stream and closes it, now and then before this.
+        if not stream.closed:
+            text.detach()
 
 
 class _Reader:
     """Cuts a text into pieces of rows, none of which takes more than it may."""
 
     def __init__(
-        self,
-        text: io.TextIOWrapper,
-        fields: Sequence[str] | None,
-        header_row: int | None,
-        notes: list[str],
+        self, text: io.TextIOWrapper, header_row: int | None, notes: list[str]
     ) -> None:
         self._text = text
-        self._fields = fields
         self._header_row = header_row
         self._notes = notes
         # Lines that were looked at and are no titles.
@@ -144,15 +114,11 @@ class _Reader:
         if first.lower().startswith("sep=") and len(first.strip()) == 5:
             first = self._readline()
         if not first.strip():
-            names = ", ".join(self._fields or FIELDS)
             raise InvalidInputError.of(
-                "body",
-                f"the file is empty; its first line must name the columns: {names}",
+                "body", "the file is empty; its first line must name the columns"
             )
         if "\0" in first:
             raise InvalidInputError.of("body", "it is not a text file")
-        if self._fields is not None:
-            return _check_fields(_cells(first), self._fields), _delimiter(first)
         above = self._find_titles(first)
         header = _cells(above[-1])
         if len(above[-1]) >= LONGEST_ROW or len(header) > MOST_COLUMNS:
@@ -241,16 +207,6 @@ def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
     )
 
 
-def _check_fields(header: list[str], fields: Sequence[str]) -> list[str]:
-    header = [name.casefold() for name in header]
-    if wrong := unknown_columns(header, fields):
-        refuse_columns(wrong)
-    for name in header:
-        if header.count(name) > 1:
-            raise InvalidInputError.of(name, "occurs twice among the columns")
-    return header
-
-
 def cut_lines(
     first: int, names: list[str], lines: list[list[str]], *, has_comma: bool
 ) -> RawPiece:
@@ -274,18 +230,6 @@ def _read_row(number: int, header: list[str], cells: list[str]) -> Row:
             if cell
         },
     )
-
-
-def with_number(row: Row, name: str) -> Row:
-    """Return *row* with the text of *name* read as a number, or its error."""
-    cell = row.values[name]
-    if not _NUMBER.fullmatch(cell):
-        message = (
-            f"{show(cell)} is not right: it must be a number from 0 to 1, such as 0.97"
-        )
-        return row.without(name, message)
-    row.values[name] = float(cell)
-    return row
 
 
 def _without_quote(cell: str) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import SEEK_END
@@ -22,12 +22,7 @@ from tracker.services.imports.reading.kinds import (
 )
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import (
-    FIELDS,
     RawPiece,
-    Row,
-    refuse_columns,
-    unknown_columns,
-    with_metadata,
 )
 from tracker.services.imports.saved import load_mapping
 from tracker.services.sandbox.limits import MOST_UNPACKED
@@ -107,12 +102,16 @@ class RowFile:
         notes: list[str] = []
         choices = self.choices.join(load_mapping(detector))
         table = {"sheet": choices.sheet, "header_row": choices.header_row}
-        pieces = self._pieces(notes, choices.remembered | choices.columns, table)
+        pieces = self.pieces(notes, choices.remembered | choices.columns, table)
         return MappedRows(pieces, detector, choices, notes=notes)
 
-    def _pieces(
-        self, notes: list[str], columns: dict[str, str], table: dict[str, Any]
+    def pieces(
+        self,
+        notes: list[str],
+        columns: Mapping[str, str] = NO_COLUMNS,
+        table: Mapping[str, Any] = NO_COLUMNS,
     ) -> Generator[RawPiece]:
+        """Read the rows by the names of the columns; see ``read_pieces``."""
         if self.document is not None:
             yield from document_pieces(self.document, columns, notes)
             return
@@ -165,14 +164,6 @@ def read_apart(  # noqa: PLR0913 - how it is read.
             if piece is None:
                 return
             yield load_piece(piece)
-
-
-def iter_parquet(stream: BinaryIO, *, fields: Sequence[str] = FIELDS) -> Iterator[Row]:
-    """Read a Parquet file with columns named as the *fields*, piece by piece."""
-    for piece in read_apart("parquet", stream, []):
-        if wrong := unknown_columns(piece.names, fields):
-            refuse_columns(wrong)
-        yield from map(with_metadata, piece.rows())
 
 
 def open_named(

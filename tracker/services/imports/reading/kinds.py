@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.containers import is_log, read_log, xml_pieces
-from tracker.services.imports.reading.csv_rows import CsvRows
+from tracker.services.imports.reading.csv_rows import csv_pieces
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.excel import excel_pieces
 from tracker.services.imports.reading.known_shapes import SHAPES
@@ -131,8 +131,7 @@ def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
 ) -> Iterator[RawPiece]:
     match kind:
         case "csv":
-            row = table.get("header_row")
-            return CsvRows(stream, notes=notes, header_row=row).pieces()
+            return csv_pieces(stream, notes, table.get("header_row"))
         case "jsonl":
             return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
         case "json":
@@ -196,10 +195,10 @@ def _dump_pieces(
     if halves:
         return
     # A cell of CSV is a text, however long; others take many times their size.
-    is_text = isinstance(piece, TablePiece) and {str, NoneType} >= {
-        type(value) for column in piece.values for value in column
-    }
-    if len(text) > LONGEST_ROW and not is_text:
+    if len(text) > LONGEST_ROW and not (
+        isinstance(piece, TablePiece)
+        and all(piece.types(name) <= {str, NoneType} for name in piece.names)
+    ):
         raise InvalidInputError.of(
             "file", f"row {piece.first:,} is longer than {LONGEST_ROW:,} bytes"
         )
@@ -232,8 +231,8 @@ def _dump_piece(piece: RawPiece) -> list[Any]:
             return ["table", *piece]
         case RowPiece(given=given):
             rows = [
-                (number, values, [(one.field, one.message) for one in errors])
-                for number, values, errors in given
+                (number, values, [(one.field, one.message) for one in errors], nulls)
+                for number, values, errors, nulls in given
             ]
             return ["rows", rows, *piece[1:]]
     raise TypeError(type(piece).__name__)
@@ -246,8 +245,8 @@ def load_piece(said: list[Any]) -> RawPiece:
         return TablePiece(*fields)
     given, *flags = fields
     rows = [
-        Row(number, values, tuple(FieldError(*one) for one in errors))
-        for number, values, errors in given
+        Row(number, values, tuple(FieldError(*one) for one in errors), tuple(nulls))
+        for number, values, errors, nulls in given
     ]
     return RowPiece(rows, *flags)
 

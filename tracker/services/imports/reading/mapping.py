@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.answers import read_answers, read_counts
@@ -44,6 +44,8 @@ from tracker.storage.estimates.pending import BATCH_LIMIT
 from tracker.words import NO_ANSWER, UNCLEAR
 
 _LONGEST_CLASS = 60
+# So many pieces are held until the first prediction is found.
+_MOST_HELD = 20
 Guess = Callable[[str], bool]
 
 
@@ -62,6 +64,8 @@ class MappedPiece:
         self._plan = plan
         self._readers = readers
         self._places = {name: place for place, name in enumerate(plan.extras)}
+        # Whether the file has predictions, so that an empty one is no answer.
+        self.has_answers = False
         # What was read as what, by whichever way the piece was looked at last.
         self.noted: Noted = Counter()
 
@@ -94,6 +98,9 @@ class MappedPiece:
         if self._plan.is_current in raw and "label" in found:
             told = zip(found["label"], raw[self._plan.is_current], strict=True)
             found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
+        if self.has_answers and None in found.get("predicted", ()):
+            lines = zip(found["predicted"], self._piece.rows(), strict=True)
+            found["predicted"] = [self._answer(one, row) for one, row in lines]
         extras = [name for name in self._plan.extras if name in raw]
         if extras:
             length = len(raw[extras[0]])
@@ -114,8 +121,25 @@ class MappedPiece:
         column = self._plan.fields.get(name)
         if column is None:
             return []
-        found = (row.values.get(column) for row in self._piece.rows())
+        found = (find(row.values, column) for row in self._piece.rows())
         return [value for value in found if value is not None]
+
+    def finds_answers(self) -> bool:
+        """Whether a row has a prediction, be it a wrong one."""
+        try:
+            found = self._read("predicted", self.said("predicted"))
+        except ValueError:
+            return True
+        return any(one is not None for one in found)
+
+    def _answer(self, predicted: Any, row: Row) -> Any:
+        """Return what was *predicted*; no answer where the row has an empty cell."""
+        column = self._plan.fields["predicted"]
+        has_cell = self._piece.has_header or column in {*row.nulls, *row.values}
+        if predicted is not None or not (has_cell and row.values):
+            return predicted
+        self.noted["predicted", "nothing", "no answer"] += 1
+        return NO_ANSWER
 
     def _read(self, name: str, values: list[Any]) -> list[Any]:
         read = self._readers.get(name)
@@ -137,6 +161,9 @@ class MappedPiece:
                 continue
             if found is not None:
                 values[name] = found
+        if self.has_answers and not any(one.field == "predicted" for one in errors):
+            answer = self._answer(values.get("predicted"), row)
+            values |= {} if answer is None else {"predicted": answer}
         if row.values:
             for name, value in self._given.items():
                 (values[name],) = self._read(name, [value])
@@ -158,6 +185,15 @@ class MappedPiece:
         if found is not None:
             values["metadata"] = found
         return Row(row.number, values, tuple(errors))
+
+
+def _refuse_late_prediction(row: int) -> NoReturn:
+    """Raise InvalidInputError for rows that were read as labels and are not."""
+    raise InvalidInputError.of(
+        "predicted",
+        f"the rows before row {row:,} have none; sort the file so that a row with a "
+        "prediction comes first, or leave out the column if they are labels",
+    )
 
 
 def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any]:
@@ -215,6 +251,26 @@ class MappedRows:
             yield self._iter_pieces()
 
     def _iter_pieces(self) -> Iterator[MappedPiece]:
+        """Yield the pieces once it is known if the file has predictions."""
+        held: list[MappedPiece] = []
+        has_answers = is_late = False
+        for piece in self._mapped():
+            held.append(piece)
+            if not has_answers and piece.finds_answers():
+                has_answers = True
+                if is_late:
+                    _refuse_late_prediction(piece.first)
+            if not (has_answers or is_late) and "predicted" in self.plan.fields:
+                is_late = len(held) > _MOST_HELD
+                if not is_late:
+                    continue
+            for one in held:
+                one.has_answers = has_answers
+                yield one
+            held.clear()
+        yield from held
+
+    def _mapped(self) -> Iterator[MappedPiece]:
         seen: dict[str, None] = {}
         readers: dict[tuple[bool, bool], dict[str, Reader]] = {}
         is_planned = False

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.fields import METADATA_BYTES
 from tracker.services.strict_json import load_json
 from tracker.services.wording import show, show_name
 
@@ -42,7 +41,6 @@ LONGEST_ROW = 2**22
 # As many as a sheet of Excel has.
 MOST_COLUMNS = 16_384
 _MOST_EMPTY_LINES = 1_000_000
-_LONGEST_METADATA = 4 * METADATA_BYTES
 # How many wrong columns are named.
 _MOST_NAMED = 100
 
@@ -51,17 +49,19 @@ class Row(NamedTuple):
     """A row as it stands in the file, counted from 1 without a header.
 
     *values* has only the fields that were filled in and could be read; *errors* say
-    why the others could not.
+    why the others could not, and *nulls* are those that are there and empty.
     """
 
     number: int
     values: dict[str, Any]
     errors: tuple[FieldError, ...] = ()
+    nulls: tuple[str, ...] = ()
 
     def without(self, name: str, message: str) -> "Row":
         """Return it without the field *name*, which could not be read."""
         values = {n: value for n, value in self.values.items() if n != name}
-        return Row(self.number, values, (*self.errors, FieldError(name, message)))
+        errors = (*self.errors, FieldError(name, message))
+        return self._replace(values=values, errors=errors)
 
 
 class Piece(Protocol):
@@ -122,6 +122,10 @@ class RowPiece(NamedTuple):
     def first(self) -> int:
         return self.given[0].number
 
+    def types(self, name: str) -> set[type]:
+        """Return the types of the values in a column."""
+        return {type(row.values.get(name)) for row in self.given}
+
     def rows(self) -> list[Row]:
         return self.given
 
@@ -145,6 +149,10 @@ class TablePiece(NamedTuple):
     has_header: bool = True
     has_comma: bool = False
     is_strict: bool = False
+
+    def types(self, name: str) -> set[type]:
+        """Return the types of the values in a column."""
+        return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
         """Return them row by row."""
@@ -203,35 +211,6 @@ def iter_tables(
             return
 
 
-def read_metadata(text: str) -> Any:
-    """Return what the *text* of a metadata cell says; raises ValueError."""
-    # Before it is parsed, which takes many times its size; blanks between its parts
-    # do not count where it is checked.
-    if len(text) > _LONGEST_METADATA:
-        raise ValueError(f"it has {len(text):,} characters")
-    return load_json(text)
-
-
-def with_metadata(row: Row) -> Row:
-    """Return *row* with the text of its metadata read, or its error."""
-    metadata = row.values.get("metadata")
-    if isinstance(metadata, str):
-        try:
-            row.values["metadata"] = read_metadata(metadata)
-        except ValueError as error:
-            message = (
-                f"{show(metadata)} is not right: it must be a JSON object ({error})"
-            )
-            return row.without("metadata", message)
-    return row
-
-
-def iter_jsonl(stream: BinaryIO) -> Iterator[Row]:
-    """Read one JSON object a line; blank lines do not count."""
-    for piece in jsonl_pieces(stream):
-        yield from piece.given
-
-
 def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
     """Read one JSON object a line, piece by piece; blank lines do not count."""
     number = size = empty = 0
@@ -267,15 +246,6 @@ def _json_row(number: int, line: bytes) -> Row:
         return Row(number, {}).without("row", message)
 
 
-def iter_json(stream: BinaryIO) -> Iterator[Row]:
-    """Read ``{"items": [...]}``, the whole of it at once."""
-    try:
-        body = load_json(stream.read())
-    except ValueError as error:
-        raise InvalidInputError.of("body", f"it is not JSON: {error}") from error
-    yield from iter_items(body)
-
-
 def iter_items(body: Any) -> Iterator[Row]:
     """Read the rows of a parsed ``{"items": [...]}``, or of an export as it is."""
     if not isinstance(body, dict) or not isinstance(body.get("items"), list):
@@ -300,9 +270,10 @@ def _object_row(number: int, item: Any) -> Row:
             "row", f"{show(item)} is not right: it must be a JSON object"
         )
     # A null means the same as a field left out, as it does in a CSV cell.
-    return Row(
-        number, {name: value for name, value in item.items() if value is not None}
-    )
+    values = {name: value for name, value in item.items() if value is not None}
+    if len(values) == len(item):
+        return Row(number, values)
+    return Row(number, values, (), tuple(item.keys() - values.keys()))
 
 
 def unknown_columns(names: Iterable[str], known: Collection[str]) -> list[FieldError]:

@@ -96,15 +96,11 @@ class _Reading:
     left_out: int = 0
     _same: Any = None
     _heads: set[str] = field(default_factory=set)
+    _answers: set[str] = field(default_factory=set)
 
     def rows(self, records: Iterable[Any]) -> Iterator[Row]:
-        self._heads = {
-            match[0]
-            for paths in self.shape.fields.values()
-            if isinstance(paths, str)
-            for path in paths.split(" | ")
-            if (match := _STEP.match(path))
-        }
+        self._heads = set().union(*map(_heads_of, self.shape.fields.values()))
+        self._answers = _heads_of(self.shape.fields.get("predicted", ""))
         numbers = count(1)
         for record in records:
             if isinstance(record, Row):
@@ -114,13 +110,13 @@ class _Reading:
             ):
                 self.left_out += 1
             else:
-                values, errors = self._read(record)
-                if errors or values.keys() & _CLASSES:
-                    yield Row(next(numbers), values, tuple(errors))
+                row = self._read(record)
+                if row.errors or row.values.keys() & _CLASSES:
+                    yield row._replace(number=next(numbers))
                 else:
                     self.left_out += 1
 
-    def _read(self, record: Record) -> tuple[dict[str, Any], list[FieldError]]:
+    def _read(self, record: Record) -> Row:
         self._check_same(record)
         values: dict[str, Any] = {}
         errors = []
@@ -143,11 +139,13 @@ class _Reading:
                 values[name] = as_name(found)
                 if values[name] != found and isinstance(found, str):
                     metadata["text"] = found
-        if "predicted" in values:
+        # It has a place for an answer, and none in it.
+        is_empty = "predicted" not in values and not self._answers.isdisjoint(record)
+        if is_empty or "predicted" in values:
             metadata |= self._rest(record)
             if metadata:
                 values["metadata"] = metadata
-        return values, errors
+        return Row(0, values, tuple(errors), ("predicted",) if is_empty else ())
 
     def _rest(self, record: Record) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -172,6 +170,11 @@ class _Reading:
                 f"the file has {show(self._same)} and {show(found)}; keep the records "
                 "of one of them",
             )
+
+
+def _heads_of(paths: str | Get) -> set[str]:
+    found = map(_STEP.match, paths.split(" | ")) if isinstance(paths, str) else ()
+    return {match[0] for match in found if match}
 
 
 def only(value: Any) -> Any:

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any
 from unicodedata import normalize
 
+from tracker.services.fields import METADATA_BYTES
 from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.reading.rows import IMAGE, read_metadata
+from tracker.services.imports.reading.rows import IMAGE
 from tracker.services.imports.reading.shapes import LONGEST_NAME, as_name, only
 from tracker.services.imports.reading.times import TimeReader
 from tracker.services.imports.reports import Noted
+from tracker.services.strict_json import load_json
 from tracker.services.wording import show
 from tracker.storage.detectors import Detector
 from tracker.words import NO_ANSWER, UNCLEAR
@@ -30,7 +32,7 @@ _TRUE = frozenset({"true", "yes", "y", "t"})
 _FALSE = frozenset({"false", "no", "n", "f"})
 _NEARLY = 1e-6
 _MOST_KEPT = 10_000
-NO_LABEL = "no label"
+_LONGEST_METADATA = 4 * METADATA_BYTES
 
 
 def as_text(value: Any) -> str | None:
@@ -80,7 +82,8 @@ class ClassReader:
                 self._known[text] = self._find(text)
             found = self._known[text]
             if found != text and (text or "").strip():
-                noted[self._name, text or "NaN", found or NO_LABEL] += count
+                nothing = "no label" if self._name == "label" else "nothing"
+                noted[self._name, text or "NaN", found or nothing] += count
         return [self._known[text] for text in texts]
 
     def _find(self, text: str | None) -> str | None:
@@ -172,7 +175,7 @@ class ConfidenceReader:
         if isinstance(value, str):
             if self._is_strict and not value.rstrip().endswith("%"):
                 return value
-            value = self._read_text(value, noted)
+            value = self.read_text(value, noted)
         elif isinstance(value, Decimal):
             value = float(value)
         if type(value) is float and not 0 <= value <= 1:
@@ -190,9 +193,10 @@ class ConfidenceReader:
     def _read_percent(self, value: Any, noted: Noted) -> Any:
         if not isinstance(value, str):
             value = str(value)
-        return self._read_text(value.strip().removesuffix("%") + "%", noted)
+        return self.read_text(value.strip().removesuffix("%") + "%", noted)
 
-    def _read_text(self, text: str, noted: Noted) -> float:
+    def read_text(self, text: str, noted: Noted) -> float:
+        """Return a number or a percentage; ValueError for what is neither."""
         bare = text.strip()
         number = _number(bare.removesuffix("%").rstrip(), comma=self._comma)
         if number is None:
@@ -266,8 +270,12 @@ def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
 
 
 def _read_metadata(text: str) -> Any:
+    # Before it is parsed, which takes many times its size; blanks between its parts
+    # do not count where it is checked.
     try:
-        return read_metadata(text)
+        if len(text) > _LONGEST_METADATA:
+            raise ValueError(f"it has {len(text):,} characters")
+        return load_json(text)
     except ValueError as error:
         raise ValueError(
             f"{show(text)} is not right: it must be a JSON object ({error})"
