@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import ConflictError
-from tracker.storage.base import Base, BigId, Name, TextList, list_newest
+from tracker.storage.base import Base, BigId, Name, TextList, list_newest, where
 from tracker.storage.prepared import Prepared
 
 
@@ -38,8 +38,7 @@ class Detector(Base):
             "uq_detectors_name_unarchived",
             "name",
             unique=True,
-            sqlite_where=text("archived_at IS NULL"),
-            postgresql_where=text("archived_at IS NULL"),
+            **where("archived_at IS NULL"),
         ),
         CheckConstraint("confidence_level > 0 AND confidence_level < 1", name="level"),
         {"sqlite_autoincrement": True},

@@ -74,10 +74,12 @@ from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
 from tracker.settings.fields import TimeZone
 from tracker.storage.base import TextList, UtcDateTime
+from tracker.storage.detectors import list_detectors
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
 from tracker.storage.operations import backup as storage
 from tracker.storage.operations.schema import head_revision
+from tracker.storage.queries.where import index_metadata
 from tracker.words import ROLES, UNCLEAR
 
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
@@ -292,6 +294,8 @@ class BackupReader:
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
+        for detector in list_detectors(session, has_archived=True):
+            index_metadata(session, detector.id, detector.counted_slices)
         gather_statistics(session, [table.name for table in storage.list_tables()])
 
     def _iter_chunks(self, table: Table) -> Iterator[list[Sequence[Any]]]:

@@ -15,6 +15,9 @@ FIRST_LABELS: SharesSource = "first_labels"
 # Shares come from no fewer labels.
 LABELS_OF_SHARES = 100
 
+# Steps from a confidence of 0 to 1.
+STEPS = 1000
+
 Standings = frozenset[str]
 """The standings whose labels count together: those of a population."""
 
@@ -63,6 +66,8 @@ class Change(NamedTuple):
     is_correction: bool = False
     created_at: datetime | None = None
     metadata: str | None = None
+    # Of the confidence of its query, one of STEPS.
+    step: int | None = None
 
     @property
     def is_query(self) -> bool:

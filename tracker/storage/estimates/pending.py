@@ -259,8 +259,7 @@ def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
     result = session.execute(
         update(Detector)
         .where(tuple_(Detector.id, Detector.revision).in_(seen.items()))
-        .values(revision=Detector.revision + 1),
-        execution_options={"synchronize_session": False},
+        .values(revision=Detector.revision + 1)
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == len(seen)
@@ -286,8 +285,7 @@ def advance_batch(session: Session, batch: int, next_id: int) -> bool:
         update(PendingBatch)
         .where(PendingBatch.id == batch)
         .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
-        .values(next_id=next_id),
-        execution_options={"synchronize_session": False},
+        .values(next_id=next_id)
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == 1

@@ -86,9 +86,7 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
 def forget_problems(session: Session, detector_id: int) -> None:
     """Forget what a predictor said of the queries that wait; there is another one."""
     every = update(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
-    session.execute(
-        every.values(problem=None), execution_options={"synchronize_session": False}
-    )
+    session.execute(every.values(problem=None))
 
 
 def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
@@ -103,7 +101,7 @@ def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
     )
     ids = session.scalars(old).all()
     statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
-    session.execute(statement, execution_options={"synchronize_session": False})
+    session.execute(statement)
     withdraw(session, PREDICTION, *map(str, ids))
     return len(ids)
 
