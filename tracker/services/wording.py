@@ -1,6 +1,7 @@
 """Error messages: what is wrong with a value, and what would be right."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -16,6 +17,9 @@ _MOST_ERRORS = 100
 # A longer value is cut in an error.
 _LONGEST_SHOWN = 80
 _LONGEST_REASON = 200
+# Text has no such characters, but for one by mistake; files of other kinds do.
+_BINARY = re.compile("[\x00-\x08\x0e-\x1f\x80-\x9f\ufffd]")
+_MOST_BINARY = 3
 
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
@@ -133,6 +137,8 @@ def show_name(name: str) -> str:
 
 def _shorten(text: str, write: Callable[[str], str] = str) -> str:
     # The characters of the text itself are counted, not those it is written with.
+    if len(_BINARY.findall(text, 0, 200)) > _MOST_BINARY:
+        return f"binary data of {len(text):,} characters"
     if len(text) <= _LONGEST_SHOWN:
         return write(text)
     return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
