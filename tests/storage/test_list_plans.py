@@ -161,4 +161,11 @@ def test_queries_are_found_by_a_declared_key_of_their_metadata(
         explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
         found = session.connection().exec_driver_sql(f"{explain} {asked[0]}", asked[1])
         assert "ix_queries_metadata" in str(found.all())
+        # Which is chosen for nothing else.
+        with noting(session) as statements:
+            count_erased(session, filled)
+        others = [
+            step for sql, values in statements for step in plans(session, sql, values)
+        ]
+        assert not any("ix_queries_metadata" in step for step in others)
         index_metadata(session, filled, [])

@@ -67,26 +67,23 @@ def say_right(kind: str, context: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "string_too_short" and context["min_length"] == 1:
         return "it must not be empty"
-    said = {name: _dump(value) for name, value in context.items()}
+    said = {
+        name: f"{value:,}".removesuffix(".0")
+        if isinstance(value, int | float)
+        else value
+        for name, value in context.items()
+    }
     return _RIGHT.get(kind, _ANYTHING_ELSE).format(**said)
-
-
-def _dump(value: object) -> str:
-    if isinstance(value, int | float):
-        return f"{value:,}".removesuffix(".0")
-    return str(value)
 
 
 def describe_errors(error: ValidationError) -> list[FieldError]:
     """Return pydantic's errors with the received values, shortened."""
     return [
-        FieldError(_name_field(detail["loc"]), _describe(detail))
+        FieldError(
+            _shorten(".".join(map(str, detail["loc"]))) or "body", _describe(detail)
+        )
         for detail in error.errors(include_url=False)[:_MOST_ERRORS]
     ]
-
-
-def _name_field(place: tuple[int | str, ...]) -> str:
-    return _shorten(".".join(map(str, place))) or "body"
 
 
 def _describe(detail: Any) -> str:
@@ -155,7 +152,6 @@ def show_reason(error: BaseException) -> str:
 
 
 def dump_instant(instant: datetime) -> str:
-    """Return *instant* as RFC 3339 in UTC, ending in Z."""
     return _dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
 
 

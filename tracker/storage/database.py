@@ -35,6 +35,7 @@ _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
 _NO_ROOM = "the disk of the database is full"
 _NO_WRITES = "the database takes no writes: it is a standby, or read-only"
+_UNOPENED = "; its disk may be read-only, or its folder somebody else's"
 _Result = TypeVar("_Result")
 # Of a write: what an UPDATE or DELETE changes is not looked for among loaded rows.
 _WRITING: dict[str, Any] = {
@@ -337,7 +338,8 @@ def _translate(error: Exception, *, writes: bool) -> UnavailableError:
         return UnavailableError(_NO_ROOM)
     if code == sqlite3.SQLITE_READONLY and writes:
         return UnavailableError(_NO_WRITES)
-    return DatabaseAwayError(first_line(error))
+    advice = _UNOPENED if code == sqlite3.SQLITE_CANTOPEN else ""
+    return DatabaseAwayError(first_line(error) + advice)
 
 
 def describe_damage(what: str) -> str:

@@ -234,7 +234,6 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
 
 
 def hold(session: Session, task: Task) -> Task:
-    """Lock a task and return its row; raises LostTaskError if its worker lost it."""
     found = session.scalars(_select_held(task).with_for_update()).one_or_none()
     if found is None:
         raise LostTaskError(f"another worker has taken the {task.kind}")
@@ -266,12 +265,10 @@ def advance(session: Session, task: Task) -> None:
 
 
 def finish(session: Session, task: Task) -> None:
-    """Delete a task that is done; the caller holds it."""
     session.execute(delete(Task).where(Task.id == task.id))
 
 
 def withdraw(session: Session, kind: str, *keys: str) -> None:
-    """Delete open tasks that are no longer wanted; a worker at one loses it."""
     its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
     session.execute(its)
 
@@ -362,13 +359,11 @@ _FAILED = select(Task).where(
 def find_failures(
     session: Session, kind: str, keys: Collection[int]
 ) -> dict[int, Task]:
-    """Return the open tasks whose last attempt failed, by key."""
     found = session.scalars(_FAILED, {"kind": kind, "keys": [str(one) for one in keys]})
     return {int(task.key): task for task in found}
 
 
 def count_failing(session: Session, kind: str) -> int:
-    """Count the open tasks of that kind whose last attempt failed."""
     statement = select(func.count()).select_from(Task)
     failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
     return session.scalars(statement.where(*failing)).one()

@@ -119,7 +119,6 @@ class VersionFold:
             one.close(rows)
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the rows to store."""
         found: dict[Place, Kept] = {}
         for one in self._of.values():
             found |= one.dump()
@@ -223,11 +222,9 @@ class Cells(Projection):
         return self._tallies[LIVE]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        """Return the place of the only row."""
         return {(CELLS, "")}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from the stored counts."""
         if (CELLS, "") in rows:
             self.counts = Counts.load(rows[CELLS, ""].state)
             for cell, number in self.counts.cells.items():
@@ -294,7 +291,6 @@ class Cells(Projection):
             self.targeted += step
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the only row."""
         return {(CELLS, ""): Kept("", self.counts.dump())}
 
     @classmethod
@@ -331,7 +327,6 @@ class Days(Projection):
         return {day: counts.dump()["cells"] for day, counts in self._days.items()}
 
     def dump(self) -> dict[Place, Kept]:
-        """Return a row for each day."""
         texts = {day: day.isoformat() for day in self._days}
         return {
             (DAYS, texts[day]): Kept(texts[day], counts.dump())
@@ -375,7 +370,6 @@ class Confidences(Projection):
                 self.at(change.step).count(change.removed, -1)
 
     def dump(self) -> dict[Place, Kept]:
-        """Return a row for each tenth that was touched."""
         return {
             (CONFIDENCES, key): Kept(key, dump_bins(bins))
             for key, bins in self._rows.items()
@@ -412,11 +406,9 @@ class Checkpoints(Projection):
         self._runs: tuple[str, int] = ("", 0)
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        """Return the place of the only row."""
         return {(CHECKPOINTS, "")}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from the stored state."""
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
@@ -502,7 +494,6 @@ class Checkpoints(Projection):
         return tuple(method for method in STORED_METHODS if method != "joint")
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the only row."""
         state = {
             "next": self._next,
             "next_joint": self._next_joint,

@@ -45,7 +45,6 @@ def day_in(instant: datetime, zone: tzinfo) -> date:
 
 
 def midnight_in(day: date, zone: tzinfo) -> datetime:
-    """Return the instant at which a *day* begins in a time zone."""
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
@@ -147,12 +146,10 @@ class Counts:
 
     @property
     def repeats(self) -> int:
-        """How many labelled queries repeat an input of their version."""
         return self.count(frozenset({REPEAT}))
 
     @property
     def grouped(self) -> int:
-        """How many labelled queries are in groups that count by another one."""
         return self.count(frozenset({GROUPED}))
 
     def count(self, standings: Standings) -> int:
@@ -189,7 +186,6 @@ class Counts:
         self.corrections += change.is_correction
 
     def without(self, others: "Counts") -> "Counts":
-        """Return these counts less those of *others*, which are among them."""
         cells = dict(self.cells)
         for cell, number in others.cells.items():
             cells[cell] -= number

@@ -200,7 +200,6 @@ _COUNT_ERASED = (
 
 
 def count_erased(session: Session, detector_id: int) -> dict[int, Counts]:
-    """Count the labelled queries whose content was taken away, by version."""
     return _add_up(session.execute(_COUNT_ERASED, {"detector_id": detector_id}))
 
 
@@ -243,5 +242,4 @@ _ERASED = select(func.count()).where(
 
 
 def count_all_erased(session: Session, detector_id: int) -> int:
-    """Count the queries whose content was taken away, with labels or without."""
     return session.scalars(_ERASED, {"detector_id": detector_id}).one()

@@ -154,7 +154,6 @@ def lies_among(
 
 
 def ends_of(batches: Pending) -> dict[str, int]:
-    """Return the ``first`` and the ``last`` id that *batches* may hold."""
     first = min(some[0] for some in batches.values())
     last = max(some[-1] for some in batches.values())
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
@@ -176,7 +175,6 @@ def _select_pending() -> Any:
 
 
 def list_pending_detectors(session: Session) -> Sequence[int]:
-    """Return the ids of the detectors with pending work, longest waiting first."""
     return session.scalars(_select_pending()).all()
 
 

@@ -72,7 +72,6 @@ Bins = dict[int, Bin]
 
 
 def key_of(step: int) -> str:
-    """Return the key of the row that a step is kept in."""
     return str(step * 10 // STEPS)
 
 

@@ -45,7 +45,6 @@ def list_unlabelled(
 
 
 def _among(places: Sequence[Place]) -> ColumnElement[bool]:
-    """Return the condition that a query stands at one of *places*."""
     # An id is enough to know it by; with the detector the index on both serves.
     return and_(
         Query.id.in_([place.query_id for place in places]),

@@ -222,7 +222,6 @@ def update_each() -> Any:
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
-    """Return a query of whichever detector."""
     return session.get(Query, query_id)
 
 
@@ -267,7 +266,6 @@ def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | N
 
 
 def add_query(session: Session, query: Query) -> None:
-    """Insert one query, which need not belong to a session."""
     attributes = Query.__mapper__.column_attrs
     row = {a.columns[0].name: getattr(query, a.key) for a in attributes}
     insert_rows(session, Query, [row])
@@ -356,7 +354,6 @@ _AGREEMENT = (
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
-    """Count the queries that several people labelled, by what came of it."""
     found = session.execute(_AGREEMENT, {"detector_id": detector_id})
     return {str(row[0]): row[1] for row in found}
 
@@ -402,7 +399,6 @@ def count_all_disputed(
 def list_written_versions(
     session: Session, detector_id: int, at: datetime
 ) -> Sequence[str]:
-    """Return the names of the versions whose queries were added at an instant."""
     ids = select(Query.version_id).where(
         Query.detector_id == detector_id, Query.created_at == at
     )

@@ -158,7 +158,7 @@ def index_metadata(session: Session, detector_id: int, names: Iterable[str]) -> 
         made = f"CREATE INDEX IF NOT EXISTS {index} ON queries"
         value = f"json_extract(metadata, {_path(name)})"
         which = f"WHERE detector_id = {detector_id}"
-        session.connection().exec_driver_sql(f"{made} (detector_id, {value}) {which}")
+        session.connection().exec_driver_sql(f"{made} ({value}, detector_id) {which}")
 
 
 Condition = Equals | Between | Metadata
