@@ -31,7 +31,7 @@ def by_api(api, app, database, settings, path: Path) -> Said:
     file = FileStorage(io.BytesIO(path.read_bytes()), path.name)
     sent = api.send_parts(f"{PATH}?extra=metadata", {"file": file})
     assert sent.json["title"] in {"Invalid input", "Content too large"}
-    return sent.status_code, sent.json["detail"]
+    return sent.status_code, sent.text
 
 
 def by_page(api, app, database, settings, path: Path) -> Said:
@@ -69,15 +69,15 @@ def later(api, app, database, settings, path: Path) -> Said:
     target = f"{PATH}?extra=metadata"
     sent = api.send_parts(target, {"file": file}, headers=headers)
     if sent.status_code != 202:
-        return sent.status_code, sent.json["detail"]
-    return run(api, database)
+        return sent.status_code, sent.text
+    return run(api, database, sent.json["id"])
 
 
-def run(api: Api, database: Any) -> Said:
+def run(api: Api, database: Any, number: str = "imp_1") -> Said:
     assert importing(database).run() == 1
-    ended = api.get("/imports/imp_1").json
-    assert ended["state"] == "rejected"
-    return 422, ended["error"]
+    ended = api.get(f"/imports/{number}")
+    assert ended.json["state"] == "rejected"
+    return 422, ended.text
 
 
 DOORS: list[Callable[..., Said]] = [by_api, by_page, by_command, later]
@@ -123,3 +123,30 @@ def test_each_hostile_file_is_refused_by_every_door(
     api, app, database, settings, tmp_path, kind: str, door: Callable[..., Said]
 ) -> None:
     assert_refused(door, kind, api, app, database, settings, tmp_path)
+
+
+NOISE = bytes(range(128, 256))
+NINES = b"9" * 5_000
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("door", DOORS)
+def test_errors_give_no_advice_on_python_and_no_binary_back(
+    api, app, database, settings, tmp_path, door: Callable[..., Said]
+) -> None:
+    api.post("/detectors", {"name": "door", "question": "Is it closed?"})
+    files = {
+        "digits.jsonl": b'{"predicted": "YES", "metadata": {"a": %s}}\n' % NINES,
+        "digits.csv": b'predicted,metadata\nYES,"{""a"": %s}"\n' % NINES,
+        "digits.json": b'{"items": [{"predicted": "YES", "confidence": %s}]}' % NINES,
+        "noise.csv": b"predicted,confidence\nYES,%s\n" % NOISE,
+        "noise.jsonl": NOISE + b"\n",
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        status, said = door(api, app, database, settings, path)
+        assert status == 422
+        assert "sys." not in said
+        assert "5,000 digits" in said or name.startswith("noise"), said
+        assert not {"\ufffd", "\u0192", "\x80"} & {*said}, said

@@ -39,6 +39,11 @@ def upgrade() -> None:
         _refuse_changes_on_sqlite()
     else:
         _refuse_changes_on_postgresql()
+        # On SQLite the keys that a detector declares have indexes of their own.
+        op.execute(
+            "CREATE INDEX ix_queries_metadata ON queries USING gin"
+            " ((metadata::jsonb) jsonb_path_ops) WHERE metadata IS NOT NULL"
+        )
 
 
 def downgrade() -> None:
@@ -968,6 +973,11 @@ def _create_tables() -> None:
     )
     op.create_index(
         "ix_queries_detector_id_asked_at", "queries", ["detector_id", "asked_at"]
+    )
+    op.create_index(
+        "ix_queries_detector_id_confidence_id",
+        "queries",
+        ["detector_id", "confidence", "id"],
     )
     op.create_index(
         "ix_queries_detector_id_queue_rank_waiting",

@@ -5,7 +5,10 @@ import random
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.databases import noted_statements
+from tracker.services.estimates.recount import recount
 from tracker.stats import lowest_in_band, lowest_threshold, simultaneous_band
+from tracker.storage.detectors import Detector
 
 
 def rows_of(number, *, labelled_every=2, version="v1"):
@@ -164,3 +167,41 @@ def test_confidences_at_both_ends_have_a_place(api, door):
 @pytest.mark.parametrize("query", ["target=1", "confidence_level=2", "bins=3"])
 def test_parameters_that_make_no_sense_are_refused(api, door, query):
     assert_problem(api.get(f"/detectors/door/thresholds?{query}"), 400)
+
+
+def test_the_job_keeps_what_is_counted_and_reads_no_query(
+    api, database, rows, recompute
+):
+    again = rows_of(200, version="v2")
+    for number, row in enumerate(again[:100]):
+        row["input"] = rows[number]["input"] = f"input {number}"
+    rows = [{key: row[key] for key in ("key", "input")} for row in rows[:100]]
+    assert api.post("/detectors/door/import", {"items": rows}).status_code == 200
+    assert api.post("/detectors/door/import", {"items": again}).status_code == 200
+
+    def ask():
+        found = [
+            api.get(f"/detectors/door/{name}", query_string={"version": version}).json
+            for name in ("thresholds", "calibration")
+            for version in ("v1", "v2", "*")
+        ]
+        return [one | {"computed_at": None} for one in found]
+
+    before = ask()
+    recompute()
+    with noted_statements(database) as statements:
+        assert ask() == before
+    # But the few that do not count where versions are pooled.
+    read = [one for one in statements if "queries.confidence" in one]
+    assert all("NOT queries.is_pooled" in one for one in read)
+    # A label that replaces another, and one that is unclear from now on.
+    items = [{"key": "v1-0", "label": "UNCLEAR"}, {"key": "v1-2", "label": "NO"}]
+    items += [{"key": "v1-4", "label": "YES"}, {"key": "v1-4", "label": "NO"}]
+    for item in items:
+        assert api.post("/detectors/door/import", {"items": [item]}).status_code == 200
+    waiting = ask()
+    assert waiting != before
+    recompute()
+    assert ask() == waiting
+    with database.read() as session:
+        assert recount(session, session.get_one(Detector, 1)) == []

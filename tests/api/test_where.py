@@ -83,7 +83,10 @@ FOUND = [
 
 
 @pytest.mark.thorough
-def test_the_labels_and_the_estimate_of_those_queries(api, logged):
+@pytest.mark.parametrize("slices", [[], ["camera", "lux", "a.b", "big", STRANGE]])
+def test_the_labels_and_the_estimate_of_those_queries(api, logged, recompute, slices):
+    assert api.patch("/detectors/door", {"slices": slices}).status_code == 200
+    recompute()
     for where, keys in FOUND:
         rows = api.get("/detectors/door/labels", query_string={"where": where}).json
         assert "".join(sorted(row["key"] for row in rows["items"])) == keys, where

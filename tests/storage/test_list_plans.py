@@ -18,6 +18,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.counts import count_erased
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.queries.queries import Query
+from tracker.storage.queries.where import index_metadata
 
 # What a page asks for: the first and a later page of each are found by an index, in
 # order, so that ten million queries take no longer than ten thousand.
@@ -26,6 +27,8 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "oldest": ({}, "oldest"),
     "by date": ({}, "-asked_at"),
     "by date, upwards": ({}, "asked_at"),
+    "by confidence": ({}, "confidence"),
+    "by confidence, downwards": ({}, "-confidence"),
     "by key": ({}, "key"),
     "by key, downwards": ({}, "-key"),
     "unlabelled": ({"labelled": False}, "newest"),
@@ -132,3 +135,37 @@ def test_erased_queries_are_found_in_their_own_index(
     if database.is_sqlite:
         assert any("ix_queries_detector_id_erased" in step for step in steps)
         assert not any("label" in step for step in steps)
+
+
+@pytest.mark.parametrize("where", ["metadata.camera:north", "metadata.camera:3"])
+def test_queries_are_found_by_a_declared_key_of_their_metadata(
+    database: Database, filled: int, where: str
+) -> None:
+    with database.write() as session:
+        detector = session.get_one(Detector, filled)
+        detector.slices = detector.counted_slices = ["camera"]
+        index_metadata(session, filled, ["camera"])
+        with noting(session) as statements:
+            find_queries(
+                session,
+                detector,
+                QueryFilter(where=[where]),
+                sort="newest",
+                after=None,
+                limit=25,
+                at=START,
+            )
+        [asked] = [one for one in statements if "ORDER BY queries" in one[0]]
+        for name in () if database.is_sqlite else ("seqscan", "indexscan"):
+            session.connection().exec_driver_sql(f"SET LOCAL enable_{name} = off")
+        explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+        found = session.connection().exec_driver_sql(f"{explain} {asked[0]}", asked[1])
+        assert "ix_queries_metadata" in str(found.all())
+        # Which is chosen for nothing else.
+        with noting(session) as statements:
+            count_erased(session, filled)
+        others = [
+            step for sql, values in statements for step in plans(session, sql, values)
+        ]
+        assert not any("ix_queries_metadata" in step for step in others)
+        index_metadata(session, filled, [])

@@ -67,7 +67,6 @@ class NewDetectorBody(Body):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is said of it that Tracker keeps beside the detector."""
         names = {"group_name", "confidence_threshold", "patience_time", "metadata"}
         return self.model_dump(include=names, exclude_none=True)
 
@@ -83,7 +82,6 @@ class DetectorPatch(Body):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What Tracker keeps of it beside the detector."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
@@ -106,7 +104,6 @@ class QueryParameters(Body):
 
     @property
     def said(self) -> dict[str, Any]:
-        """What is wanted of this query alone, and goes back in the answer."""
         names = {"confidence_threshold", "patience_time"}
         return self.model_dump(include=names, exclude_none=True)
 

@@ -48,8 +48,18 @@ RESULT_TYPES = {
 }
 _USUAL_MOST = 10
 _LARGEST_COUNT = 50
-# What older versions of the SDK send.
-_OLD_WORDS = {"PASS": "YES", "FAIL": "NO", "NEEDS_REVIEW": UNCLEAR, "__UNSURE": UNCLEAR}
+_BINARY_WORDS = {
+    UNCLEAR: UNCLEAR,
+    "YES": "YES",
+    "NO": "NO",
+    "TRUE": "YES",
+    "FALSE": "NO",
+    # What older versions of the SDK send.
+    "PASS": "YES",
+    "FAIL": "NO",
+    "NEEDS_REVIEW": UNCLEAR,
+    "__UNSURE": UNCLEAR,
+}
 
 
 def choose_classes(
@@ -95,26 +105,15 @@ def read_class(
 ) -> str:
     """Return the class, or UNCLEAR, that a program means by *said*."""
     # True is an int, and YES.
-    word = _words(settings.mode).get(str(said).upper(), str(said))
+    words = _BINARY_WORDS if settings.mode == BINARY else {UNCLEAR: UNCLEAR}
+    word = words.get(str(said).upper(), str(said))
     if settings.mode == COUNT and word.isascii() and word.isdigit():
-        most = _most(settings)
+        most = int((settings.mode_configuration or {})["max_count"])
         word = str(int(word)) if len(word) < 9 and int(word) <= most else f">{most}"
     is_word = isinstance(said, str | int)
     if not is_word or (word not in detector.classes and word != UNCLEAR):
         raise InvalidInputError.of(field, f"{_quote(said)} is not a valid choice.")
     return word
-
-
-def _words(mode: str) -> dict[str, str]:
-    words = {UNCLEAR: UNCLEAR}
-    if mode == BINARY:
-        words |= {"YES": "YES", "NO": "NO", "TRUE": "YES", "FALSE": "NO", **_OLD_WORDS}
-    return words
-
-
-def _most(settings: DeviceSettings) -> int:
-    assert settings.mode_configuration is not None
-    return int(settings.mode_configuration["max_count"])
 
 
 def _quote(said: object) -> str:
@@ -124,7 +123,6 @@ def _quote(said: object) -> str:
 def dump_result(
     settings: DeviceSettings, answer: str, confidence: float | None, source: str
 ) -> dict[str, Any]:
-    """Return the result of a query whose answer is a class, or UNCLEAR."""
     result = {
         "confidence": confidence,
         "from_edge": False,
@@ -147,7 +145,6 @@ def find_detector(session: Session, detector_id: str) -> Detector:
 
 
 def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
-    """Return a detector as the SDK reads it."""
     settings = device.get_settings(session, detector)
     return {
         "id": dump_id("det", detector.id),

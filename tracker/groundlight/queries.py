@@ -56,7 +56,10 @@ def _dump_query(
     settings = get_settings(session, detector)
     asked_at = query.asked_at if isinstance(query, Query) else query.created_at
     result = None
-    label = _current_label(query)
+    if isinstance(query, Query):
+        label = query.label
+    else:
+        label = str(query.labels[-1]["label"]) if query.labels else None
     if label is not None:
         # Without a confidence the SDK would wait for one until its time is up.
         result = dump_result(settings, label, 1.0, BY_PEOPLE)
@@ -79,12 +82,6 @@ def _dump_query(
         "text": None,
         **(said or {}),
     }
-
-
-def _current_label(query: AnyQuery) -> str | None:
-    if isinstance(query, Query):
-        return query.label
-    return str(query.labels[-1]["label"]) if query.labels else None
 
 
 @routes.post("/image-queries")

@@ -85,7 +85,10 @@ def _authenticate() -> None:
         # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES
         return
-    g.account = _find_key() if _shows_a_key() else _find_signed_in()
+    # Prometheus reads metrics with a key, people read them signed in.
+    is_collected = request.path == "/metrics" and "Authorization" in request.headers
+    shows_a_key = is_api_request() or is_collected
+    g.account = _find_key() if shows_a_key else _find_signed_in()
 
 
 def _authorize() -> None:
@@ -106,12 +109,6 @@ def _authorize() -> None:
         with database().read() as session:
             check_sees(session, asking, *_first_of_path())
     g.is_authorized = True
-
-
-def _shows_a_key() -> bool:
-    # Prometheus reads metrics with a key, people read them signed in.
-    is_collected = request.path == "/metrics" and "Authorization" in request.headers
-    return is_api_request() or is_collected
 
 
 def _read_key() -> str:
@@ -151,18 +148,15 @@ def _find_signed_in() -> Actor:
         browser, signed_in = found
         actor = actor_of_account(session, signed_in)
         is_wanted = signed_in.role in context().settings.second_factor_roles
+        view = current_app.view_functions.get(str(request.endpoint))
+        is_for_setup = getattr(view, "is_for_setup", False)
         # An identity provider asks for the second step itself.
-        if is_wanted and signed_in.identity is None and not _is_for_setup():
+        if is_wanted and signed_in.identity is None and not is_for_setup:
             check_second_factor(session, signed_in.id)
     if is_to_be_noted(browser, at=now()):
         with suppress(UnavailableError), database().write_if_free() as session:
             touch_sign_in(session, browser.id, seen_at=now())
     return actor
-
-
-def _is_for_setup() -> bool:
-    view = current_app.view_functions.get(str(request.endpoint))
-    return bool(getattr(view, "is_for_setup", False))
 
 
 def authenticate_if_signed_in() -> None:

@@ -42,7 +42,6 @@ class Comparisons:
 
 
 def find_comparison(audit: Audit, record: Record) -> Comparison:
-    """Return the comparison from what this application has simulated."""
     known = current_app.extensions.setdefault(_EXTENSION, Comparisons())
     assert isinstance(known, Comparisons)
     return known.find(audit, record)

@@ -37,12 +37,10 @@ class UnsupportedMediaTypeError(TrackerError):
 
 
 def is_api_request() -> bool:
-    """Return whether this request is for the API, which answers in JSON."""
     return request.path.startswith("/api/") or is_device_request()
 
 
 def is_device_request() -> bool:
-    """Return whether this request is for the API of the Groundlight SDK."""
     return request.path.startswith(f"{DEVICE_API}/")
 
 
@@ -84,7 +82,6 @@ class StrictJSONProvider(JSONProvider):
         return json.dumps(obj, allow_nan=False, ensure_ascii=False, **options)
 
     def loads(self, s: str | bytes, **_kwargs: Any) -> Any:
-        """Parse the JSON text *s*; raises ValueError unless it is strict JSON."""
         return load_json(s)
 
 

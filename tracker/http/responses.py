@@ -73,7 +73,6 @@ _COMPRESSED = {"text/css", "text/javascript"}
 
 
 def add_response_headers(app: Flask, settings: Settings) -> None:
-    """Add headers and cookies to every response of *app*."""
     app.session_interface = CookieSessions()
     app.after_request(partial(_add_headers, _private_headers(settings)))
     app.after_request(_compress_file)

@@ -125,7 +125,6 @@ class Loop:
     _beaten_at: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Prepare as many threads as there can be flights."""
         at_once = sum(POLICIES[one.kind].at_once for one in self.handlers)
         self._pool = ThreadPoolExecutor(max(at_once, 1), "task")
 
@@ -155,7 +154,6 @@ class Loop:
         self._pool.shutdown()
 
     def enqueue(self, kind: str) -> None:
-        """Add the task of a kind that is done now and then."""
         with self.database.write() as session:
             storage.enqueue(session, kind, due_at=self.clock())
 

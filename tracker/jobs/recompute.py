@@ -132,11 +132,11 @@ def _read(
     session: Session, detector: Detector, time_zone: str | None
 ) -> tuple[Fold | None, Fold | None]:
     """Return what is to be counted again, else the first labels that wait."""
-    events = FoldEvents()
-    again = read_again(session, detector, time_zone=time_zone, listeners=[events])
+    events = [FoldEvents()]
+    again = read_again(session, detector, time_zone=time_zone, listeners=events)
     if again is not None:
         return again, None
-    return None, read_piece(session, detector, listeners=[events])
+    return None, read_piece(session, detector, listeners=events)
 
 
 def recompute_small(
@@ -377,7 +377,6 @@ class Recompute(Handler):
 def recompute_all(
     database: Database, *, worker: str, clock: Clock = utc_now
 ) -> list[Recomputed]:
-    """Bring every detector up to date at once, as by hand."""
     return Recompute(database=database, worker=worker, clock=clock).run_all()
 
 

@@ -139,20 +139,19 @@ class MailServer:
         return None
 
     def _send(self, message: EmailMessage) -> None:
-        with self._connect() as server:
+        place, seconds = (self.host, self.port), self.timeout_seconds
+        context = ssl.create_default_context()
+        with (
+            smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
+            if self.security == "tls"
+            else smtplib.SMTP(*place, timeout=seconds)
+        ) as server:
             if self.security == "starttls":
                 # It raises where the server has none: nothing goes in the clear.
-                server.starttls(context=ssl.create_default_context())
+                server.starttls(context=context)
             if self.user:
                 server.login(self.user, self.password)
             server.send_message(message)
-
-    def _connect(self) -> smtplib.SMTP:
-        place, seconds = (self.host, self.port), self.timeout_seconds
-        if self.security != "tls":
-            return smtplib.SMTP(*place, timeout=seconds)
-        context = ssl.create_default_context()
-        return smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

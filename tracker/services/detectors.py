@@ -52,6 +52,7 @@ from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
 from tracker.storage.queries.waiting import forget_problems
+from tracker.storage.queries.where import index_metadata
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 
@@ -361,6 +362,7 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     elif by.actor.detectors is not None:
         people.add_key_detector_id(session, by.actor.row, detector.id)
     by.record(session, "detector made", detector.name)
+    index_metadata(session, detector.id, detector.counted_slices)
     return detector
 
 
@@ -494,6 +496,7 @@ def _drop_slices(
     detector.counted_slices = [
         name for name in detector.counted_slices if name in names
     ]
+    index_metadata(session, detector.id, detector.counted_slices)
     # The job takes up a detector that has a batch, be it an empty one.
     add_batch(session, detector.id, created_at=by.at)
 

@@ -43,7 +43,6 @@ Rows = Iterable[dict[str, Any]]
 
 
 def check_format(name: str) -> None:
-    """Raise InvalidInputError unless *name* is a format that there is."""
     if name not in MEDIA_TYPES:
         raise invalid("format", name, f"it must be one of {', '.join(MEDIA_TYPES)}")
 

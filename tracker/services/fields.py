@@ -128,7 +128,7 @@ def is_storable(text: str) -> bool:
     return not _UNSTORABLE.search(text)
 
 
-def _check_text(value: str) -> str:
+def check_text(value: str) -> str:
     if not is_storable(value):
         raise ValueError("NUL and lone surrogates are not allowed")
     return value
@@ -256,7 +256,7 @@ VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
 # Not the value of a key: a key of the metadata may begin with a space.
 MetadataKey = Annotated[
-    str, Field(min_length=1, max_length=100), AfterValidator(_check_text)
+    str, Field(min_length=1, max_length=100), AfterValidator(check_text)
 ]
 
 
@@ -265,7 +265,7 @@ def _check_group_by(value: str) -> str:
         raise ValueError("a key of the metadata follows metadata.")
     if not value.startswith("metadata."):
         raise ValueError("it must be like metadata.session")
-    return _check_text(value)
+    return check_text(value)
 
 
 GroupBy = Annotated[
@@ -284,7 +284,7 @@ LabelSampling = Literal["random", "all", "targeted"]
 LabelOf = Literal["input", "answer"]
 Consensus = Literal["majority", "newest"]
 MeasureName = Annotated[
-    str, Field(min_length=1, max_length=120), AfterValidator(_check_text)
+    str, Field(min_length=1, max_length=120), AfterValidator(check_text)
 ]
 LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 # Up to ten years.
@@ -292,15 +292,15 @@ Hours = Annotated[int, Field(ge=1, le=87_600)]
 KeyName = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]
-Note = Annotated[str, Field(max_length=2000), AfterValidator(_check_text)]
-Guideline = Annotated[str, Field(max_length=5000), AfterValidator(_check_text)]
+Note = Annotated[str, Field(max_length=2000), AfterValidator(check_text)]
+Guideline = Annotated[str, Field(max_length=5000), AfterValidator(check_text)]
 LabelText = Annotated[
-    str, Field(min_length=1, max_length=100), AfterValidator(_check_text)
+    str, Field(min_length=1, max_length=100), AfterValidator(check_text)
 ]
 ImageUrl = Annotated[
     str,
     Field(max_length=2000),
-    AfterValidator(_check_text),
+    AfterValidator(check_text),
     AfterValidator(_check_image_url),
 ]
 Sampling = Annotated[

@@ -21,7 +21,7 @@ from http.client import BadStatusLine, HTTPException, RemoteDisconnected
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from threading import Timer
 from typing import Self
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
@@ -63,7 +63,6 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the receiver took it."""
         return self.status is not None and 200 <= self.status < 300
 
     def rest_seconds(self, at: datetime) -> float:
@@ -98,11 +97,11 @@ class Target:
             raise ValueError(right) from error
         if not parts.hostname or "@" in parts.netloc or "#" in url or port == 0:
             raise ValueError(right)
-        return cls(parts.scheme, parts.hostname, port, _path(parts))
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return cls(parts.scheme, parts.hostname, port, path)
 
     @property
     def authority(self) -> str:
-        """What the header Host says."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -114,10 +113,6 @@ class Target:
             or _covers(named.lower().removesuffix(f":{self.port}"), host)
             for named in hosts
         )
-
-
-def _path(parts: SplitResult) -> str:
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _covers(named: str, host: str) -> bool:

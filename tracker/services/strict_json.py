@@ -6,6 +6,8 @@ from typing import Any
 
 from tracker.services.wording import show
 
+# Python reads no longer numbers.
+_MOST_DIGITS = 4_300
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -25,6 +27,7 @@ def load_json(text: str | bytes) -> Any:
             parse_constant=_refuse_constant,
             object_pairs_hook=_refuse_repeated,
             parse_float=_parse_float,
+            parse_int=_parse_int,
         )
         if _ESCAPED_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
@@ -40,6 +43,12 @@ def _parse_float(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text[:40]} is too large for a number")
     return value
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text):,} digits is too long")
+    return int(text)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -116,7 +116,6 @@ def retry(  # noqa: PLR0913 - what came of an attempt.
 
 
 def dump_error(error: str | Exception) -> str:
-    """Return *error* as it is stored."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     # PostgreSQL keeps no NUL, and neither of the databases half a surrogate pair.
     sound = text.encode(errors="replace").decode().replace("\x00", "?")

@@ -1,6 +1,7 @@
 """Error messages: what is wrong with a value, and what would be right."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -16,6 +17,9 @@ _MOST_ERRORS = 100
 # A longer value is cut in an error.
 _LONGEST_SHOWN = 80
 _LONGEST_REASON = 200
+# Text has no such characters, but for one by mistake; files of other kinds do.
+_BINARY = re.compile("[\x00-\x08\x0e-\x1f\x80-\x9f\ufffd]")
+_MOST_BINARY = 3
 
 _WHOLE = "it must be a whole number"
 _NUMBER = "it must be a number"
@@ -63,26 +67,23 @@ def say_right(kind: str, context: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "string_too_short" and context["min_length"] == 1:
         return "it must not be empty"
-    said = {name: _dump(value) for name, value in context.items()}
+    said = {
+        name: f"{value:,}".removesuffix(".0")
+        if isinstance(value, int | float)
+        else value
+        for name, value in context.items()
+    }
     return _RIGHT.get(kind, _ANYTHING_ELSE).format(**said)
-
-
-def _dump(value: object) -> str:
-    if isinstance(value, int | float):
-        return f"{value:,}".removesuffix(".0")
-    return str(value)
 
 
 def describe_errors(error: ValidationError) -> list[FieldError]:
     """Return pydantic's errors with the received values, shortened."""
     return [
-        FieldError(_name_field(detail["loc"]), _describe(detail))
+        FieldError(
+            _shorten(".".join(map(str, detail["loc"]))) or "body", _describe(detail)
+        )
         for detail in error.errors(include_url=False)[:_MOST_ERRORS]
     ]
-
-
-def _name_field(place: tuple[int | str, ...]) -> str:
-    return _shorten(".".join(map(str, place))) or "body"
 
 
 def _describe(detail: Any) -> str:
@@ -133,6 +134,8 @@ def show_name(name: str) -> str:
 
 def _shorten(text: str, write: Callable[[str], str] = str) -> str:
     # The characters of the text itself are counted, not those it is written with.
+    if len(_BINARY.findall(text, 0, 200)) > _MOST_BINARY:
+        return f"binary data of {len(text):,} characters"
     if len(text) <= _LONGEST_SHOWN:
         return write(text)
     return f"{write(f'{text[:60]}…')} ({len(text):,} characters)"
@@ -149,7 +152,6 @@ def show_reason(error: BaseException) -> str:
 
 
 def dump_instant(instant: datetime) -> str:
-    """Return *instant* as RFC 3339 in UTC, ending in Z."""
     return _dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
 
 

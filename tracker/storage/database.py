@@ -35,7 +35,13 @@ _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
 _NO_ROOM = "the disk of the database is full"
 _NO_WRITES = "the database takes no writes: it is a standby, or read-only"
+_UNOPENED = "; its disk may be read-only, or its folder somebody else's"
 _Result = TypeVar("_Result")
+# Of a write: what an UPDATE or DELETE changes is not looked for among loaded rows.
+_WRITING: dict[str, Any] = {
+    "expire_on_commit": False,
+    "execution_options": {"synchronize_session": False},
+}
 
 
 _DAMAGES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -170,7 +176,7 @@ class Database:
         with (
             self._writer,
             translated(self, writes=True),
-            Session(self.engine, expire_on_commit=False) as session,
+            Session(self.engine, **_WRITING) as session,
             session.begin(),
         ):
             yield session
@@ -187,7 +193,7 @@ class Database:
             stack.push(self._writer.__exit__)
             stack.enter_context(translated(self, writes=True))
             engine = self.engine.execution_options(tracker_waits=False)
-            session = stack.enter_context(Session(engine, expire_on_commit=False))
+            session = stack.enter_context(Session(engine, **_WRITING))
             stack.enter_context(session.begin())
             yield session
 
@@ -332,7 +338,8 @@ def _translate(error: Exception, *, writes: bool) -> UnavailableError:
         return UnavailableError(_NO_ROOM)
     if code == sqlite3.SQLITE_READONLY and writes:
         return UnavailableError(_NO_WRITES)
-    return DatabaseAwayError(first_line(error))
+    advice = _UNOPENED if code == sqlite3.SQLITE_CANTOPEN else ""
+    return DatabaseAwayError(first_line(error) + advice)
 
 
 def describe_damage(what: str) -> str:

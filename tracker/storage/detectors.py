@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import ConflictError
-from tracker.storage.base import Base, BigId, Name, TextList, list_newest
+from tracker.storage.base import Base, BigId, Name, TextList, list_newest, where
 from tracker.storage.prepared import Prepared
 
 
@@ -38,8 +38,7 @@ class Detector(Base):
             "uq_detectors_name_unarchived",
             "name",
             unique=True,
-            sqlite_where=text("archived_at IS NULL"),
-            postgresql_where=text("archived_at IS NULL"),
+            **where("archived_at IS NULL"),
         ),
         CheckConstraint("confidence_level > 0 AND confidence_level < 1", name="level"),
         {"sqlite_autoincrement": True},
@@ -188,7 +187,6 @@ class Version(Base):
 
 
 def find_detector(session: Session, detector_id: int) -> Detector | None:
-    """Return a detector, archived or not."""
     return session.get(Detector, detector_id)
 
 
@@ -247,7 +245,6 @@ def list_archived(
     limit: int,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    """Return the archived detectors, the newest first."""
     archived = _are_archived(among)
     return list_newest(session, Detector, *archived, before=before, limit=limit)
 
@@ -302,7 +299,6 @@ def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
 
 
 def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Version]:
-    """Return versions whose run snapshot is due, the longest waiting first."""
     statement = select(Version).where(Version.run_due_at <= at)
     return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
 

@@ -33,7 +33,6 @@ class StoredAnswer(Base):
 
 
 def find_answer(session: Session, owner: str, key: str) -> StoredAnswer | None:
-    """Return the answer that is stored under *key*."""
     statement = select(StoredAnswer).where(
         StoredAnswer.owner == owner, StoredAnswer.key == key
     )

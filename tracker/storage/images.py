@@ -78,7 +78,6 @@ class ImageFolder:
         return name
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of the image *name*; raises FileNotFoundError."""
         return (self._folder / place_of(name)).read_bytes()
 
     def delete(self, name: str) -> None:
@@ -123,7 +122,6 @@ class ImageBucket:
             raise UnavailableError(_NO_BUCKET) from error
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of the image *name*; raises FileNotFoundError."""
         with _translated_errors():
             return bytes(self._bucket.get(place_of(name)).bytes())
 
@@ -224,12 +222,10 @@ def name_of(content: bytes, suffix: str) -> str:
 
 
 def place_of(name: str) -> str:
-    """Return the path of the image *name* within the folder or the bucket."""
     return f"{name[:2]}/{name}"
 
 
 def is_whole(name: str, content: bytes) -> bool:
-    """Return whether *content* is what the image *name* holds."""
     return name == name_of(content, name.partition(".")[2])
 
 

@@ -239,7 +239,6 @@ def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bo
 def delete_sign_ins(
     session: Session, account_id: int, *, excluding: str | None = None
 ) -> None:
-    """Sign an account out of every browser, *excluding* the one with that hash."""
     statement = delete(SignIn).where(SignIn.account_id == account_id)
     if excluding is not None:
         statement = statement.where(SignIn.digest != excluding)
@@ -251,7 +250,6 @@ def delete_links(session: Session, account_id: int) -> None:
 
 
 def take_link(session: Session, digest: str) -> SignInLink | None:
-    """Return the link with that hash, which nobody will be given again."""
     statement = (
         delete(SignInLink).where(SignInLink.digest == digest).returning(SignInLink)
     )
@@ -286,7 +284,6 @@ def find_oldest_try(session: Session, account: str, address: str) -> datetime | 
 
 
 def delete_tries_of(session: Session, account: str) -> None:
-    """Forget the tries for an account whose password has proved right."""
     session.execute(delete(SignInTry).where(SignInTry.account == account))
 
 
@@ -391,7 +388,6 @@ def count_recovery_codes(session: Session, account_id: int) -> int:
 def set_recovery_codes(
     session: Session, account_id: int, digests: Iterable[str]
 ) -> None:
-    """Give an account these recovery codes in the place of those it had."""
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account_id))
     rows = [{"digest": digest, "account_id": account_id} for digest in digests]
     if rows:
@@ -563,7 +559,6 @@ def list_doings(session: Session) -> Sequence[tuple[str, str]]:
 
 
 def iter_events(session: Session) -> Iterator[AuditEvent]:
-    """Stream every event, the oldest first."""
     return (
         row.AuditEvent
         for row in stream(session, select(AuditEvent).order_by(AuditEvent.id))

@@ -40,7 +40,6 @@ class Prepared:
         return cls(insert(table), columns=table.c.keys())
 
     def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
-        """Run it, and return its rows."""
         compiled, cursor = self._execute(session, [values])
         rows = cursor.fetchall()
         cursor.close()
@@ -51,7 +50,6 @@ class Prepared:
         return next(iter(self.all(session, values)), None)
 
     def run(self, session: Asked, *values: Mapping[str, Any]) -> None:
-        """Run it once for each of *values*."""
         self._execute(session, values)[1].close()
 
     def _execute(

@@ -51,7 +51,6 @@ IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "rec
 # from its tasks for so long.
 HOLD_SECONDS = 5.0
 _HOLD = timedelta(seconds=HOLD_SECONDS)
-_IN_PLACE = {"synchronize_session": False}
 _OPEN = "ended_at IS NULL"
 
 
@@ -140,7 +139,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
         index_where=text(_OPEN),
         set_={name: statement.excluded[name] for name in changed},
     )
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 def enqueue_each(session: Session, rows: Any) -> None:
@@ -162,8 +161,7 @@ def enqueue_each(session: Session, rows: Any) -> None:
     session.execute(
         statement.on_conflict_do_nothing(
             index_elements=["kind", "key"], index_where=text(_OPEN)
-        ),
-        execution_options=_IN_PLACE,
+        )
     )
 
 
@@ -231,14 +229,11 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
     free = select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
     ids = session.scalars(free).all()
     statement = update(Task).where(Task.id.in_(ids), *mine)
-    session.execute(
-        statement.values(held_until=at + _HOLD), execution_options=_IN_PLACE
-    )
+    session.execute(statement.values(held_until=at + _HOLD))
     return held
 
 
 def hold(session: Session, task: Task) -> Task:
-    """Lock a task and return its row; raises LostTaskError if its worker lost it."""
     found = session.scalars(_select_held(task).with_for_update()).one_or_none()
     if found is None:
         raise LostTaskError(f"another worker has taken the {task.kind}")
@@ -270,26 +265,24 @@ def advance(session: Session, task: Task) -> None:
 
 
 def finish(session: Session, task: Task) -> None:
-    """Delete a task that is done; the caller holds it."""
-    session.execute(delete(Task).where(Task.id == task.id), execution_options=_IN_PLACE)
+    session.execute(delete(Task).where(Task.id == task.id))
 
 
 def withdraw(session: Session, kind: str, *keys: str) -> None:
-    """Delete open tasks that are no longer wanted; a worker at one loses it."""
     its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
-    session.execute(its, execution_options=_IN_PLACE)
+    session.execute(its)
 
 
 def withdraw_lane(session: Session, kind: str, lane: str) -> None:
     its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
-    session.execute(its, execution_options=_IN_PLACE)
+    session.execute(its)
 
 
 def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
     """Let what rests in a lane be tried at once, as if for the first time."""
     its = update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
     resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
-    session.execute(resting, execution_options=_IN_PLACE)
+    session.execute(resting)
 
 
 def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
@@ -330,7 +323,7 @@ def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
     holders = select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
     theirs = update(Task).where(_IS_OPEN, Task.worker.in_(dead))
-    session.execute(theirs.values(held_until=None), execution_options=_IN_PLACE)
+    session.execute(theirs.values(held_until=None))
 
 
 def set_back(session: Session, *, at: datetime) -> None:
@@ -345,13 +338,13 @@ def set_back(session: Session, *, at: datetime) -> None:
     }
     late = (Task.due_at > at) | (Task.held_until > until)
     statement = update(Task).where(_IS_OPEN, late).values(values)
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     old = select(Task.id).where(Task.ended_at < before).limit(limit)
     statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 # Built once: every page of a detector asks this.
@@ -366,13 +359,11 @@ _FAILED = select(Task).where(
 def find_failures(
     session: Session, kind: str, keys: Collection[int]
 ) -> dict[int, Task]:
-    """Return the open tasks whose last attempt failed, by key."""
     found = session.scalars(_FAILED, {"kind": kind, "keys": [str(one) for one in keys]})
     return {int(task.key): task for task in found}
 
 
 def count_failing(session: Session, kind: str) -> int:
-    """Count the open tasks of that kind whose last attempt failed."""
     statement = select(func.count()).select_from(Task)
     failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
     return session.scalars(statement.where(*failing)).one()

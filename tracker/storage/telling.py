@@ -50,7 +50,6 @@ def list_detector_events(
     before: int | None = None,
     limit: int,
 ) -> Sequence[Event]:
-    """Return the events of a detector, the newest first."""
     conditions = [Event.detector_id == detector_id]
     if kind is not None:
         conditions.append(Event.type == kind)
@@ -73,7 +72,6 @@ _NEWEST = select(Event).where(
 def find_last_events(
     session: Session, version_ids: Collection[int], kind: str
 ) -> dict[int, Event]:
-    """Return the newest event of that kind of each version that has one."""
     values = {"version_ids": tuple(version_ids), "kind": kind}
     found = session.scalars(_NEWEST, values)
     return {event.version_id: event for event in found if event.version_id is not None}
@@ -93,7 +91,6 @@ def list_news(
 
 
 def find_newest_id(session: Session) -> int:
-    """Return the id of the newest event, 0 without any."""
     return session.scalar(select(func.max(Event.id))) or 0
 
 
@@ -202,7 +199,6 @@ def set_webhook_detector_ids(
 
 
 def delete_webhook(session: Session, webhook: Webhook) -> None:
-    """Delete a webhook that has no deliveries any more."""
     set_webhook_detector_ids(session, webhook.id, ())
     session.delete(webhook)
     session.flush()
@@ -262,7 +258,6 @@ def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery |
 
 
 def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
-    """Note that what a webhook waits for is sent at once."""
     statement = update(Delivery).where(
         Delivery.webhook_id == webhook_id, Delivery.state == WAITING
     )
@@ -272,13 +267,11 @@ def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
 def list_deliveries(
     session: Session, webhook_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Delivery]:
-    """Return the deliveries of a webhook, the newest first."""
     own = Delivery.webhook_id == webhook_id
     return list_newest(session, Delivery, own, before=before, limit=limit)
 
 
 def delete_deliveries(session: Session, webhook_id: int) -> None:
-    """Delete all deliveries of a webhook, also those that wait."""
     session.execute(delete(Delivery).where(Delivery.webhook_id == webhook_id))
 
 
@@ -361,7 +354,6 @@ class Notice(Base):
 
 
 def list_readers(session: Session) -> Sequence[Account]:
-    """Return the accounts that can be sent mail, the oldest first."""
     statement = select(Account).where(
         Account.email.is_not(None), Account.disabled_at.is_(None)
     )
@@ -386,7 +378,6 @@ def set_muted(
 
 
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
-    """Return the newest notice of an account about a detector."""
     statement = select(func.max(Notice.id)).where(
         Notice.account_id == account_id, Notice.detector_id == detector_id
     )
@@ -422,7 +413,6 @@ def delete_told(session: Session, notices: Collection[int]) -> None:
 def delete_notices(
     session: Session, account_id: int, detector_id: int | None = None
 ) -> None:
-    """Delete what an account was to be told, of all detectors or of one."""
     statement = delete(Notice).where(Notice.account_id == account_id)
     if detector_id is not None:
         statement = statement.where(Notice.detector_id == detector_id)
@@ -443,14 +433,12 @@ class Badge(Base):
 
 
 def find_badge_by_digest(session: Session, digest: str) -> Badge | None:
-    """Return the badge whose address has this hash."""
     return session.scalars(select(Badge).where(Badge.digest == digest)).one_or_none()
 
 
 def list_badges(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Badge]:
-    """Return the badges of a detector, the newest first."""
     own = Badge.detector_id == detector_id
     return list_newest(session, Badge, own, before=before, limit=limit)
 

@@ -39,7 +39,6 @@ def serve(host: str, port: int) -> None:
 
 
 def supervise(host: str, port: int, environ: Mapping[str, str]) -> Supervisor:
-    """Return who keeps web server and worker running; neither is started yet."""
     web = ["web", "--host", host, "--port", str(port), "--prepared"]
     return Supervisor({"web": web, "worker": ["worker"]}, environ)
 

@@ -28,6 +28,7 @@ from tracker.services.estimates.points import (
 from tracker.services.estimates.projections import (
     Cells,
     Checkpoints,
+    Confidences,
     Days,
     Place,
     Projection,
@@ -68,6 +69,7 @@ from tracker.storage.estimates.projections import (
     DAYS,
     DUE,
     Kept,
+    Row,
     delete_projections,
     find_calendars_again,
     list_projections,
@@ -80,14 +82,17 @@ from tracker.storage.estimates.slices import (
     list_counted,
     list_uncounted,
 )
+from tracker.storage.estimates.thresholds import count_pending_confidences
 from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import list_importing
+from tracker.storage.queries.where import index_metadata
 
 # In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (
     Cells,
     Checkpoints,
     Days,
+    Confidences,
     Slices,
 )
 _ENDS: tuple[type[Projection], ...] = (Cells, Checkpoints)
@@ -284,6 +289,7 @@ def _read(
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
+    _take_confidences(session, folds, batches, until)
     starts = {first_id(batch) for some in batches.values() for batch in some}
     zones = {one: by_id[one].zone for one in batches}
     changes = iter_pending_changes(
@@ -299,6 +305,20 @@ def _read(
     for listener in listeners:
         listener.load(session, [*folds.values()])
     return [*folds.values()]
+
+
+def _take_confidences(
+    session: Session, folds: Mapping[int, Fold], batches: Pending, until: int | None
+) -> None:
+    """Count the confidences of new queries, which the database has added up."""
+    found = list(count_pending_confidences(session, batches, until=until))
+    touched: dict[tuple[int, int], list[Change]] = {}
+    for detector_id, version_id, step, _ in found:
+        change = Change(detector_id, version_id, 0, step=step)
+        touched.setdefault((detector_id, version_id), []).append(change)
+    versions = _load(session, folds, touched)
+    for detector_id, version_id, step, queries in found:
+        versions[detector_id, version_id].of(Confidences).at(step).add(queries)
 
 
 def _settle(session: Session, folds: Mapping[int, Fold]) -> None:
@@ -500,6 +520,14 @@ def score_folds(folds: Sequence[Fold]) -> None:
         listener.follow(folds)
 
 
+def _dump(fold: Fold) -> Iterator[tuple[Row, Kept]]:
+    """Yield the rows to store, of the versions whose rows were read or begun."""
+    for version_id, version in fold.versions.items():
+        if version.is_new or version.is_loaded:
+            for place, kept in version.dump().items():
+                yield (fold.detector_id, version_id, *place), kept
+
+
 def store_folds(
     session: Session,
     folds: Sequence[Fold],
@@ -534,16 +562,7 @@ def store_folds(
     ]
     run_ids = add_job_runs(session, runs)
     versions = load_versions(session, [key for one in folds for key in one.versions])
-    store_projections(
-        session,
-        {
-            (fold.detector_id, version_id, *place): kept
-            for fold in folds
-            for version_id, version in fold.versions.items()
-            if version.labels or version.cut_by or fold.is_end or fold.has_due
-            for place, kept in version.dump().items()
-        },
-    )
+    store_projections(session, dict(chain.from_iterable(map(_dump, folds))))
     _store_calendars(session, folds, computed_at)
     taken = map(Fold.take, folds, repeat(versions), run_ids)
     store_points(session, chain.from_iterable(taken), computed_at=computed_at)
@@ -568,16 +587,10 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
         delete_projections(session, fold.detector_id, DAYS)
         find_calendars_again(session, fold.detector_id)
         add_batch(session, fold.detector_id, created_at=computed_at)
-    store_projections(
-        session,
-        {
-            (fold.detector_id, version_id, *place): kept
-            for version_id, version in fold.versions.items()
-            for place, kept in version.dump().items()
-        },
-    )
+    store_projections(session, dict(_dump(fold)))
     versions = load_versions(session, fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, versions, at=computed_at)
     counted = {*detector.counted_slices, *fold.cut_by}
     detector.counted_slices = [name for name in detector.slices if name in counted]
+    index_metadata(session, detector.id, detector.counted_slices)

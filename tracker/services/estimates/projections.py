@@ -18,12 +18,21 @@ from tracker.storage.estimates.cells import (
     FIRST_LABELS,
     LABELS_OF_SHARES,
     STATED,
+    STEPS,
     Cell,
     Change,
     Counts,
     Shares,
 )
 from tracker.storage.estimates.projections import CELLS, DAYS, Kept
+from tracker.storage.estimates.thresholds import (
+    CONFIDENCES,
+    Bin,
+    Bins,
+    dump_bins,
+    key_of,
+    load_bins,
+)
 from tracker.words import STANDINGS, STORED_METHODS, UNCLEAR
 
 Place = tuple[str, str]
@@ -76,6 +85,10 @@ class VersionFold:
             self._of[kind] = kind(self)
         self._takers = [one.add for one in self._of.values()]
 
+    @property
+    def is_loaded(self) -> bool:
+        return bool(self._known)
+
     def of(self, kind: type[_P]) -> _P:
         found: Any = self._of[kind]
         return found  # type: ignore[no-any-return]
@@ -106,7 +119,6 @@ class VersionFold:
             one.close(rows)
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the rows to store."""
         found: dict[Place, Kept] = {}
         for one in self._of.values():
             found |= one.dump()
@@ -210,11 +222,9 @@ class Cells(Projection):
         return self._tallies[LIVE]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        """Return the place of the only row."""
         return {(CELLS, "")}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from the stored counts."""
         if (CELLS, "") in rows:
             self.counts = Counts.load(rows[CELLS, ""].state)
             for cell, number in self.counts.cells.items():
@@ -281,7 +291,6 @@ class Cells(Projection):
             self.targeted += step
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the only row."""
         return {(CELLS, ""): Kept("", self.counts.dump())}
 
     @classmethod
@@ -318,7 +327,6 @@ class Days(Projection):
         return {day: counts.dump()["cells"] for day, counts in self._days.items()}
 
     def dump(self) -> dict[Place, Kept]:
-        """Return a row for each day."""
         texts = {day: day.isoformat() for day in self._days}
         return {
             (DAYS, texts[day]): Kept(texts[day], counts.dump())
@@ -332,6 +340,50 @@ class Days(Projection):
             return {}
         numbers = name_counts(Counts.load(kept.state))
         return {f"{what}, asked on {place[1]}": one for what, one in numbers.items()}
+
+
+class Confidences(Projection):
+    """The queries and labels of a version by the confidence of the prediction."""
+
+    def __init__(self, fold: VersionFold) -> None:
+        super().__init__(fold)
+        self._rows: dict[str, Bins] = {}
+
+    def keys(self, changes: Sequence[Change]) -> set[Place]:
+        steps = {change.step for change in changes}
+        return {(CONFIDENCES, key_of(step)) for step in steps if step is not None}
+
+    def load(self, rows: Mapping[Place, Kept]) -> None:
+        for (name, key), kept in rows.items():
+            if name == CONFIDENCES:
+                self._rows[key] = load_bins(kept.state)
+
+    def at(self, step: int) -> Bin:
+        return self._rows.setdefault(key_of(step), {}).setdefault(step, Bin())
+
+    def add(self, change: Change) -> None:
+        """Count a label, and no longer the one that it replaces."""
+        if change.step is not None:
+            if change.added is not None:
+                self.at(change.step).count(change.added, 1)
+            if change.removed is not None:
+                self.at(change.step).count(change.removed, -1)
+
+    def dump(self) -> dict[Place, Kept]:
+        return {
+            (CONFIDENCES, key): Kept(key, dump_bins(bins))
+            for key, bins in self._rows.items()
+        }
+
+    @classmethod
+    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
+        bins = load_bins(kept.state) if place[0] == CONFIDENCES else {}
+        return {
+            f"{standing} labels at a confidence of {step / STEPS:g}, {what}": number
+            for step, one in bins.items()
+            for standing, pair in one.labels.items()
+            for what, number in zip(("correct", "in all"), pair, strict=True)
+        }
 
 
 class Checkpoints(Projection):
@@ -354,11 +406,9 @@ class Checkpoints(Projection):
         self._runs: tuple[str, int] = ("", 0)
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        """Return the place of the only row."""
         return {(CHECKPOINTS, "")}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        """Continue from the stored state."""
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
@@ -444,7 +494,6 @@ class Checkpoints(Projection):
         return tuple(method for method in STORED_METHODS if method != "joint")
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the only row."""
         state = {
             "next": self._next,
             "next_joint": self._next_joint,

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from tracker.services.estimates.fold import replay
 from tracker.services.estimates.projections import (
     Cells,
+    Confidences,
     Days,
     Place,
     Projection,
@@ -24,8 +25,9 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.estimates.projections import Kept, list_all_projections
 from tracker.storage.estimates.slices import list_counted
+from tracker.storage.estimates.thresholds import count_confidences
 
-_KINDS: tuple[type[Projection], ...] = (Cells, Days, Slices)
+_KINDS: tuple[type[Projection], ...] = (Cells, Days, Confidences, Slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,15 @@ def recount(session: Session, detector: Detector) -> list[Difference]:
             _without_corrections(pool(parts)),
             _without_corrections(current.get(version.id, Counts())),
         )
-        numbers = logged[version.id], queries.get(version.id, 0)
-        if numbers[0] != numbers[1]:
-            found.append(Difference(version.name, "queries", *numbers))
+        bins = count_confidences(session, detector.id, [version.id], frozenset())
+        known = logged[version.id], sum(one.queries for one in bins)
+        names = ("queries", "queries with a confidence")
+        counted = queries.get(version.id, (0, 0))
+        found += _compare(
+            version,
+            dict(zip(names, known, strict=True)),
+            dict(zip(names, counted, strict=True)),
+        )
     return found
 
 

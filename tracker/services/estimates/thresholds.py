@@ -24,8 +24,8 @@ from tracker.stats import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.cells import pool
-from tracker.storage.estimates.thresholds import STEPS, ConfidenceBin, count_confidences
+from tracker.storage.estimates.cells import STEPS, pool
+from tracker.storage.estimates.thresholds import ConfidenceBin, count_confidences
 from tracker.words import EXACT, UNSTATED
 
 # Thresholds at equal shares of the queries, and bins of equal width.

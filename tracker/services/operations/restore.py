@@ -48,14 +48,13 @@ from tracker.services.fields import (
     KeyName,
     Level,
     Metadata,
-    MetadataKey,
     Note,
     Probability,
     Sampling,
     SliceNames,
     StudyName,
     VersionName,
-    is_storable,
+    check_text,
 )
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.operations.backup import (
@@ -74,21 +73,17 @@ from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
 from tracker.settings.fields import TimeZone
 from tracker.storage.base import TextList, UtcDateTime
+from tracker.storage.detectors import list_detectors
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
 from tracker.storage.operations import backup as storage
 from tracker.storage.operations.schema import head_revision
+from tracker.storage.queries.where import index_metadata
 from tracker.words import ROLES, UNCLEAR
 
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
 # What holds a class of the detector, and whether it may be UNCLEAR instead.
 _ANSWERS = {"predicted": False, "judged": False, "label": True, "answer": True}
-
-
-def _check_text(value: str) -> str:
-    if not is_storable(value):
-        raise ValueError("NUL and lone surrogates are not allowed")
-    return value
 
 
 def _check_image_name(value: str) -> str:
@@ -111,7 +106,7 @@ def _json_of(kind: Any) -> Any:
     return Annotated[str, AfterValidator(check)]
 
 
-_Text = Annotated[str, AfterValidator(_check_text)]
+_Text = Annotated[str, AfterValidator(check_text)]
 _ImageName = Annotated[str, AfterValidator(_check_image_name)]
 _MetadataText = _json_of(Metadata)
 _Role: Any = Literal[ROLES]
@@ -148,8 +143,6 @@ _TYPES: dict[str, Any] = {
     "queries.image": _ImageName,
     "queries.image_url": ImageUrl,
     "queries.tags": _json_of(NewTags.model_fields["tags"].rebuild_annotation()),
-    "slices.name": MetadataKey,
-    "slice_keys.name": MetadataKey,
     "snapshots.confidence_level": Level,
     "studies.name": StudyName,
     "studies.version": VersionName,
@@ -292,6 +285,8 @@ class BackupReader:
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
+        for detector in list_detectors(session, has_archived=True):
+            index_metadata(session, detector.id, detector.counted_slices)
         gather_statistics(session, [table.name for table in storage.list_tables()])
 
     def _iter_chunks(self, table: Table) -> Iterator[list[Sequence[Any]]]:
@@ -425,22 +420,17 @@ def _check_tables(
         check = checker.of_table(table)
         digest = hashlib.sha256()
         rows = 0
-        for line in _iter_lines(archive, table):
-            digest.update(line)
-            rows += 1
-            if wrong := check(line):
-                raise _damaged(f"row {rows:,} of {table.name} {wrong}")
-            if rows % _ROWS == 0:
-                on_progress(f"Checking {table.name}", _ROWS)
+        with archive.open(member_of(table.name)) as member:
+            while line := member.readline(_LONGEST_ROW_BYTES):
+                digest.update(line)
+                rows += 1
+                if wrong := check(line):
+                    raise _damaged(f"row {rows:,} of {table.name} {wrong}")
+                if rows % _ROWS == 0:
+                    on_progress(f"Checking {table.name}", _ROWS)
         entry = entries[table.name]
         if (digest.hexdigest(), rows) != (entry.sha256, entry.rows):
             raise _damaged(f"the table {table.name} is not what the manifest says")
-
-
-def _iter_lines(archive: zipfile.ZipFile, table: Table) -> Iterator[bytes]:
-    with archive.open(member_of(table.name)) as member:
-        while line := member.readline(_LONGEST_ROW_BYTES):
-            yield line
 
 
 def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:

@@ -154,7 +154,6 @@ def _unknown() -> str:
 
 
 def actor_of_account(session: Session, account: Account) -> Actor:
-    """Return *account* as one who asks."""
     seen = None
     if account.role != ADMIN and not account.has_all_detectors:
         seen = frozenset(people.list_detector_ids(session, account.id))
@@ -205,7 +204,6 @@ def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
 
 
 def get_account(session: Session, name: str) -> Account:
-    """Return the account of that name; raises NotFoundError."""
     account = storage.find_account(session, name)
     if account is None:
         raise missing("account", name)
@@ -213,7 +211,6 @@ def get_account(session: Session, name: str) -> Account:
 
 
 def get_account_by_id(session: Session, account_id: int) -> Account:
-    """Return the account in that row; raises NotFoundError."""
     account = session.get(Account, account_id)
     if account is None:
         raise missing("account", str(account_id))

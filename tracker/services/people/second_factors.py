@@ -298,7 +298,8 @@ def take_passkey(
     from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
 
     said = credential.get("id") if isinstance(credential, dict) else None
-    passkey = storage.find_passkey(session, str(said)) if _is_id(said) else None
+    is_id = isinstance(said, str) and _ID.fullmatch(said)
+    passkey = storage.find_passkey(session, str(said)) if is_id else None
     # A challenge that was answered is answered no second time, not even at once.
     lock(session, "sign-in steps")
     used = digest_of(challenge)
@@ -331,10 +332,6 @@ def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) 
         session, "second step removed", account.name, what="passkey", name=removed[0]
     )
     forget_codes(session, account)
-
-
-def _is_id(said: object) -> bool:
-    return isinstance(said, str) and _ID.fullmatch(said) is not None
 
 
 def _dump(options: Any) -> tuple[dict[str, Any], str]:

@@ -194,7 +194,6 @@ def sign_out(session: Session, token: str, by: By) -> None:
 
 
 def sign_out_of(session: Session, account: Account, sign_in_id: int, by: By) -> None:
-    """Sign an account out of one browser; raises NotFoundError."""
     if not storage.delete_one_sign_in(session, account.id, sign_in_id):
         raise missing("browser", str(sign_in_id))
     by.record(session, "signed out of a browser", account.name)

@@ -10,6 +10,7 @@ from tracker.services.detectors import check_prediction
 from tracker.services.fields import is_storable, parse_when
 from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.estimates.slices import list_counted
 from tracker.storage.queries.where import Between, Condition, Equals, Metadata
 
 NAME = "where"
@@ -53,7 +54,9 @@ def _parse(session: Session, detector: Detector, text: str, at: datetime) -> Con
         )
     if field.startswith(_METADATA) and field != _METADATA:
         name = field.removeprefix(_METADATA)
-        return Metadata(name, value, _read_number(value))
+        is_counted = name in list_counted(detector)
+        found = detector.id if is_counted else None
+        return Metadata(name, value, _read_number(value), found)
     readers: dict[str, Callable[[], Condition]] = {
         "predicted": lambda: _parse_predicted(detector, value),
         "group": lambda: Equals("group", value),

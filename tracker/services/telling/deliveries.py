@@ -64,7 +64,6 @@ class Delivery(Shape):
 
 
 def check_events(value: list[str]) -> list[str]:
-    """Return the events without repeats; raises ValueError for an unknown one."""
     for name in value:
         if name not in EVENTS:
             raise ValueError(f"each must be one of {', '.join(EVENTS)}")

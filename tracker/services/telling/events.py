@@ -202,7 +202,6 @@ def _evidence_above(
 def find_last_verdicts(
     session: Session, versions: Sequence[int]
 ) -> dict[int, storage.Event]:
-    """Return the last change of the verdict of each version that had one."""
     return find_last_events(session, versions, VERDICT)
 
 

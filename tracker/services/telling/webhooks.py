@@ -112,7 +112,6 @@ def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
 
 
 def describe_made(session: Session, webhook: storage.Webhook) -> MadeWebhook:
-    """Return a webhook with its secret."""
     return MadeWebhook(**_describe(session, webhook), secret=webhook.secret)
 
 

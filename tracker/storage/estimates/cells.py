@@ -15,6 +15,9 @@ FIRST_LABELS: SharesSource = "first_labels"
 # Shares come from no fewer labels.
 LABELS_OF_SHARES = 100
 
+# Steps from a confidence of 0 to 1.
+STEPS = 1000
+
 Standings = frozenset[str]
 """The standings whose labels count together: those of a population."""
 
@@ -42,7 +45,6 @@ def day_in(instant: datetime, zone: tzinfo) -> date:
 
 
 def midnight_in(day: date, zone: tzinfo) -> datetime:
-    """Return the instant at which a *day* begins in a time zone."""
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
@@ -63,6 +65,8 @@ class Change(NamedTuple):
     is_correction: bool = False
     created_at: datetime | None = None
     metadata: str | None = None
+    # Of the confidence of its query, one of STEPS.
+    step: int | None = None
 
     @property
     def is_query(self) -> bool:
@@ -142,12 +146,10 @@ class Counts:
 
     @property
     def repeats(self) -> int:
-        """How many labelled queries repeat an input of their version."""
         return self.count(frozenset({REPEAT}))
 
     @property
     def grouped(self) -> int:
-        """How many labelled queries are in groups that count by another one."""
         return self.count(frozenset({GROUPED}))
 
     def count(self, standings: Standings) -> int:
@@ -184,7 +186,6 @@ class Counts:
         self.corrections += change.is_correction
 
     def without(self, others: "Counts") -> "Counts":
-        """Return these counts less those of *others*, which are among them."""
         cells = dict(self.cells)
         for cell, number in others.cells.items():
             cells[cell] -= number

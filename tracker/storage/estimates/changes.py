@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.cells import Cell, Change, Standings, day_in
+from tracker.storage.estimates.cells import STEPS, Cell, Change, Standings, day_in
 from tracker.storage.estimates.pending import (
     END,
     Pending,
@@ -124,6 +124,7 @@ def _select_changes(
             Query.version_id,
             Query.predicted,
             Query.asked_at,
+            Query.confidence,
             details,
             truth_of(old),
             old.standing,
@@ -142,7 +143,7 @@ def _stream_changes(
     with closing(stream(session, statement)) as rows:
         for row in rows:
             detector_id, id_, replaces_id, label, standing, created_at, *rest = row
-            version_id, predicted, asked_at, metadata, *old = rest
+            version_id, predicted, asked_at, confidence, metadata, *old = rest
             old_label, old_standing, corrects = old
             is_first = old_standing is None
             yield Change(
@@ -156,6 +157,7 @@ def _stream_changes(
                 bool(corrects),
                 created_at,
                 metadata,
+                None if confidence is None else int(confidence * STEPS),
             )
 
 

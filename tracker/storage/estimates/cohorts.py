@@ -46,6 +46,5 @@ _DELAYS = (
 def iter_delays(
     session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
 ) -> Iterator[Any]:
-    """Stream ``asked_at``, ``predicted`` and ``labelled_at`` of each first label."""
     chosen = {"detector_id": detector_id, "ids": tuple(version_ids), "since": since}
     return stream(session, _DELAYS, chosen)

@@ -47,7 +47,7 @@ def count_pending_labels(
     replaces; where that was of another class, it corrects it.  The database does the
     counting, because a file of a million labels may be waiting.
     """
-    found = _count_pending(session, detector_ids, (), conditions)
+    found = count_pending(session, detector_ids, (), conditions)
     return {version_id: counts for (_, version_id), counts in found.items()}
 
 
@@ -60,7 +60,7 @@ def count_pending_days(
     """
     days: dict[int, dict[date, list[Counts]]] = {}
     minute = minute_of(session, Query.asked_at)
-    for (detector_id, version_id, at), counts in _count_pending(
+    for (detector_id, version_id, at), counts in count_pending(
         session, zones, (minute,)
     ).items():
         instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
@@ -72,7 +72,7 @@ def count_pending_days(
     }
 
 
-def _count_pending(
+def count_pending(
     session: Session,
     detector_ids: Collection[int],
     by: Sequence[ColumnElement[Any]],
@@ -200,7 +200,6 @@ _COUNT_ERASED = (
 
 
 def count_erased(session: Session, detector_id: int) -> dict[int, Counts]:
-    """Count the labelled queries whose content was taken away, by version."""
     return _add_up(session.execute(_COUNT_ERASED, {"detector_id": detector_id}))
 
 
@@ -225,14 +224,15 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     }
 
 
-def recount_queries(session: Session, detector_id: int) -> dict[int, int]:
-    """Return how many queries each version has, by counting all of them."""
+def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
+    """Return how many queries each version has, and how many with a confidence."""
+    numbers = func.count(), func.count(Query.confidence)
     statement = (
-        select(Query.version_id, func.count())
+        select(Query.version_id, *numbers)
         .where(Query.detector_id == detector_id)
         .group_by(Query.version_id)
     )
-    return dict(session.execute(statement).all())
+    return {row[0]: (row[1], row[2]) for row in session.execute(statement)}
 
 
 # Built once: every list of queries asks this.
@@ -242,5 +242,4 @@ _ERASED = select(func.count()).where(
 
 
 def count_all_erased(session: Session, detector_id: int) -> int:
-    """Count the queries whose content was taken away, with labels or without."""
     return session.scalars(_ERASED, {"detector_id": detector_id}).one()

@@ -58,7 +58,6 @@ class Heartbeat(Base):
 
 
 def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
-    """Add the rows of runs and return their ids."""
     session.add_all(runs)
     session.flush()
     return [run.id for run in runs]

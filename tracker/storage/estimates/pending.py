@@ -154,7 +154,6 @@ def lies_among(
 
 
 def ends_of(batches: Pending) -> dict[str, int]:
-    """Return the ``first`` and the ``last`` id that *batches* may hold."""
     first = min(some[0] for some in batches.values())
     last = max(some[-1] for some in batches.values())
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
@@ -176,7 +175,6 @@ def _select_pending() -> Any:
 
 
 def list_pending_detectors(session: Session) -> Sequence[int]:
-    """Return the ids of the detectors with pending work, longest waiting first."""
     return session.scalars(_select_pending()).all()
 
 
@@ -259,8 +257,7 @@ def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
     result = session.execute(
         update(Detector)
         .where(tuple_(Detector.id, Detector.revision).in_(seen.items()))
-        .values(revision=Detector.revision + 1),
-        execution_options={"synchronize_session": False},
+        .values(revision=Detector.revision + 1)
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == len(seen)
@@ -286,8 +283,7 @@ def advance_batch(session: Session, batch: int, next_id: int) -> bool:
         update(PendingBatch)
         .where(PendingBatch.id == batch)
         .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
-        .values(next_id=next_id),
-        execution_options={"synchronize_session": False},
+        .values(next_id=next_id)
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == 1

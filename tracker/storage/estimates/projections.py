@@ -181,7 +181,7 @@ def delete_projections(
     )
     if key is not None:
         statement = statement.where(Projection.key == key)
-    session.execute(statement.execution_options(synchronize_session=False))
+    session.execute(statement)
 
 
 # Built once: every estimate begins with this.

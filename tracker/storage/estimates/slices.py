@@ -25,7 +25,6 @@ SLICE = "slices."
 
 
 def list_slices(session: Session, version: Version, name: str) -> Sequence[Kept]:
-    """Return the slices of a version by a key, in the order of their values."""
     return list_projections(session, version, SLICE + name)
 
 
@@ -36,12 +35,10 @@ def delete_slices(session: Session, detector_id: int, names: Iterable[str]) -> N
 
 
 def list_uncounted(detector: Detector) -> list[str]:
-    """Return the keys that a detector declares and the job does not count yet."""
     return [name for name in detector.slices if name not in detector.counted_slices]
 
 
 def list_counted(detector: Detector) -> list[str]:
-    """Return the keys that a detector declares and the job keeps counts of."""
     return [name for name in detector.slices if name in detector.counted_slices]
 
 

@@ -1,23 +1,38 @@
 """Queries and scored labels by the confidence of the prediction."""
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import floor
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.estimates.cells import STEPS, Cell, Standings
+from tracker.storage.estimates.counts import count_pending, of_pending
+from tracker.storage.estimates.pending import END, Pending, list_pending_batches
+from tracker.storage.estimates.projections import (
+    Kept,
+    Row,
+    load_by_name,
+    load_projections,
+    store_projections,
+)
+from tracker.storage.queries.queries import Query
+from tracker.words import UNCLEAR, WITHDRAWN
 
-STEPS = 1000
-"""Steps from a confidence of 0 to 1; a bin is one of them, so a million queries are
-at most a thousand and one rows."""
+# The projection of the bins, a tenth under each key, and what retention deleted.
+CONFIDENCES = "confidences"
+DELETED = "confidences.deleted"
+# Sums are of whole numbers, which come to the same in every order.
+_PARTS = 1_000_000_000
 
 
 class ConfidenceBin(NamedTuple):
     """The queries whose confidence lies in one step, and their scored labels.
 
-    *least* is the lowest confidence among them, *confidence* their sum.
+    *least* is the lowest confidence that was among them, *confidence* their sum.
     """
 
     step: int
@@ -28,37 +43,160 @@ class ConfidenceBin(NamedTuple):
     labelled: int
 
 
+@dataclass(slots=True)
+class Bin:
+    """What is kept of one step."""
+
+    queries: int = 0
+    least: float = 1.0
+    parts: int = 0
+    # By standing the labels that are correct, and all that are scored.
+    labels: dict[str, Sequence[int]] = field(default_factory=dict)
+
+    def count(self, cell: Cell, number: int) -> None:
+        if cell.label != UNCLEAR and cell.standing != WITHDRAWN:
+            correct, labelled = self.labels.get(cell.standing, (0, 0))
+            correct += number if cell.label == cell.predicted else 0
+            self.labels[cell.standing] = (correct, labelled + number)
+
+    def add(self, other: "Bin") -> None:
+        self.queries += other.queries
+        self.least = min(self.least, other.least)
+        self.parts += other.parts
+        for standing, numbers in other.labels.items():
+            mine = self.labels.get(standing, (0, 0))
+            self.labels[standing] = [a + b for a, b in zip(mine, numbers, strict=True)]
+
+
+Bins = dict[int, Bin]
+
+
+def key_of(step: int) -> str:
+    return str(step * 10 // STEPS)
+
+
+def load_bins(state: Mapping[str, Any]) -> Bins:
+    return {int(step): Bin(*parts) for step, parts in state.items()}
+
+
+def dump_bins(bins: Bins) -> dict[str, Any]:
+    return {str(step): astuple(one) for step, one in sorted(bins.items())}
+
+
+def _step(session: Session) -> Any:
+    return floor(session, Query.confidence * STEPS).label("step")
+
+
+def count_pending_confidences(
+    session: Session, batches: Pending, *, until: int | None = None
+) -> Iterator[tuple[int, int, int, Bin]]:
+    """Yield detector, version, step and queries of pending *batches*.
+
+    Or of those whose ids are below *until*.
+    """
+    place = (Query.detector_id, Query.version_id, _step(session))
+    parts = func.sum(floor(session, Query.confidence * _PARTS + 0.5))
+    columns = select(*place, func.count(), func.min(Query.confidence), parts)
+    statement = of_pending(columns, Query, batches).group_by(*place)
+    statement = statement.where(
+        Query.confidence.is_not(None), Query.id + 0 < (END if until is None else until)
+    )
+    for detector_id, version_id, step, queries, least, total in session.execute(
+        statement
+    ):
+        yield detector_id, version_id, step, Bin(queries, least, int(total))
+
+
 def count_confidences(
     session: Session,
     detector_id: int,
     version_ids: Collection[int],
-    standings: Collection[str],
+    standings: Standings,
     *,
     are_pooled: bool = False,
 ) -> list[ConfidenceBin]:
     """Return the bins that hold queries of these versions, the lowest first.
 
-    Labels with one of *standings* are counted in them, of versions that *are pooled*
-    each input once.
+    They are what is kept, with what waits for the job.  Labels with one of *standings*
+    are counted in them, of versions that *are pooled* each input once.
     """
-    scored = has_standing(Query, standings)
-    if are_pooled:
-        scored = and_(scored, Query.is_pooled)
-    right = and_(scored, Query.label == Query.predicted)
-    step = floor(session, Query.confidence * STEPS).label("step")
+    place = session, detector_id, version_ids
+    unpooled = _iter_unpooled(*place) if are_pooled else ()
+    bins: Bins = {}
+    for step, one in chain(_iter_kept(*place), _iter_waiting(*place), unpooled):
+        bins.setdefault(step, Bin()).add(one)
+    found = []
+    for step, one in sorted(bins.items()):
+        numbers = [one.labels.get(name, (0, 0)) for name in standings]
+        correct, labelled = (sum(some) for some in zip((0, 0), *numbers, strict=True))
+        total = one.parts / _PARTS
+        if one.queries:
+            found.append(
+                ConfidenceBin(step, one.least, total, one.queries, correct, labelled)
+            )
+    return found
+
+
+def _iter_kept(
+    session: Session, detector_id: int, version_ids: Collection[int]
+) -> Iterator[tuple[int, Bin]]:
+    for name in (CONFIDENCES, DELETED):
+        for rows in load_by_name(session, [detector_id], name, version_ids).values():
+            for state in rows.values():
+                yield from load_bins(state).items()
+
+
+def _iter_waiting(
+    session: Session, detector_id: int, version_ids: Collection[int]
+) -> Iterator[tuple[int, Bin]]:
+    batches = list_pending_batches(session, [detector_id])
+    if not batches:
+        return
+    for _, version_id, step, one in count_pending_confidences(session, batches):
+        if version_id in version_ids:
+            yield step, one
+    labels = count_pending(session, [detector_id], [_step(session)])
+    for (_, version_id, step), counts in labels.items():
+        if version_id in version_ids and step is not None:
+            one = Bin()
+            for cell, number in counts.cells.items():
+                one.count(cell, number)
+            yield step, one
+
+
+def _iter_unpooled(
+    session: Session, detector_id: int, version_ids: Collection[int]
+) -> Iterator[tuple[int, Bin]]:
+    """Yield, below zero, labels that do not count where versions are pooled."""
+    kind = (_step(session), Query.standing, Query.label, Query.predicted)
     statement = (
-        select(
-            step,
-            func.min(Query.confidence),
-            func.sum(Query.confidence),
-            func.count(),
-            func.sum(case((right, 1), else_=0)),
-            func.sum(case((scored, 1), else_=0)),
-        )
-        .where(Query.detector_id == detector_id)
-        .where(Query.version_id.in_(version_ids))
-        .where(Query.confidence.is_not(None))
-        .group_by(step)
-        .order_by(step)
+        select(*kind, func.count())
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(Query.label.is_not(None), Query.confidence.is_not(None))
+        # As the index has it, which would not be used for IS false.
+        .where(text("NOT queries.is_pooled"))
+        .group_by(*kind)
     )
-    return [ConfidenceBin(*row) for row in session.execute(statement)]
+    for step, *cell, number in session.execute(statement):
+        one = Bin()
+        one.count(Cell(*cell), -number)
+        yield step, one
+
+
+def forget_confidences(
+    session: Session, deleted: Iterable[tuple[int, int, float | None]]
+) -> None:
+    """Note that queries are gone: the detector, version and confidence of each."""
+    bins: dict[Row, Bins] = {}
+    for detector_id, version_id, confidence in deleted:
+        if confidence is not None:
+            step, parts = int(confidence * STEPS), int(confidence * _PARTS + 0.5)
+            row = (detector_id, version_id, DELETED, key_of(step))
+            one = bins.setdefault(row, {}).setdefault(step, Bin())
+            one.add(Bin(-1, confidence, -parts))
+    for row, kept in load_projections(session, bins).items():
+        for step, one in load_bins(kept.state).items():
+            bins[row].setdefault(step, Bin()).add(one)
+    store_projections(
+        session, {row: Kept(row[-1], dump_bins(some)) for row, some in bins.items()}
+    )

@@ -81,7 +81,6 @@ def _list_versioned(session: Session, detector_ids: Collection[int]) -> list[int
 
 
 def load_traffic(session: Session, detector_ids: Collection[int]) -> dict[int, Stored]:
-    """Return what is kept of the traffic of detectors."""
     statement = select(
         Detector.id, Detector.shown_version_id, Detector.shown_since, Detector.traffic
     ).where(Detector.id.in_(detector_ids))

@@ -213,16 +213,14 @@ def resume_import(session: Session, import_id: int) -> bool:
         .where(FileImport.id == import_id, FileImport.state == FAILED, _HAS_ARRIVED)
         .values(state=WAITING, finished_at=None, error=None)
     )
-    result: Any = session.execute(
-        statement, execution_options={"synchronize_session": False}
-    )
+    result: Any = session.execute(statement)
     return bool(result.rowcount == 1)
 
 
 def change_import(session: Session, import_id: int, **values: Any) -> None:
     # Not by its object, which may have been read before others changed the row.
     statement = update(FileImport).where(FileImport.id == import_id).values(values)
-    session.execute(statement, execution_options={"synchronize_session": False})
+    session.execute(statement)
 
 
 def is_arriving(session: Session, import_id: int) -> bool:
@@ -236,10 +234,7 @@ def is_arriving(session: Session, import_id: int) -> bool:
 def give_up_arriving(session: Session, import_id: int) -> bool:
     """Let nothing more be added to the file of an import; False if it is complete."""
     statement = update(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED)
-    result: Any = session.execute(
-        statement.values(state=FAILED),
-        execution_options={"synchronize_session": False},
-    )
+    result: Any = session.execute(statement.values(state=FAILED))
     return bool(result.rowcount)
 
 

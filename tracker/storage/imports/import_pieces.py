@@ -65,9 +65,7 @@ def delete_some_pieces(session: Session, import_id: int, *, limit: int) -> bool:
     mine = ImportPiece.import_id == import_id
     some = select(ImportPiece.position).where(mine).limit(limit)
     statement = delete(ImportPiece).where(mine, ImportPiece.position.in_(some))
-    result: Any = session.execute(
-        statement, execution_options={"synchronize_session": False}
-    )
+    result: Any = session.execute(statement)
     return bool(result.rowcount)
 
 

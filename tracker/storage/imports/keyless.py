@@ -67,8 +67,7 @@ def note_file(
     session.execute(
         update(KeylessFile)
         .where(mine, KeylessFile.prefix == prefix)
-        .values(hashes=None),
-        execution_options={"synchronize_session": False},
+        .values(hashes=None)
     )
     found = session.scalar(
         select(KeylessFile).where(mine, KeylessFile.digest == digest)

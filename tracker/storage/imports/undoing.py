@@ -19,7 +19,6 @@ from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
 from tracker.storage.queries.queries import Query, update_each
 
-_IN_PLACE = {"synchronize_session": False}
 _NEEDED_BY = (AuditItem, Draw, Gold, Recheck)
 _BESIDE = (Reservation, Skip, Judgement)
 
@@ -142,7 +141,7 @@ def restore(
 def clear_beside(session: Session, query_ids: Sequence[int]) -> None:
     for beside in _BESIDE:
         statement = delete(beside).where(beside.query_id.in_(query_ids))
-        session.execute(statement, execution_options=_IN_PLACE)
+        session.execute(statement)
 
 
 def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
@@ -166,16 +165,12 @@ def delete_verdicts_of(
 ) -> int:
     """Delete the verdicts of judges that these batches wrote and nobody changed."""
     mine = Judgement.detector_id == detector_id, Judgement.batch.in_(batches)
-    result: Any = session.execute(
-        delete(Judgement).where(*mine), execution_options=_IN_PLACE
-    )
+    result: Any = session.execute(delete(Judgement).where(*mine))
     return int(result.rowcount)
 
 
 def delete_references_of(session: Session, detector_id: int, batch: int) -> int:
     """Delete the references that a batch wrote and nobody changed since."""
     mine = Reference.detector_id == detector_id, Reference.batch == batch
-    result: Any = session.execute(
-        delete(Reference).where(*mine), execution_options=_IN_PLACE
-    )
+    result: Any = session.execute(delete(Reference).where(*mine))
     return int(result.rowcount)

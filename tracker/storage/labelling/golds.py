@@ -24,8 +24,6 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries.queries import Query
 
-_IN_PLACE = {"synchronize_session": False}
-
 
 class Gold(Base):
     """A query whose answer is known."""
@@ -191,7 +189,7 @@ def count_answers(
 def release(session: Session, query_id: int) -> None:
     """End the reservation of a gold query; what others set aside stays so."""
     statement = delete(Reservation).where(Reservation.query_id == query_id)
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 def erase_answers(session: Session, query: Query) -> None:

@@ -14,8 +14,6 @@ from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 from tracker.words import TARGETED
 
-_IN_PLACE = {"synchronize_session": False}
-
 
 class Assignment(Base):
     """So many labels of a detector that a person is asked for."""
@@ -75,7 +73,7 @@ def count_label(session: Session, row: Mapping[str, Any]) -> None:
         *([] if row["replaces_id"] is None else [~own.exists()]),
     )
     done = Assignment.done + 1
-    session.execute(statement.values(done=done), execution_options=_IN_PLACE)
+    session.execute(statement.values(done=done))
 
 
 def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:

@@ -30,7 +30,6 @@ from tracker.words import TARGETED
 
 # The clock of what an earlier set drew for another reason than chance alone.
 _NEVER = 1e9
-_IN_PLACE = {"synchronize_session": False}
 
 
 class RecheckSet(Base):
@@ -122,10 +121,10 @@ def begin_set(session: Session, found: RecheckSet) -> None:
     before = find_set(session, found.version_id)
     if before is not None:
         unanswered = delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
-        session.execute(unanswered, execution_options=_IN_PLACE)
+        session.execute(unanswered)
         by_chance = case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
         kept = update(Recheck).where(mine).values(place=None, clock=by_chance)
-        session.execute(kept, execution_options=_IN_PLACE)
+        session.execute(kept)
         session.delete(before)
         session.flush()
     session.add(found)

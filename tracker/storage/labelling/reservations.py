@@ -36,7 +36,6 @@ from tracker.words import RANDOM, TARGETED, UNCLEAR
 
 # One request clears away so many at most, or it would pay for all others.
 _MOST_EXPIRED = 100
-_IN_PLACE = {"synchronize_session": False}
 
 
 def _of_query() -> ForeignKeyConstraint:
@@ -135,7 +134,7 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
 
 def renew(session: Session, query_ids: Sequence[int], *, until: datetime) -> None:
     statement = update(Reservation).where(Reservation.query_id.in_(query_ids))
-    session.execute(statement.values(until=until), execution_options=_IN_PLACE)
+    session.execute(statement.values(until=until))
 
 
 def delete_expired(session: Session, *, at: datetime) -> None:
@@ -148,13 +147,13 @@ def delete_expired(session: Session, *, at: datetime) -> None:
         .with_for_update(skip_locked=True)
     )
     statement = delete(Reservation).where(Reservation.query_id.in_(ended))
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 def delete_of_query(session: Session, query_id: int) -> None:
     for rows_of in (Reservation, Skip):
         statement = delete(rows_of).where(rows_of.query_id == query_id)
-        session.execute(statement, execution_options=_IN_PLACE)
+        session.execute(statement)
 
 
 def set_aside(
@@ -164,7 +163,7 @@ def set_aside(
     own = delete(Reservation).where(
         Reservation.query_id == query.id, Reservation.labeler == labeler
     )
-    session.execute(own, execution_options=_IN_PLACE)
+    session.execute(own)
     row = {
         "query_id": query.id,
         "detector_id": query.detector_id,
@@ -237,7 +236,7 @@ def release_others(session: Session, queue: Queue, labeler: str) -> None:
     statement = delete(Reservation).where(
         Reservation.labeler == labeler, Reservation.queue.not_in([RANDOM, queue.name])
     )
-    session.execute(statement, execution_options=_IN_PLACE)
+    session.execute(statement)
 
 
 class Draw(Base):

@@ -42,25 +42,24 @@ _PASSING = tuple(
 
 
 def list_tables() -> list[Table]:
-    """Return every table that is kept, each after those that it points at."""
     return [table for table in schema.metadata.sorted_tables if table not in _PASSING]
 
 
 def iter_table(session: Session, table: Table) -> Generator[Any]:
     """Stream every row of *table* in an order that both databases share."""
-    order = [_ordering(session, column) for column in table.primary_key]
+    # The locale of a PostgreSQL cluster would sort words in its own way.
+    order = [
+        column.collate("C")
+        if isinstance(column.type, Text) and not is_sqlite(session)
+        else column
+        for column in table.primary_key
+    ]
     return stream(session, select(*table.c).where(*_kept(table)).order_by(*order))
 
 
 def _kept(table: Table) -> list[ColumnElement[bool]]:
     # Without a key it is what a worker does by itself now and then.
     return [Task.key != ""] if table is Task.__table__ else []
-
-
-def _ordering(session: Session, column: Column[Any]) -> ColumnElement[Any]:
-    # The locale of a PostgreSQL cluster would sort words in its own way.
-    is_text = isinstance(column.type, Text)
-    return column if is_sqlite(session) or not is_text else column.collate("C")
 
 
 def iter_image_names(session: Session) -> Iterator[str]:
@@ -146,7 +145,6 @@ def keep_alive(session: Session) -> None:
 
 
 def find_json_type(column: Column[Any]) -> Any:
-    """Return the type of what is kept as JSON in *column*, as its class says it."""
     rows_of = _CLASSES[column.table.name]
     name = inspect(rows_of).get_property_by_column(column).key
     (kind,) = get_args(get_type_hints(rows_of)[name])

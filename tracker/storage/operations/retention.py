@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, delete, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
+from tracker.storage.estimates.thresholds import forget_confidences
 from tracker.storage.labelling.auditing.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
@@ -17,7 +18,6 @@ from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
-_IN_PLACE = {"synchronize_session": False}
 
 
 class Place(NamedTuple):
@@ -45,7 +45,6 @@ def list_unlabelled(
 
 
 def _among(places: Sequence[Place]) -> ColumnElement[bool]:
-    """Return the condition that a query stands at one of *places*."""
     # An id is enough to know it by; with the detector the index on both serves.
     return and_(
         Query.id.in_([place.query_id for place in places]),
@@ -80,22 +79,27 @@ def delete_disposable(
     expired = Reservation.until <= reserved_until
     query_ids = [place.query_id for place in places]
     ended = delete(Reservation).where(Reservation.query_id.in_(query_ids), expired)
-    session.execute(ended, execution_options=_IN_PLACE)
+    session.execute(ended)
     disposable = _is_disposable(reserved_until)
     known = _among(places)
     skips = delete(Skip).where(
         Skip.query_id.in_(select(Query.id).where(known, *disposable))
     )
-    session.execute(skips, execution_options=_IN_PLACE)
+    session.execute(skips)
     said = delete(Judgement).where(
         Judgement.query_id.in_(select(Query.id).where(known, *disposable))
     )
-    session.execute(said, execution_options=_IN_PLACE)
+    session.execute(said)
     gone = delete(Query).where(known, *disposable)
-    statement = gone.returning(Query.version_id, Query.asked_at)
+    rows: Sequence[Any] = session.execute(
+        gone.returning(
+            Query.detector_id, Query.version_id, Query.confidence, Query.asked_at
+        )
+    ).all()
+    forget_confidences(session, (row[:3] for row in rows))
     asked: dict[int, list[datetime]] = {}
-    for version_id, asked_at in session.execute(statement, execution_options=_IN_PLACE):
-        asked.setdefault(version_id, []).append(asked_at)
+    for row in rows:
+        asked.setdefault(row.version_id, []).append(row.asked_at)
     for version_id, instants in sorted(asked.items()):
         last, known_to = max(instants), Version.deleted_to
         is_later = known_to.is_(None) | (known_to < last)
@@ -104,8 +108,7 @@ def delete_disposable(
             counted.values(
                 deleted=Version.deleted + len(instants),
                 deleted_to=case((is_later, last), else_=known_to),
-            ),
-            execution_options=_IN_PLACE,
+            )
         )
     return sum(map(len, asked.values()))
 

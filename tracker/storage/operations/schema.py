@@ -53,7 +53,6 @@ _FORBIDDEN = "42501"
 
 
 def alembic_config(database: Database) -> Config:
-    """Return Alembic's configuration for *database*."""
     config = Config()
     config.set_main_option("script_location", str(shipped_folder("migrations")))
     config.attributes["engine"] = database.engine
@@ -87,7 +86,6 @@ def downgrade(database: Database, revision: str) -> None:
 
 
 def current_revision(database: Database) -> str | None:
-    """Return the revision that the database is at, None if it is empty."""
     with database.read() as session:
         context = MigrationContext.configure(session.connection())
         return context.get_current_revision()

@@ -33,7 +33,6 @@ def erase_content(
 
 
 def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
-    """Take away the image of *query*, also where it is only linked to."""
     query.image = query.image_url = None
     query.image_erased_at = erased_at
     session.flush()

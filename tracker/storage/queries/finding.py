@@ -125,7 +125,6 @@ def list_answers(
 
 
 def is_labelled_by(labeler: str) -> ColumnElement[bool]:
-    """Return the condition that the current label of a query is by *labeler*."""
     own = select(literal(1)).where(Label.id == Query.label_id, Label.labeler == labeler)
     return own.exists()
 

@@ -26,7 +26,6 @@ from tracker.storage.queries.queries import Query
 def find_queries_by_key(
     session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
 ) -> dict[str, Any]:
-    """Return the queries of a detector with these *keys* as rows, by key."""
     find = lock_found if lock else look_up
     found = find(session, _known(detector_id), Query.key, keys)
     return {row.key: row for row in found}

@@ -17,13 +17,12 @@ from sqlalchemy import (
     false,
     func,
     select,
-    text,
     true,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, where
 from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
@@ -41,28 +40,26 @@ class Query(Base):
         Index(None, "detector_id", "id", unique=True),
         Index(None, "detector_id", "label", "predicted", "id"),
         Index(None, "detector_id", "asked_at"),
+        Index(None, "detector_id", "confidence", "id"),
         # The few that wait for a label among a million that have one.
         Index(
             "ix_queries_detector_id_id_unlabelled",
             "detector_id",
             "id",
-            sqlite_where=text("label IS NULL"),
-            postgresql_where=text("label IS NULL"),
+            **where("label IS NULL"),
         ),
         # The random queue in its order.
         Index(
             "ix_queries_detector_id_queue_rank_waiting",
             "detector_id",
             "queue_rank",
-            sqlite_where=text("queue_rank IS NOT NULL"),
-            postgresql_where=text("queue_rank IS NOT NULL"),
+            **where("queue_rank IS NOT NULL"),
         ),
         # The few that are gold.
         Index(
             "ix_queries_detector_id_gold",
             "detector_id",
-            sqlite_where=text("is_gold"),
-            postgresql_where=text("is_gold"),
+            **where("is_gold"),
         ),
         # Of those without a label the ones that the detector was least sure of.
         Index(
@@ -70,16 +67,14 @@ class Query(Base):
             "detector_id",
             "confidence",
             "id",
-            sqlite_where=text("label IS NULL"),
-            postgresql_where=text("label IS NULL"),
+            **where("label IS NULL"),
         ),
         # Of those without a label the oldest, which are not kept for ever.
         Index(
             "ix_queries_created_at_id_unlabelled",
             "created_at",
             "id",
-            sqlite_where=text("label IS NULL"),
-            postgresql_where=text("label IS NULL"),
+            **where("label IS NULL"),
         ),
         # By standing and version the queries of a group, of which one is scored.
         Index(
@@ -88,8 +83,7 @@ class Query(Base):
             "group",
             "standing",
             "version_id",
-            sqlite_where=text('"group" IS NOT NULL'),
-            postgresql_where=text('"group" IS NOT NULL'),
+            **where('"group" IS NOT NULL'),
         ),
         # Those that do not count where versions are pooled, as they are counted.
         Index(
@@ -99,8 +93,7 @@ class Query(Base):
             "label",
             "predicted",
             "version_id",
-            sqlite_where=text("NOT is_pooled"),
-            postgresql_where=text("NOT is_pooled"),
+            **where("NOT is_pooled"),
         ),
         # What was put to several versions, which are compared by it.
         Index(
@@ -108,8 +101,7 @@ class Query(Base):
             "detector_id",
             "input",
             "label",
-            sqlite_where=text("input IS NOT NULL"),
-            postgresql_where=text("input IS NOT NULL"),
+            **where("input IS NOT NULL"),
         ),
         # By version the query that an input was first put with, which alone is scored.
         Index(
@@ -117,31 +109,27 @@ class Query(Base):
             "detector_id",
             "input",
             "version_id",
-            sqlite_where=text("input IS NOT NULL AND NOT is_repeat"),
-            postgresql_where=text("input IS NOT NULL AND NOT is_repeat"),
+            **where("input IS NOT NULL AND NOT is_repeat"),
         ),
         Index(
             "ix_queries_detector_id_agreement_compared",
             "detector_id",
             "agreement",
             "id",
-            sqlite_where=text("agreement IS NOT NULL"),
-            postgresql_where=text("agreement IS NOT NULL"),
+            **where("agreement IS NOT NULL"),
         ),
         # The few that somebody marked.
         Index(
             "ix_queries_detector_id_id_tagged",
             "detector_id",
             "id",
-            sqlite_where=text("tags IS NOT NULL"),
-            postgresql_where=text("tags IS NOT NULL"),
+            **where("tags IS NOT NULL"),
         ),
         # The few whose content was taken away.
         Index(
             "ix_queries_detector_id_erased",
             "detector_id",
-            sqlite_where=text("erased_at IS NOT NULL"),
-            postgresql_where=text("erased_at IS NOT NULL"),
+            **where("erased_at IS NOT NULL"),
         ),
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
@@ -234,7 +222,6 @@ def update_each() -> Any:
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
-    """Return a query of whichever detector."""
     return session.get(Query, query_id)
 
 
@@ -279,7 +266,6 @@ def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | N
 
 
 def add_query(session: Session, query: Query) -> None:
-    """Insert one query, which need not belong to a session."""
     attributes = Query.__mapper__.column_attrs
     row = {a.columns[0].name: getattr(query, a.key) for a in attributes}
     insert_rows(session, Query, [row])
@@ -368,7 +354,6 @@ _AGREEMENT = (
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
-    """Count the queries that several people labelled, by what came of it."""
     found = session.execute(_AGREEMENT, {"detector_id": detector_id})
     return {str(row[0]): row[1] for row in found}
 
@@ -414,7 +399,6 @@ def count_all_disputed(
 def list_written_versions(
     session: Session, detector_id: int, at: datetime
 ) -> Sequence[str]:
-    """Return the names of the versions whose queries were added at an instant."""
     ids = select(Query.version_id).where(
         Query.detector_id == detector_id, Query.created_at == at
     )

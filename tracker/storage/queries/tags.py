@@ -22,7 +22,6 @@ def load_tags(stored: str | None) -> list[str]:
 
 
 def dump_tags(tags: Collection[str]) -> str | None:
-    """Return *tags* as they are kept: each once, in order."""
     return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
 
 
@@ -49,6 +48,5 @@ _IN_USE = (
 
 
 def list_tags(session: Session, detector_id: int) -> list[str]:
-    """Return the tags that queries of a detector are marked with, in order."""
     found = session.scalars(_IN_USE, {"detector_id": detector_id})
     return sorted(set(chain.from_iterable(map(load_tags, found))))

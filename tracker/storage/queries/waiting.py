@@ -49,7 +49,6 @@ class WaitingQuery(Base):
 
 
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
-    """Return the query of that id if it waits for its prediction."""
     return session.get(WaitingQuery, query_id)
 
 
@@ -71,12 +70,10 @@ _NUMBER = select(func.count()).where(
 
 
 def count_waiting(session: Session, detector_id: int) -> int:
-    """Count the queries of a detector that wait for their prediction."""
     return session.scalar(_NUMBER, {"detector_id": detector_id}) or 0
 
 
 def list_asked_detectors(session: Session) -> Sequence[int]:
-    """Return the detectors that have a predictor to ask."""
     statement = select(Detector.id).where(
         Detector.predictor.is_not(None), Detector.archived_at.is_(None)
     )
@@ -86,9 +83,7 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
 def forget_problems(session: Session, detector_id: int) -> None:
     """Forget what a predictor said of the queries that wait; there is another one."""
     every = update(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
-    session.execute(
-        every.values(problem=None), execution_options={"synchronize_session": False}
-    )
+    session.execute(every.values(problem=None))
 
 
 def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
@@ -103,7 +98,7 @@ def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
     )
     ids = session.scalars(old).all()
     statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
-    session.execute(statement, execution_options={"synchronize_session": False})
+    session.execute(statement)
     withdraw(session, PREDICTION, *map(str, ids))
     return len(ids)
 
@@ -111,7 +106,6 @@ def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
 def list_waiting(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[WaitingQuery]:
-    """Return queries that wait for their prediction, the newest first."""
     own = WaitingQuery.detector_id == detector_id
     return list_newest(session, WaitingQuery, own, before=before, limit=limit)
 

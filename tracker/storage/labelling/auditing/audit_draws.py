@@ -13,8 +13,6 @@ from tracker.storage.labelling.auditing.audits import Audit, AuditItem, of_query
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
-_IN_PLACE = {"synchronize_session": False}
-
 
 class AuditDraw(Base):
     """A query that was drawn; it stays drawn, whether it is answered or not."""
@@ -154,9 +152,7 @@ def reserve_draws(
     statement = update(AuditDraw).where(
         AuditDraw.audit_id == audit_id, AuditDraw.number.in_(numbers)
     )
-    session.execute(
-        statement.values(labeler=labeler, until=until), execution_options=_IN_PLACE
-    )
+    session.execute(statement.values(labeler=labeler, until=until))
 
 
 def release_draws(
@@ -166,7 +162,7 @@ def release_draws(
     statement = update(AuditDraw).where(
         AuditDraw.query_id == query_id, AuditDraw.labeler == labeler
     )
-    session.execute(statement.values(until=at), execution_options=_IN_PLACE)
+    session.execute(statement.values(until=at))
 
 
 def set_sampling(
@@ -176,7 +172,7 @@ def set_sampling(
     statement = update(Query).where(
         Query.detector_id == detector_id, Query.id.in_(query_ids), Query.label.is_(None)
     )
-    session.execute(statement.values(sampling=sampling), execution_options=_IN_PLACE)
+    session.execute(statement.values(sampling=sampling))
 
 
 def count_draws(session: Session, audit_ids: Sequence[int]) -> dict[int, int]:
@@ -247,6 +243,4 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
         AuditItem.known_from.is_(None),
         AuditItem.query_id.not_in(drawn),
     )
-    session.execute(
-        statement.values(known_from=round_number), execution_options=_IN_PLACE
-    )
+    session.execute(statement.values(known_from=round_number))

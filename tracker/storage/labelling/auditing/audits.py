@@ -32,7 +32,6 @@ from tracker.storage.queries.queries import Query
 from tracker.storage.queries.where import Condition
 
 _KNOWN = text("known_from IS NOT NULL")
-_IN_PLACE = {"synchronize_session": False}
 
 
 def of_query() -> ForeignKeyConstraint:
