@@ -118,8 +118,6 @@ from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     is_careless,
 )
 from tracker.stats.monitoring.slices import (
