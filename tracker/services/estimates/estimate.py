@@ -209,7 +209,9 @@ class Estimate(OfDetector):
         default=None, description="The last labels or days that it covers."
     )
     as_known_at: Instant | None = Field(
-        default=None, description="What came after this instant is left out."
+        default=None,
+        description="What came after this instant is left out; the settings are those "
+        "of today.",
     )
 
     # That of the deciding method, which part of the error is for.
