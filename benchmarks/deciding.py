@@ -71,21 +71,22 @@ def live(
 
 def labels_to_met(
     shares: tuple[float, ...], accuracy: float, target: float, level: float, runs: int
-) -> float:
-    """Return the median number of labels at which the target is first met."""
+) -> npt.NDArray[np.float64]:
+    """Return the number of labels at which the target is first met, by life."""
     rng, found = np.random.default_rng(37), []
     most = int(4 * wald(shares, accuracy, target))
     for _ in range(runs):
         right, counted, first = live(rng, shares, accuracy, most)
         low, _ = balanced_anytime(right, counted, level, shares=first)
         met = np.flatnonzero(low > target)
-        found.append(counted[met[0]].sum() if met.size else math.inf)
-    return float(np.median(found))
+        found.append(counted[met[0]].sum() if met.size else most)
+    return np.array(found)
 
 
 def rows(runs: int) -> Iterator[str]:
     whole = level_since(LEVEL, None, 0)
-    heads = f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'width / joint':>15}"
+    heads = f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'price':>8}"
+    heads += f"{'width / joint':>15}"
     yield f"{'':20}{heads}"
     for name, shares, accuracy, target in MIXES:
         bound = wald(shares, accuracy, target)
@@ -97,10 +98,13 @@ def rows(runs: int) -> Iterator[str]:
         right = np.rint(counted * accuracy).astype(int)
         wide = balanced_anytime(right, counted, LEVEL, shares=shares)
         narrow = balanced_joint(right, counted, LEVEL)
+        # Of one life both have the same labels, so looks every 4 % average out.
+        price = math.expm1(float(np.log(since / alone).mean()))
         ratio = float((wide.high - wide.low) / (narrow.high - narrow.low))
         yield (
-            f"{name:20}{bound:>8,.0f}{alone:>8,.0f}{alone / bound:>7.2f}"
-            f"{since / bound:>8.2f}{ratio:>15.2f}"
+            f"{name:20}{bound:>8,.0f}{np.median(alone):>8,.0f}"
+            f"{np.median(alone) / bound:>7.2f}{np.median(since) / bound:>8.2f}"
+            f"{price:>8.1%}{ratio:>15.2f}"
         )
 
 
