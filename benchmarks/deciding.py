@@ -1,7 +1,7 @@
 """How many labels the interval that decides needs, and how wide it is.
 
 Lives of labels come at random from classes of fixed shares, with fixed seeds; the
-interval is looked at every 4 %, by the shares of the first hundred labels.  *Wald* is
+interval is looked at every 4 %, by the shares of its first labels.  *Wald* is
 the expectation that no test at every look stays below: log(2/error) over the
 divergence of a label from accuracies whose mean is at the target.
 """
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from tracker.stats import balanced_anytime, balanced_joint, level_since
+from tracker.storage.estimates.cells import labels_of_shares
 
 LEVEL = 0.95
-FIRST = 100
 MIXES = (
     ("2 classes, 50/50", (0.5, 0.5), 0.95, 0.9),
     ("2 classes, 90/10", (0.9, 0.1), 0.95, 0.9),
@@ -60,7 +60,8 @@ def live(
     """Return right and counted labels at each look, and the shares of the first."""
     classes = rng.choice(len(shares), most, p=np.array(shares) / sum(shares))
     is_right = rng.random(most) < accuracy
-    places = np.unique(np.geomspace(FIRST, most, int(math.log(most / FIRST) / 0.04)))
+    first = labels_of_shares(len(shares))
+    places = np.unique(np.geomspace(first, most, int(math.log(most / first) / 0.04)))
     looks = places.astype(int)
     counted = np.array([np.bincount(classes[:n], minlength=len(shares)) for n in looks])
     right = np.array(

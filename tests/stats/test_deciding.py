@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from tracker.stats import balanced_anytime, balanced_joint, level_since
+from tracker.storage.estimates.cells import labels_of_shares
 
-LEVEL, LIVES = 0.95, 40
+LEVEL, LIVES = 0.95, 30
 # Shares of the classes, accuracy and target, and how many times the labels of Wald's
 # bound half of all lives may need.
 MIXES = {
@@ -50,23 +51,20 @@ def share_met(mix, labels, level):
     for _ in range(LIVES):
         classes = rng.choice(len(shares), labels, p=shares)
         is_right = rng.random(labels) < accuracy
-        looks = np.geomspace(labels, 100, int(math.log(labels / 100) / 0.04)).astype(
-            int
-        )
+        fewest = labels_of_shares(len(shares))
+        number = int(math.log(labels / fewest) / 0.04)
+        looks = np.geomspace(labels, fewest, number).astype(int)
         counted, right = (
             np.array(
                 [np.bincount(classes[:n][of[:n]], minlength=len(shares)) for n in looks]
             )
             for of in (np.ones(labels, bool), is_right)
         )
-        first = counted[-1] + 1
-        # The last look decides most lives, and the others need not be computed.
+        # The last looks decide most lives, and the others need not be computed.
         met += any(
-            (
-                balanced_anytime(right[of], counted[of], level, shares=first).low
-                > target
-            ).any()
+            (balanced_anytime(*some, level, shares=counted[-1] + 1).low > target).any()
             for of in (slice(1), slice(1, 10), slice(10, None))
+            for some in [(right[of], counted[of])]
         )
     return met / LIVES
 
