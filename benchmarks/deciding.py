@@ -1,7 +1,7 @@
 """How many labels the interval that decides needs, and how wide it is.
 
 Lives of labels come at random from classes of fixed shares, with fixed seeds; the
-interval is looked at every 4 %, by the shares of the first hundred labels.  *Wald* is
+interval is looked at every 4 %, by the shares of its first labels.  *Wald* is
 the expectation that no test at every look stays below: log(2/error) over the
 divergence of a label from accuracies whose mean is at the target.
 """
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from tracker.stats import balanced_anytime, balanced_joint, level_since
+from tracker.storage.estimates.cells import labels_of_shares
 
 LEVEL = 0.95
-FIRST = 100
 MIXES = (
     ("2 classes, 50/50", (0.5, 0.5), 0.95, 0.9),
     ("2 classes, 90/10", (0.9, 0.1), 0.95, 0.9),
@@ -60,7 +60,8 @@ def live(
     """Return right and counted labels at each look, and the shares of the first."""
     classes = rng.choice(len(shares), most, p=np.array(shares) / sum(shares))
     is_right = rng.random(most) < accuracy
-    places = np.unique(np.geomspace(FIRST, most, int(math.log(most / FIRST) / 0.04)))
+    first = labels_of_shares(len(shares))
+    places = np.unique(np.geomspace(first, most, int(math.log(most / first) / 0.04)))
     looks = places.astype(int)
     counted = np.array([np.bincount(classes[:n], minlength=len(shares)) for n in looks])
     right = np.array(
@@ -71,21 +72,22 @@ def live(
 
 def labels_to_met(
     shares: tuple[float, ...], accuracy: float, target: float, level: float, runs: int
-) -> float:
-    """Return the median number of labels at which the target is first met."""
+) -> npt.NDArray[np.float64]:
+    """Return the number of labels at which the target is first met, by life."""
     rng, found = np.random.default_rng(37), []
     most = int(4 * wald(shares, accuracy, target))
     for _ in range(runs):
         right, counted, first = live(rng, shares, accuracy, most)
         low, _ = balanced_anytime(right, counted, level, shares=first)
         met = np.flatnonzero(low > target)
-        found.append(counted[met[0]].sum() if met.size else math.inf)
-    return float(np.median(found))
+        found.append(counted[met[0]].sum() if met.size else most)
+    return np.array(found)
 
 
 def rows(runs: int) -> Iterator[str]:
     whole = level_since(LEVEL, None, 0)
-    heads = f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'width / joint':>15}"
+    heads = f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'price':>8}"
+    heads += f"{'width / joint':>15}"
     yield f"{'':20}{heads}"
     for name, shares, accuracy, target in MIXES:
         bound = wald(shares, accuracy, target)
@@ -97,10 +99,13 @@ def rows(runs: int) -> Iterator[str]:
         right = np.rint(counted * accuracy).astype(int)
         wide = balanced_anytime(right, counted, LEVEL, shares=shares)
         narrow = balanced_joint(right, counted, LEVEL)
+        # Of one life both have the same labels, so looks every 4 % average out.
+        price = math.expm1(float(np.log(since / alone).mean()))
         ratio = float((wide.high - wide.low) / (narrow.high - narrow.low))
         yield (
-            f"{name:20}{bound:>8,.0f}{alone:>8,.0f}{alone / bound:>7.2f}"
-            f"{since / bound:>8.2f}{ratio:>15.2f}"
+            f"{name:20}{bound:>8,.0f}{np.median(alone):>8,.0f}"
+            f"{np.median(alone) / bound:>7.2f}{np.median(since) / bound:>8.2f}"
+            f"{price:>8.1%}{ratio:>15.2f}"
         )
 
 

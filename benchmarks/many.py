@@ -9,6 +9,7 @@ reader of the database looks ten times a second.
 
 import argparse
 import random
+import secrets
 import tempfile
 import threading
 import time
@@ -30,11 +31,14 @@ from rig import (
     import_all,
     opened,
     parse_options,
+    sign_in,
 )
 from rig.servers import Client, seconds_of, served
 from sqlalchemy import func, select
 
+from tracker.app import create_app
 from tracker.services.people.keys import create_key
+from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.estimates.pending import PendingBatch
 
@@ -43,15 +47,17 @@ CLIENTS = 4
 # Below a hundred, each label makes a snapshot.
 THERE = 50
 PAUSE = 0.1
-_NAMES = class_names(CLASSES)
-_FREQUENCIES = [10 ** (2 * place / (CLASSES - 1)) for place in range(CLASSES)]
+FEW, RUNS = 60, 5
 
 
-def rows(seed: int, number: int) -> Iterator[dict[str, object]]:
+def rows(
+    seed: int, number: int, *, classes: int = CLASSES
+) -> Iterator[dict[str, object]]:
     """Yield labelled queries of uneven classes, nine in ten predicted right."""
-    draw = random.Random(seed)
-    for label in draw.choices(_NAMES, _FREQUENCIES, k=number):
-        predicted = label if draw.random() < 0.9 else draw.choice(_NAMES)
+    draw, names = random.Random(seed), class_names(classes)
+    frequencies = [10 ** (2 * place / (classes - 1)) for place in range(classes)]
+    for label in draw.choices(names, frequencies, k=number):
+        predicted = label if draw.random() < 0.9 else draw.choice(names)
         yield {
             "predicted": predicted,
             "label": label,
@@ -60,11 +66,43 @@ def rows(seed: int, number: int) -> Iterator[dict[str, object]]:
         }
 
 
-def fill_all(database: Database, detectors: int) -> None:
+def fill_all(database: Database, detectors: int, classes: int = CLASSES) -> None:
     for number in range(detectors):
-        add_detector(database, f"d{number}", classes=CLASSES)
-        import_all(database, rows(number, THERE), detector=f"d{number}")
+        add_detector(database, f"d{number}", classes=classes)
+        some = rows(number, THERE, classes=classes)
+        import_all(database, some, detector=f"d{number}")
     fold(database)
+
+
+def time_runs(kind: str, detectors: int, classes: int) -> float:
+    """Return the processor time of the job, in ms, for one new label a detector."""
+    taken = []
+    with fresh_databases(kind) as make, opened(make()) as database:
+        fill_all(database, detectors, classes)
+        for turn in range(RUNS):
+            for number in range(detectors):
+                new = rows(-1 - turn * detectors - number, 1, classes=classes)
+                import_all(database, new, detector=f"d{number}")
+            begun = time.process_time()
+            fold(database)
+            taken.append(time.process_time() - begun)
+    return 1e3 * min(taken)
+
+
+def time_list(database: Database, folder: Path) -> dict[str, float]:
+    """Return how long the list of all detectors takes, in ms, best of a few."""
+    settings = Settings(data_dir=folder, secret_key=secrets.token_hex())
+    client = create_app(settings, database).test_client()
+    sign_in(client, database)
+    found = {}
+    for path in ("/", "/api/v1/detectors"):
+        taken = []
+        for _ in range(RUNS):
+            begun = time.process_time()
+            assert client.get(path).status_code == 200
+            taken.append(time.process_time() - begun)
+        found[path] = 1e3 * min(taken)
+    return found
 
 
 class Reader:
@@ -133,6 +171,7 @@ def measured(kind: str, options: argparse.Namespace) -> Iterator[str]:
         url = make()
         with opened(url) as database:
             fill_all(database, options.detectors)
+            listed = time_list(database, Path(name))
             with database.write() as session:
                 key = create_key(session, "benchmark", "editor", by(at=START))
             reader = Reader(database)
@@ -147,6 +186,11 @@ def measured(kind: str, options: argparse.Namespace) -> Iterator[str]:
         middle, late = 1e3 * np.quantile(taken, (0.5, 0.99))
         lag, last = np.quantile(reader.lags, (0.99, 1))
         yield f"\n{describe(url)}"
+        for path, took in listed.items():
+            yield f"{path}, {options.detectors} detectors: {took:.0f} ms of processor"
+        for classes in (2, CLASSES):
+            took = time_runs(kind, FEW, classes)
+            yield f"{FEW} detectors of {classes} classes, a label each: {took:.0f} ms"
         yield (
             f"{'labels':>8}{'a second':>10}{'p50, ms':>9}{'p99, ms':>9}"
             f"{'lag p99, s':>12}{'max, s':>8}{'of a core':>11}"

@@ -2,9 +2,13 @@
 
 import io
 import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from rich.console import Console
+from sqlalchemy import select
 
 from tests.conftest import WHOLE
 from tracker import stats
@@ -16,7 +20,16 @@ from tracker.cli.demo import (
     _as_people_label,
     follow,
 )
+from tracker.cli.demo_cameras import log_cameras
+from tracker.demo import cameras
 from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.estimate import get_estimate
+from tracker.settings import Settings
+from tracker.storage.database import Database
+from tracker.storage.images import open_image_store
+from tracker.storage.labels import Label
+from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR
 
 
@@ -27,6 +40,38 @@ def test_progress_is_only_shown_to_somebody_who_looks() -> None:
         console = Console(file=said, force_terminal=is_terminal)
         assert list(follow(digits, "Images", console)) == digits
         assert bool(said.getvalue()) == is_terminal
+
+
+@pytest.mark.slow
+def test_the_camera_that_went_dark_is_dated_by_late_labels_out_of_order(
+    database: Database, settings: Settings, recompute: Callable[[], None]
+) -> None:
+    now = datetime(2026, 3, 21, 12, tzinfo=UTC)
+    log_cameras(database, open_image_store(settings), created_at=now)
+    recompute()
+    with database.read() as session:
+        detector = get_detector(session, cameras.NAME)
+        found = get_estimate(session, detector, computed_at=now)
+        rows = session.execute(
+            select(Query.asked_at, Label.labelled_at)
+            .join(Label, Label.query_id == Query.id)
+            .order_by(Label.id)
+        ).all()
+    dark = (now - timedelta(days=cameras.DAYS - cameras.DARK_FROM_DAY)).date()
+    assert found.change is not None
+    assert (found.change.state, abs(found.change.since - dark).days <= 1) == (
+        "dropped",
+        True,
+    )
+    assert found.change.since_from <= dark <= found.change.since_to
+    assert found.decision is not None
+    assert found.decision.span.since == found.change.since
+    asked, labelled = zip(*rows, strict=True)
+    days_late = [(b - a).days for a, b in rows]
+    assert sorted(days_late)[len(rows) // 2] >= 3
+    earlier = sum(after < before for before, after in pairwise(asked))
+    assert earlier > len(rows) // 3
+    assert sorted(labelled) == list(labelled)
 
 
 def order_of(detector: DemoDetector) -> list[int]:

@@ -10,9 +10,11 @@ from sqlalchemy import select
 
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
+from tracker.clock import utc_now
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.estimates.charts import build_chart
 from tracker.services.estimates.counts import count_asked
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.recount import recount
@@ -122,6 +124,27 @@ def test_a_fall_is_dated_and_the_verdict_is_of_the_days_since(
         found.decision.low,
         found.decision.high,
     )
+
+
+def test_the_chart_marks_a_change_where_its_labels_had_come(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    rows = rows_of(BACKLOG)
+    bench.log_all(rows[:600])
+    recompute()
+    # One import tells it, and makes many snapshots of one instant.
+    bench.log_all(rows[600:])
+    recompute()
+    with bench.database.read() as session:
+        chart = build_chart(
+            session, bench.attached(session), window="200", computed_at=utc_now()
+        )
+    places = [
+        layer["data"]["values"][0]["x"]
+        for layer in chart["vconcat"][0]["layer"]
+        if str(layer["mark"].get("text", "")).startswith("balanced accuracy dropped")
+    ]
+    assert places == [3_000]
 
 
 def test_labels_of_january_after_those_of_february_tell_of_january(

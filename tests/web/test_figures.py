@@ -8,6 +8,7 @@ import html
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -173,6 +174,17 @@ def more_to_decide(counts: dict[str, Count]) -> int:
     )
     assert found is not None
     return sum(found)
+
+
+def narrow_class(found: Count, width: float) -> tuple[int, ...]:
+    """How many more labels of one class bring the interval that decides to width."""
+
+    def interval(k: Any, n: Any, level: float) -> stats.Interval:
+        return stats.anytime(k[0], n[0], level)
+
+    more = labels_to_narrow(interval, [found.correct], [found.labelled], width, WHOLE)
+    assert more is not None
+    return more
 
 
 def needed_of(counts: dict[str, Count], more: int) -> tuple[str, str]:
@@ -391,7 +403,7 @@ def test_the_list_and_the_panel_beside_a_query(
     labelled = sum(row.label is not None and not row.is_repeat for row in rows)
     assert page.by_id("label-count").text == str(labelled) == "128"
     assert f"{sum(row.label is None for row in rows)} left in the random" in panel
-    needed = stats.labels_to_reach_width(45, 50, 0.1, 0.95)
+    (needed,) = narrow_class(counts["YES"], 0.1)
     assert f"About {needed} more labels of YES would tell its accuracy" in panel
 
 
@@ -472,11 +484,11 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
     k = [one.correct for one in counts.values()]
     n = [one.labelled for one in counts.values()]
 
-    narrow = stats.get_method("joint").balanced_interval
+    narrow = partial(stats.balanced_interval, "anytime", shares=SHARES)
 
     def drawn(points: float) -> tuple[int, int]:
         """How many labels, and how many queries drawn at random bring them."""
-        more = labels_to_narrow(narrow, k, n, 2 * points / 100, 0.95)
+        more = labels_to_narrow(narrow, k, n, 2 * points / 100, WHOLE)
         assert more is not None
         draws = max(wanted * sum(n) / has for wanted, has in zip(more, n, strict=True))
         return sum(more), -int(-draws // 1)
@@ -490,13 +502,14 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
         about = f"about {two_figures(drawn(points)[1]):,}"
         assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text
     labels, draws = drawn(3)
-    assert f"About {labels} more labels would bring" in page.text
-    assert f"takes about {draws} queries drawn" in page.text
+    assert f"About {labels:,} more labels would bring" in page.text
+    assert f"takes about {draws:,} queries drawn" in page.text
     table = cells(page, "Labels for each class")
     for (name, labelled, _, alone), one in zip(table, counts.values(), strict=True):
-        width = stats.labels_to_reach_width(one.correct, one.labelled, 0.06, 0.95)
+        (width,) = narrow_class(one, 0.06)
         assert (int(labelled), alone) == (one.labelled, f"{width:,}"), name
-    assert sum(int(row[2].replace("none", "0")) for row in table) == labels
+    each = [row[2].replace("none", "0").replace(",", "") for row in table]
+    assert sum(map(int, each)) == labels
 
 
 def test_the_slices(visitor: Visitor, path: str, rows: list[Stored]) -> None:

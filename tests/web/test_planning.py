@@ -62,7 +62,7 @@ def test_a_target_above_the_estimate_has_little_hope(
             "If its accuracy is 95 %, about 140 more labels of NO would show, with a "
             "chance of 80 %, that NO alone is right more than 90 % of the time.",
         ),
-        (100, 0, "The interval of NO is already above the target of 90 %."),
+        (100, 0, "The exact interval of NO, for one look, is already above the target"),
         (9_001, 999, "because its accuracy is too close to that."),
     ],
 )

@@ -184,7 +184,8 @@ When = Annotated[
 
 AS_KNOWN_AT = (
     "As it was known at this instant: without what came later, and with labels as "
-    "they were before later corrections."
+    "they were before later corrections. Settings, such as target and measure, are "
+    "those of today."
 )
 
 

@@ -9,6 +9,7 @@ from tracker.demo import cameras
 from tracker.demo.digits import digit_png
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
+from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
@@ -22,7 +23,11 @@ _SEED = 1998
 def log_cameras(
     database: Database, images: ImageStore, *, created_at: datetime
 ) -> None:
-    """Log what four cameras saw over some weeks, most of it labelled at random."""
+    """Log what four cameras saw over some weeks, and then most labels, by chance.
+
+    A label comes some time between its query and now, so they are late and in another
+    order than the queries.
+    """
     frames = cameras.load_frames()
     names = [_store(images, frame) for frame in frames]
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
@@ -38,19 +43,24 @@ def log_cameras(
             slices=["camera"],
         )
         detector = create_detector(session, new, by())
+        labels: list[tuple[datetime, int, str]] = []
         for position, (frame, name) in enumerate(zip(frames, names, strict=True)):
-            is_labelled = draw.random() < _LABELLED
+            asked_at = first + position * spacing
             query = NewQuery(
                 key=f"frame-{frame.index}",
                 predicted=frame.predicted,
                 confidence=frame.confidence,
                 version=cameras.VERSION,
-                asked_at=first + position * spacing,
+                asked_at=asked_at,
                 metadata={"camera": frame.camera},
-                label=frame.label if is_labelled else None,
-                sampling=RANDOM if is_labelled else None,
             )
-            log_query(session, detector, query, logged_by, image=name)
+            logged, _ = log_query(session, detector, query, logged_by, image=name)
+            if draw.random() < _LABELLED:
+                at = asked_at + draw.random() * (created_at - asked_at)
+                labels.append((at, logged.id, frame.label))
+        for at, query_id, label in sorted(labels):
+            given = NewLabel(label=label, sampling=RANDOM, labelled_at=at)
+            add_label(session, query_id, given, logged_by)
 
 
 def _store(images: ImageStore, frame: cameras.Frame) -> str:

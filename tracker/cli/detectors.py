@@ -117,7 +117,7 @@ def detectors() -> None:
     type=click.Choice(get_args(ShownMethod)),
     default="joint",
     show_default=True,
-    help="The method of the intervals on pages.",
+    help="The interval for one look that pages show first.",
 )
 @click.option("--slices", default="", help="Metadata keys for slices.")
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")

@@ -162,7 +162,7 @@ class NewDetector(Input):
         default=None, description="Send an event after this many hours without a label."
     )
     method: ShownMethod = Field(
-        default="joint", description="The method of the intervals on pages."
+        default="joint", description="The interval for one look that pages show first."
     )
     slices: SliceNames = Field(
         default=[],
@@ -289,7 +289,9 @@ class Detector(Shape):
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
     )
-    method: ShownMethod = Field(description="The method of the intervals on pages.")
+    method: ShownMethod = Field(
+        description="The interval for one look that pages show first."
+    )
     production_version: str | None = Field(
         description="The version that is shown unless another is asked for; null for "
         "the one that answers most new queries."

@@ -267,34 +267,6 @@ def balanced_wilson(
     return combined(wilson, k, n, confidence_level)
 
 
-def balanced_wilson_cc(
-    k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Interval:
-    """Return the combination of the classes' `wilson_cc` limits; see `combined`."""
-    return combined(wilson_cc, k, n, confidence_level)
-
-
-def balanced_agresti_coull(
-    k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Interval:
-    """Return the combination of the classes' `agresti_coull` limits; see `combined`."""
-    return combined(agresti_coull, k, n, confidence_level)
-
-
-def balanced_jeffreys(
-    k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Interval:
-    """Return the combination of the classes' `jeffreys` limits; see `combined`."""
-    return combined(jeffreys, k, n, confidence_level)
-
-
-def balanced_mid_p(
-    k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Interval:
-    """Return the combination of the classes' `mid_p` limits; see `combined`."""
-    return combined(mid_p, k, n, confidence_level)
-
-
 def combined(
     interval: _ClassInterval,
     k: npt.ArrayLike,

@@ -3,29 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.approximations import (
-    agresti_coull,
-    balanced_agresti_coull,
-    balanced_bootstrap,
-    balanced_jeffreys,
-    balanced_mid_p,
-    balanced_normal,
-    balanced_posterior,
-    balanced_wilson,
-    balanced_wilson_cc,
-    bootstrap,
-    jeffreys,
-    mid_p,
-    normal,
-    posterior,
-    wilson,
-    wilson_cc,
-)
+from tracker.stats import approximations as approximate
 from tracker.stats.arguments import checked_fraction
 from tracker.stats.coverage import IntervalFunction
 from tracker.stats.evidence.intervals import FORMULA, anytime, balanced_anytime
@@ -48,7 +32,7 @@ class Method:
     formula: int = 1
 
 
-_TABLE = (
+_GUARANTEED = (
     Method(
         "exact",
         clopper_pearson,
@@ -74,71 +58,59 @@ _TABLE = (
         "often as one likes; decisions go by it.",
         formula=FORMULA,
     ),
-    Method(
-        "wilson",
-        wilson,
-        balanced_wilson,
-        is_guaranteed=False,
-        description="Wilson's score interval; its class limits combined as standard "
-        "deviations are.",
-    ),
-    Method(
-        "wilson-cc",
-        wilson_cc,
-        balanced_wilson_cc,
-        is_guaranteed=False,
-        description="Wilson's score interval with the continuity correction, a "
-        "cautious approximation.",
-    ),
-    Method(
-        "agresti-coull",
-        agresti_coull,
-        balanced_agresti_coull,
-        is_guaranteed=False,
-        description="The normal approximation after about four more labels, half "
-        "of them correct.",
-    ),
-    Method(
-        "jeffreys",
-        jeffreys,
-        balanced_jeffreys,
-        is_guaranteed=False,
-        description="Equal tails of the Beta distribution that Jeffreys' prior leads "
-        "to.",
-    ),
-    Method(
-        "mid-p",
-        mid_p,
-        balanced_mid_p,
-        is_guaranteed=False,
-        description="Clopper-Pearson with half of the chance of what was seen, "
-        "narrower and no longer safe.",
-    ),
-    Method(
-        "normal",
-        normal,
-        balanced_normal,
-        is_guaranteed=False,
-        description="The textbook's normal approximation, poor near 0 % and 100 %.",
-    ),
-    Method(
-        "bootstrap",
-        bootstrap,
-        balanced_bootstrap,
-        is_guaranteed=False,
-        description="Percentiles of the labelled predictions drawn again and again, "
-        "in the limit of infinitely many rounds.",
-    ),
-    Method(
-        "posterior",
-        posterior,
-        balanced_posterior,
-        is_guaranteed=False,
-        description="Equal tails of what a uniform prior makes of the counts; for "
-        "the balanced accuracy of their mean.",
-    ),
 )
-_BY_NAME = {method.name: method for method in _TABLE}
+# Of a class, of the balanced accuracy, and what it is.
+_APPROXIMATIONS = {
+    "wilson": (
+        approximate.wilson,
+        approximate.balanced_wilson,
+        "Wilson's score interval; its class limits combined as standard deviations "
+        "are.",
+    ),
+    "wilson-cc": (
+        approximate.wilson_cc,
+        partial(approximate.combined, approximate.wilson_cc),
+        "Wilson's score interval with the continuity correction, a cautious "
+        "approximation.",
+    ),
+    "agresti-coull": (
+        approximate.agresti_coull,
+        partial(approximate.combined, approximate.agresti_coull),
+        "The normal approximation after about four more labels, half of them correct.",
+    ),
+    "jeffreys": (
+        approximate.jeffreys,
+        partial(approximate.combined, approximate.jeffreys),
+        "Equal tails of the Beta distribution that Jeffreys' prior leads to.",
+    ),
+    "mid-p": (
+        approximate.mid_p,
+        partial(approximate.combined, approximate.mid_p),
+        "Clopper-Pearson with half of the chance of what was seen, narrower and no "
+        "longer safe.",
+    ),
+    "normal": (
+        approximate.normal,
+        approximate.balanced_normal,
+        "The textbook's normal approximation, poor near 0 % and 100 %.",
+    ),
+    "bootstrap": (
+        approximate.bootstrap,
+        approximate.balanced_bootstrap,
+        "Percentiles of the labelled predictions drawn again and again, in the limit "
+        "of infinitely many rounds.",
+    ),
+    "posterior": (
+        approximate.posterior,
+        approximate.balanced_posterior,
+        "Equal tails of what a uniform prior makes of the counts; for the balanced "
+        "accuracy of their mean.",
+    ),
+}
+_BY_NAME = {method.name: method for method in _GUARANTEED} | {
+    name: Method(name, of_class, balanced, is_guaranteed=False, description=said)
+    for name, (of_class, balanced, said) in _APPROXIMATIONS.items()
+}
 
 METHODS: tuple[str, ...] = tuple(_BY_NAME)
 

@@ -10,6 +10,7 @@ from tracker.stats.arguments import (
     Floats,
     checked_class_counts,
     checked_count_pair,
+    checked_counts,
     checked_fraction,
     tail_share,
 )
@@ -199,10 +200,10 @@ def labels_to_narrow(
     at hand is narrow enough; None means more than 10**7 labels of a class.  Four to
     six intervals are usual, and 42 the most that are computed.
 
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n in each, and
-    width and confidence_level lie between 0 and 1.
+    Raises ValueError unless 0 <= k <= n in each, width and confidence_level lie between
+    0 and 1, and for as many classes as *interval* is not for.
     """
-    correct, labelled = checked_class_counts(ks, ns)
+    correct, labelled = checked_counts(ks, ns)
     if correct.ndim != 1:
         raise ValueError(f"k and n must be one list each, not of shape {correct.shape}")
     width = checked_fraction("width", width)

@@ -121,6 +121,8 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
     ids["standings"] = compared_standings(detector.label_sampling, population)
     choices: dict[str, Any] = {"method": method, "population": population}
+    # Pairs are of all labels, and the day of a change was picked by the results.
+    choices["span"] = "all"
     choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
         get_estimate(session, detector, version=one.name, **choices)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tracker import stats
-from tracker.services.deciding.planning import labels_for_balanced
+from tracker.services.deciding.planning import narrow_balanced
 from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
@@ -164,7 +164,7 @@ def labels_that_exact_needs(
     joint = next(one.balanced for one in readings if one.method.name == "joint")
     if not 0 < joint.width < 1:
         return 0
-    more = labels_for_balanced(
+    more = narrow_balanced(
         estimate.correct, estimate.labelled, joint.width, estimate.confidence_level
     )
     return None if more is None else sum(more)

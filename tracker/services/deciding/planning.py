@@ -3,8 +3,8 @@
 import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -22,7 +22,7 @@ from tracker.services.labelling.auditing.audit_sets import (
 )
 from tracker.services.labelling.auditing.audits import label_code
 from tracker.services.wording import invalid
-from tracker.shapes import OfClass, OfDetector
+from tracker.shapes import OfClass, OfDetector, Score
 from tracker.stats import (
     MOST_LABELS,
     chance_to_certify,
@@ -31,7 +31,7 @@ from tracker.stats import (
     next_class,
 )
 from tracker.storage.detectors import Detector
-from tracker.words import BALANCED, OVERALL, RECALL
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, OVERALL, RECALL
 
 # A forecast reads all queries of a version, and carries out an audit of them.
 _MOST_FORESEEN_QUERIES, _MOST_FORESEEN_CLASSES = 100_000, 20
@@ -46,26 +46,63 @@ _MOST_SPLIT_CLASSES = 24
 
 # Eigenvalues of many small matrices take a while, and a page that stays open asks
 # for the same plan again and again.
-labels_for_class = lru_cache(maxsize=4096)(stats.labels_to_reach_width)
 _labels_to_certify = lru_cache(maxsize=4096)(labels_to_certify)
 
 
+def labels_for_balanced(estimate: Estimate, width: float) -> tuple[int, ...] | None:
+    """Return how many more labels of each class bring the balanced interval to width.
+
+    The interval is that of the estimate's method.  None is more than ten million of a
+    class.
+    """
+    counts = (estimate.correct, estimate.labelled)
+    shares = estimate.shares if estimate.method == DECIDING_METHOD else None
+    return narrow_balanced(
+        *counts, width, estimate.shown_level, estimate.method, shares
+    )
+
+
+def labels_for_class(estimate: Estimate, one: Score, width: float) -> int | None:
+    """Return how many more labels of a class bring its interval to width.
+
+    It is the one that decides if the estimate is by that, and else the exact one.
+    """
+    is_deciding = estimate.method == DECIDING_METHOD
+    level = estimate.shown_level
+    return _narrow_class(one.correct, one.labelled, width, level, is_deciding)
+
+
 @lru_cache(maxsize=256)
-def labels_for_balanced(
+def narrow_balanced(  # noqa: PLR0913, PLR0917 - counts, and the interval of them.
     ks: tuple[int, ...],
     ns: tuple[int, ...],
     width: float,
     level: float,
-    method: str = "exact",
+    method: str = EXACT,
+    shares: tuple[float, ...] | None = None,
 ) -> tuple[int, ...] | None:
-    """Return how many more labels of each class bring the balanced interval to width.
+    """Return how many more labels of each class bring the interval of counts to width.
 
     None is more than ten million of a class.
     """
-    if method == "exact" and len(ns) <= _MOST_SPLIT_CLASSES:
+    if method == EXACT and len(ns) <= _MOST_SPLIT_CLASSES:
         return stats.labels_to_reach_balanced_width(ks, ns, width, level)
-    interval = stats.get_method(method).balanced_interval
+    interval = partial(stats.balanced_interval, method, shares=shares)
     return labels_to_narrow(interval, ks, ns, width, level)
+
+
+@lru_cache(maxsize=4096)
+def _narrow_class(
+    k: int, n: int, width: float, level: float, is_deciding: bool
+) -> int | None:
+    if not is_deciding:
+        return stats.labels_to_reach_width(k, n, width, level)
+
+    def interval(ks: Any, ns: Any, level: float) -> stats.Interval:
+        return stats.anytime(ks[0], ns[0], level)
+
+    more = labels_to_narrow(interval, [k], [n], width, level)
+    return None if more is None else more[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +231,7 @@ def build_plan(
     if goal.target is None:
         goal = replace(goal, target=estimate.target)
     level = estimate.confidence_level
-    balanced = labels_for_balanced(
-        estimate.correct, estimate.labelled, goal.width, level, estimate.method
-    )
+    balanced = labels_for_balanced(estimate, goal.width)
     return LabelPlan(
         detector=estimate.detector,
         name=estimate.name,
@@ -205,7 +240,9 @@ def build_plan(
         confidence_level=level,
         **asdict(goal),
         classes=[
-            _plan_class(one, goal, level, None if balanced is None else balanced[place])
+            _plan_class(
+                estimate, one, goal, None if balanced is None else balanced[place]
+            )
             for place, one in enumerate(estimate.classes)
             if among is None or one.name in among
         ],
@@ -224,9 +261,9 @@ def choose_next(estimate: Estimate) -> NextClass:
 
 
 def _plan_class(
-    one: ClassEstimate, goal: Goal, level: float, for_balanced: int | None
+    estimate: Estimate, one: ClassEstimate, goal: Goal, for_balanced: int | None
 ) -> PlannedClass:
-    k, n = one.correct, one.labelled
+    k, n, level = one.correct, one.labelled, estimate.confidence_level
     accuracy = one.accuracy if goal.accuracy is None else goal.accuracy
     to_certify = chance = None
     if goal.target is not None and accuracy is not None:
@@ -241,7 +278,7 @@ def _plan_class(
         name=one.name,
         correct=k,
         labelled=n,
-        for_width=labels_for_class(k, n, goal.width, level),
+        for_width=labels_for_class(estimate, one, goal.width),
         for_balanced_width=for_balanced,
         to_certify=to_certify,
         chance_to_certify=chance,

@@ -199,8 +199,12 @@ def _list_marks(
 
 
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
-    """Return how many labels the first snapshot from an instant on had."""
-    return next((p.labels for p in points if p.computed_at >= at), points[-1].labels)
+    """Return how many labels the last snapshot up to an instant had.
+
+    Those of one import are all of one instant, and what they tell is told by all.
+    """
+    known = [one.labels for one in points if one.computed_at <= at]
+    return known[-1] if known else points[0].labels
 
 
 def list_changes(session: Session, detector: Detector, version: Version) -> list[Event]:

@@ -16,7 +16,7 @@ class ClassShares(Shape):
 
     source: SharesSource = Field(
         description="Where they come from: `class_shares` of the detector, or the "
-        "classes of the first live labels, 100 or more."
+        "classes of the first live labels: 100, or 20 for each class up to 1,000."
     )
     shares: dict[str, float] = Field(description="The part of each class.")
 

@@ -199,7 +199,8 @@ class Estimate(OfDetector):
     class_shares: ClassShares | None = Field(
         default=None,
         description="How frequent the classes are taken to be; null while the version "
-        "has fewer than 100 live labels and nothing was stated before its first one.",
+        "has fewer than 100 live labels, or 20 for each class up to 1,000, and nothing "
+        "was stated before its first one.",
     )
     unclear_bounds: UnclearBounds | None = Field(
         default=None,
@@ -213,7 +214,9 @@ class Estimate(OfDetector):
         default=None, description="The last labels or days that it covers."
     )
     as_known_at: Instant | None = Field(
-        default=None, description="What came after this instant is left out."
+        default=None,
+        description="What came after this instant is left out; the settings are those "
+        "of today.",
     )
 
     # That of the deciding method, which part of the error is for.

@@ -16,13 +16,13 @@ from tracker.services.evidence.populations import (
 )
 from tracker.storage.estimates.cells import (
     FIRST_LABELS,
-    LABELS_OF_SHARES,
     STATED,
     STEPS,
     Cell,
     Change,
     Counts,
     Shares,
+    labels_of_shares,
 )
 from tracker.storage.estimates.projections import CELLS, DAYS, Kept
 from tracker.storage.estimates.thresholds import (
@@ -277,7 +277,7 @@ class Cells(Projection):
         return (
             shares is not None
             and not shares.is_frozen
-            and shares.labels >= LABELS_OF_SHARES
+            and shares.labels >= labels_of_shares(len(self.fold.classes))
         )
 
     def freeze(self) -> None:

@@ -20,8 +20,6 @@ from tracker.stats import (
     ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     is_careless,
 )
 from tracker.storage.base import dump_id
@@ -108,26 +106,17 @@ MOST_PAIRS = 30
 _Words = Mapping[str, str]
 
 
-class Kappa(Shape):
-    """Agreement beyond what chance gives, and its guaranteed interval."""
-
-    kappa: float | None = Field(description="null where chance alone would agree.")
-    low: float
-    high: float
-
-
-class Pair(Kappa):
-    """How two people agree: Cohen's kappa."""
+class Pair(Shape):
+    """How two people agree: Cohen's kappa, and its guaranteed interval."""
 
     labelers: list[str]
     agreed: Score = Field(description="On how many of their queries they agree.")
-
-
-class Several(Kappa):
-    """How all people agree: Fleiss' kappa."""
-
-    labelers: int = Field(description="The number of people on each query.")
-    queries: int
+    kappa: float | None = Field(
+        description="Agreement beyond what chance gives; null where chance alone would "
+        "agree."
+    )
+    low: float
+    high: float
 
 
 class KnownClass(OfClass):
@@ -169,9 +158,6 @@ class LabelerReport(Shape):
         "agree."
     )
     disputed: int = Field(description="Queries that wait for an editor to settle.")
-    several: Several | None = Field(
-        description="null until two people have labelled the same query."
-    )
     pairs: list[Pair] = Field(
         description=f"At most {MOST_PAIRS}, those with the most queries in common."
     )
@@ -210,7 +196,6 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         confidence_level=detector.confidence_level,
         agreed=found.share,
         disputed=found.disputed,
-        several=_compare_all(detector, words),
         pairs=_compare_pairs(detector, words),
         items=_judge_each(
             detector,
@@ -243,30 +228,6 @@ def _list_words(session: Session, detector: Detector) -> list[_Words]:
         if row.agreement != SETTLED or not row.is_current:
             found.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
     return [words for words in found.values() if len(words) > 1]
-
-
-def _compare_all(detector: Detector, words: Sequence[_Words]) -> Several | None:
-    """Return Fleiss' kappa over the first words of as many people on each query."""
-    # Two are asked again even where one label is enough.
-    raters = max(detector.labels_wanted, 2)
-    places = _places(detector)
-    rows = []
-    for said in words:
-        if len(said) >= raters:
-            row = [0] * len(places)
-            for label in list(said.values())[:raters]:
-                row[places[label]] += 1
-            rows.append(row)
-    if not rows:
-        return None
-    low, high = fleiss_kappa_interval(rows, detector.confidence_level)
-    return Several(
-        labelers=raters,
-        queries=len(rows),
-        kappa=fleiss_kappa(rows),
-        low=float(low),
-        high=float(high),
-    )
 
 
 def _compare_pairs(detector: Detector, words: Iterable[_Words]) -> list[Pair]:

@@ -22,7 +22,7 @@ _FURTHEST = 7304
 
 # Splits whose evidence is computed: those that may have the most, fewer if each is of
 # many classes.  The others count as nothing, which is always allowed.
-_MOST_SPLITS, _MOST_BALANCED_SPLITS, _MOST_CELLS = 32, 8, 80
+_MOST_SPLITS, _MOST_BALANCED_SPLITS, _MOST_CELLS = 32, 8, 40
 _NEGLIGIBLE = 10.0
 
 # More than rounding adds to a logarithm of counts of this size.

@@ -12,8 +12,15 @@ from tracker.words import GROUPED, REPEAT, UNCLEAR, WITHDRAWN
 SharesSource = Literal["stated", "first_labels"]
 STATED: SharesSource = "stated"
 FIRST_LABELS: SharesSource = "first_labels"
-# Shares come from no fewer labels.
-LABELS_OF_SHARES = 100
+
+
+def labels_of_shares(classes: int) -> int:
+    """Return how many labels say how frequent so many classes are.
+
+    Of rare ones among many classes a hundred labels hold one or two.
+    """
+    return max(100, min(20 * classes, 1_000))
+
 
 # Steps from a confidence of 0 to 1.
 STEPS = 1000

@@ -35,6 +35,7 @@ from tracker.web.drawing.differences import (
     dump_p_value,
 )
 from tracker.web.drawing.readings import MOST_ROWS, Reading, read, read_mean, tone_of
+from tracker.words import DECIDING_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,7 @@ def _compare(session: Session, detector: Detector) -> Comparison:
         computed_at=now(),
         old=request.args.get("old") or None,
         new=request.args.get("new") or None,
-        # As on the page of each version.
-        method=detector.method,
+        method=DECIDING_METHOD,
     )
 
 

@@ -18,9 +18,10 @@ from tracker.services.deciding.planning import (
     price_audit,
 )
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import MOST_ROWS, read_classes
+from tracker.words import DECIDING_METHOD
 
 CHOICES = ("10", "5", "3", "2", "1", "0.5")
 USUAL = "5"
@@ -55,8 +56,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             session,
             detector,
             version=version,
-            method=detector.method,
-            span=NOW,
+            method=DECIDING_METHOD,
             computed_at=now(),
         )
         estimate = price_audit(session, detector, estimate)
@@ -104,9 +104,7 @@ def count_draws(estimate: Estimate, width: float) -> int | None:
     Nobody can order labels of a class: they come as often as the class does.
     """
     labelled = estimate.labelled
-    more = labels_for_balanced(
-        estimate.correct, labelled, width, estimate.confidence_level, estimate.method
-    )
+    more = labels_for_balanced(estimate, width)
     pairs = list(zip(more or (), labelled, strict=False))
     if more is None or any(wanted and not n for wanted, n in pairs):
         return None

@@ -137,9 +137,7 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         today=count_today(session, detector, labeler=account().name, at=now()),
         classes=classes,
         next_class=following,
-        needed=labels_for_class(
-            counts.correct, counts.labelled, width, estimate.confidence_level
-        ),
+        needed=labels_for_class(estimate, counts, width),
         waiting=waiting or for_others,
         is_for_others=for_others > 0,
         versions=len(versions),
