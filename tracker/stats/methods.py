@@ -60,7 +60,7 @@ _GUARANTEED = (
     ),
 )
 # Of a class, of the balanced accuracy, and what it is.
-_APPROXIMATIONS = {
+_APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction, str]] = {
     "wilson": (
         approximate.wilson,
         approximate.balanced_wilson,

@@ -120,12 +120,11 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     before, after = choose_two_versions(session, detector, old=old, new=new)
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
     ids["standings"] = compared_standings(detector.label_sampling, population)
-    choices: dict[str, Any] = {"method": method, "population": population}
+    choices: dict[str, Any] = {"confidence_level": level, "computed_at": computed_at}
+    choices |= {"method": method, "population": population}
     # Pairs are of all labels, and the day of a change was picked by the results.
-    choices["span"] = "all"
-    choices |= {"confidence_level": level, "computed_at": computed_at}
     estimates = [
-        get_estimate(session, detector, version=one.name, **choices)
+        get_estimate(session, detector, version=one.name, span="all", **choices)
         for one in (before, after)
     ]
     has_own = detector.label_of == ANSWER

@@ -199,8 +199,7 @@ class Estimate(OfDetector):
     class_shares: ClassShares | None = Field(
         default=None,
         description="How frequent the classes are taken to be; null while the version "
-        "has fewer than 100 live labels, or 20 for each class up to 1,000, and nothing "
-        "was stated before its first one.",
+        "has too few live labels and nothing was stated before its first one.",
     )
     unclear_bounds: UnclearBounds | None = Field(
         default=None,
