@@ -159,7 +159,6 @@ class DisagreementQueue:
             other.predicted != Query.predicted,
             other.label.is_(None),
             ~other.is_repeat,
-            ~_has_newer(other),
         )
         return [
             Query.detector_id == self.detector_id,
@@ -171,7 +170,6 @@ class DisagreementQueue:
             Query.input.is_not(None),
             # With OFFSET PostgreSQL asks for each query in the order of the ranks.
             differs.offset(0).exists(),
-            ~_has_newer(Query),
         ]
 
     def order(self) -> list[Any]:
@@ -179,25 +177,6 @@ class DisagreementQueue:
 
     def holds(self, query: Query) -> bool:
         return query.label is None
-
-
-def _has_newer(query: Any) -> ColumnElement[bool]:
-    """Return whether the version got the input of *query* once more, later.
-
-    Only of what was stored before repeats were told apart.
-    """
-    newer = aliased(Query)
-    return (
-        select(newer.id)
-        .where(
-            newer.detector_id == query.detector_id,
-            newer.version_id == query.version_id,
-            newer.input == query.input,
-            newer.id > query.id,
-            ~newer.is_repeat,
-        )
-        .exists()
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from tracker.services.queries import erasing
 from tracker.services.queries.queries import get_query
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.labelling.inputs import list_contradictions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.storage.queries.tags import list_tags
@@ -199,9 +198,6 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         gold=_find_gold(session, query),
         judgements=list_judgements(session, query),
         second=_find_second(session, query),
-        contradictions=(
-            list_contradictions(session, query) if query.agreement == DISPUTED else []
-        ),
         detector=detector,
         query=query,
         version=session.get_one(Version, query.version_id),
