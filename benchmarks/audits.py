@@ -213,10 +213,10 @@ def weekly(n: int, replays: int, most: int) -> Iterator[str]:
             for seed in range(replays):
                 goal = Goal(aim, half_width, None)
                 last, now = (
-                    (lambda said, sure, truth, judged: Audit(
-                        said, sure, truth, seed, judged, goal  # noqa: B023
-                    ))(*week(n, 2 * seed + part, has_judge=has_judge))
-                    for part in (0, 1)
+                    Audit(said, sure, truth, seed, judged, goal)
+                    for said, sure, truth, judged in (
+                        week(n, 2 * seed + part, has_judge=has_judge) for part in (0, 1)
+                    )
                 )
                 last.draw(400)
                 now.carried = stats.carry_over(last.ledger, None, now.strata)
@@ -229,7 +229,7 @@ def weekly(n: int, replays: int, most: int) -> Iterator[str]:
 
 def rechecked(n: int, count: int, replays: int) -> Iterator[str]:
     """Yield how wide re-checks of *count* of *n* labels leave the accuracies."""
-    yield f"| wrong first labels | overall | balanced | the process ({count} of {n:,}) |"
+    yield f"| {count} of {n:,}, wrong first labels | overall | balanced | process |"
     yield "|---|--:|--:|--:|"
     for error in (0.0, 0.02, 0.05):
         widths = []

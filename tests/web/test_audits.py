@@ -115,7 +115,7 @@ def test_where_random_labels_would_have_done_it_the_page_says_so(
     address = begin(visitor, sheep)
     label(visitor, sheep, 3)
     # It takes luck: a small set, and confidences that mislead.
-    monkeypatch.setattr(audit_reading, "_needed_at_random", lambda *_: 3)
+    monkeypatch.setattr(audit_reading, "expected_in_all", lambda *_, **__: 3)
     page = visitor.get(address)
     assert "more labels to reach" in page.text
     assert "Random labels would have reached it by now." in page.text

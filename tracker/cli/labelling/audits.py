@@ -62,9 +62,7 @@ def list_them(detector: str) -> None:
     with connected(load_settings()) as database, database.read() as session:
         found = get_detector(session, detector)
         for audit in list_audits(session, found.id, limit=None):
-            estimate = get_audit_estimate(
-                session, audit, computed_at=utc_now()
-            ).estimate
+            estimate = get_audit_estimate(session, audit, computed_at=utc_now())
             balanced = estimate.balanced
             table.add_row(
                 dump_id("aud", audit.id),

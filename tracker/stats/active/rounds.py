@@ -40,22 +40,11 @@ class Round:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Round":
         """Return the round that `as_json` wrote."""
-
-        def whole(name: str) -> Ints:
-            return np.asarray(stored[name], dtype=np.int64)
-
-        def real(name: str) -> Floats:
-            return np.asarray(stored[name], dtype=np.float64)
-
-        return cls(
-            start=int(stored["start"]),
-            weights=whole("weights"),
-            wrong=whole("wrong"),
-            rows=whole("rows"),
-            directions=real("directions"),
-            spreads=real("spreads"),
-            wanted=float(stored["wanted"]),
-        )
+        values: dict[str, Any] = {
+            name: np.asarray(value) if isinstance(value, list) else value
+            for name, value in stored.items()
+        }
+        return cls(**values)
 
 
 def label_chances(strata: Strata, wrong: Ints, rows: Ints) -> Ints:

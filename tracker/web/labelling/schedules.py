@@ -22,7 +22,6 @@ from tracker.services.labelling.auditing.schedules import (
     get_schedule,
     stop_schedule,
 )
-from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing.audits import Audit, list_scheduled
@@ -103,21 +102,17 @@ def _read_spans(
 
 def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
     result = find_result(audit)
-    aimed: Accuracy
-    if result is None:
-        found = get_audit_estimate(session, audit, computed_at=now())
-        aimed, labels, unclear = found.aimed, found.estimate.labels, 0
-    else:
-        aimed, labels, unclear = aimed_of(audit, result), result.labels, result.unclear
+    found = result or get_audit_estimate(session, audit, computed_at=now())
+    aimed = aimed_of(audit, found)
     assert audit.since is not None
     assert audit.until is not None
     return SpanAccuracy(
         since=audit.since,
         until=audit.until,
         queries=audit.queries,
-        labels=labels,
-        drawn=labels + unclear,
-        unclear=unclear,
+        labels=found.labels,
+        drawn=found.labels + found.unclear,
+        unclear=found.unclear,
         correct=0,
         accuracy=aimed.accuracy,
         low=aimed.low,

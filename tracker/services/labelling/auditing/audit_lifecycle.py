@@ -123,10 +123,6 @@ def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:
         found,
         at=by.at,
         by=by.name,
-        labels=found.estimate.labels,
-        unclear=found.estimate.unclear,
-        classes=list(found.estimate.classes),
-        balanced=found.estimate.balanced,
         below_target=_is_below_target(session, audit),
     )
 

@@ -194,9 +194,10 @@ def aimed_at(audit: Audit, scopes: Sequence[_A], balanced: _A) -> _A:
     return balanced if aim is None else scopes[aim]
 
 
-def aimed_of(audit: Audit, result: AuditResult) -> Accuracy:
-    """Return what a closed audit says of what it aimed at."""
-    return aimed_at(audit, [*result.classes, result.overall], result.balanced)
+def aimed_of(audit: Audit, found: Any) -> Accuracy:
+    """Return what an estimate, a moment or the result of an audit says of its aim."""
+    aimed: Accuracy = aimed_at(audit, [*found.classes, found.overall], found.balanced)
+    return aimed
 
 
 def count_late(session: Session, audit: Audit) -> int:
