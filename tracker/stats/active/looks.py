@@ -156,7 +156,8 @@ def _certain(ledger: Ledger, draws: int, which: int) -> Ints:
     )
     left = ledger.left_before(draws, which) + open_ones
     said = np.bincount(strata.predicted, weights=left, minlength=classes)
-    said = np.append(said.astype(np.int64), left.sum())
+    # A query without an answer cannot be right.
+    said = np.append(said[:classes], said[:classes].sum()).astype(np.int64)
     others = np.append(left.sum() - said[:classes], left.sum())
     wrong = of - right
     bounds = np.tile([0, GRID], (classes + 1, 1))

@@ -50,7 +50,7 @@ class Round:
 def label_chances(strata: Strata, wrong: Ints, rows: Ints) -> Ints:
     """Return the model's chance of each label, (strata, classes) in units of 1/UNIT."""
     chances: Ints = (wrong[:, None] * rows) // UNIT
-    chances[np.arange(len(wrong)), strata.predicted] = UNIT - wrong
+    chances[strata.own] = UNIT - wrong[strata.own[0]]
     return chances
 
 

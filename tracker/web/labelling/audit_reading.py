@@ -29,7 +29,7 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
 )
-from tracker.words import OVERALL
+from tracker.words import PRECISION
 
 # A difference of fewer of the labels is within the luck of a simulation.
 _LEAST_GAIN = 0.15
@@ -93,20 +93,24 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     look = look_at(audit, record)
     found = build_audit_estimate(session, audit, record, look, at)
     history = build_history(audit, record, look, computed_at=at)
-    balanced, classes = read_balanced(found), read_classes(found)
+    readings = [read_balanced(found), *read_classes(found)]
+    aimed = read_aimed(audit, found, readings)
+    if (audit.aim or "").startswith(PRECISION):
+        # Of one prediction alone the accuracies of classes mean nothing.
+        readings = [aimed]
     comparison, steps = find_comparison(audit, record), _steps(audit, history)
     used, left = found.labels_used, found.labels_left
     at_random = comparison.half_width_at_random(used, found.half_width)
-    aimed = aimed_of(audit, found)
-    middle = (aimed.low + aimed.high) / 2.0
+    score = aimed_of(audit, found)
+    middle = (score.low + score.high) / 2.0
     step = Step(used, middle - at_random, middle + at_random)
     needed = expected_in_all(audit, record.drawable, step, at_random=True)
     is_open = audit.closed_at is None and not found.is_reached
     return AuditReading(
         found=found,
-        aimed=read_aimed(audit, found, [balanced, *classes]),
-        readings=[balanced, *classes],
-        axis=build_axis([balanced, *classes]),
+        aimed=aimed,
+        readings=readings,
+        axis=build_axis(readings),
         history=history,
         closing=draw_closing(
             steps,
@@ -132,7 +136,7 @@ def read_aimed(
     """Return what an audit aims at; *readings* are balanced and the classes."""
     if audit.aim is None or audit.aim in audit.classes:
         return readings[1 + audit.classes.index(audit.aim) if audit.aim else 0]
-    return read(found.overall, name=OVERALL.capitalize(), tone=0)
+    return read(found.overall, name=audit.aim.partition(":")[0].capitalize(), tone=0)
 
 
 def _steps(audit: Audit, history: Sequence[AuditMoment]) -> list[Step]:

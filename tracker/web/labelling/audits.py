@@ -110,20 +110,25 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
     if "plan" in typed and "every" in values:
         values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
         values.setdefault("version", "*")
-    values["half_width"] = _read_points(typed)
+    if typed.get("target", "").strip():
+        values["target"] = _read_share(typed, "target", "a percentage, such as 90")
+    if "every" in values or "target" not in values:
+        values["half_width"] = _read_points(typed)
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
     return parse_input(NewAudit, values)
 
 
 def _read_points(typed: Mapping[str, str]) -> float:
-    points = typed.get("points", "").strip().replace(",", ".")
+    return _read_share(typed, "points", "a number of points, such as 3")
+
+
+def _read_share(typed: Mapping[str, str], name: str, what: str) -> float:
+    number = typed.get(name, "").strip().replace(",", ".")
     try:
-        return float(points) / 100.0
+        return float(number) / 100.0
     except ValueError:
-        raise invalid(
-            "points", points, "it must be a number of points, such as 3"
-        ) from None
+        raise invalid(name, number, f"it must be {what}") from None
 
 
 def _render_list(

@@ -25,7 +25,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import OVERALL, Verdict, one_of
+from tracker.words import NO_ANSWER, OVERALL, Verdict, one_of
 
 METHOD = "active"
 # From so many labels on the interval itself says how many more it takes.
@@ -289,7 +289,7 @@ def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]],
     np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
     table: dict[str, dict[str, int]] = {name: {} for name in audit.classes}
     for stratum, row in enumerate(counts.tolist()):
-        said = audit.classes[int(ledger.strata.predicted[stratum])]
+        said = [*audit.classes, NO_ANSWER][int(ledger.strata.predicted[stratum])]
         for place, name in enumerate(audit.classes):
             if row[place]:
                 table[name][said] = table[name].get(said, 0) + row[place]

@@ -14,12 +14,12 @@ from pydantic import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import (
     Input,
-    LabelText,
     Level,
+    MeasureName,
     StudyName,
     VersionWanted,
     is_span,
@@ -35,16 +35,12 @@ from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import judgements
 from tracker.storage.labelling.auditing import audits as storage
-from tracker.words import BALANCED, NO_ANSWER
+from tracker.words import BALANCED, PRECISION
 
 MOST_QUERIES = 1_000_000
 MOST_JUDGES = 10
 # A day is added to the name of a schedule, and that is the name of an audit.
 MOST_IN_NAME = 180
-_HAS_NO_ANSWER = (
-    "some queries of this set have no answer, and an audit cannot tell how right no "
-    "answer is; choose a span or a slice without them"
-)
 CONFIDENCE, JUDGE = "confidence", "judge:"
 
 
@@ -135,9 +131,10 @@ class NewAudit(Input):
         description="What it goes by beside the predictions: confidence, and "
         f"judge:NAME of up to {MOST_JUDGES} judges; by default all there is.",
     )
-    aim: LabelText = Field(
+    aim: MeasureName = Field(
         default=BALANCED,
-        description="balanced, overall, or the class that matters most.",
+        description="balanced, overall, a class (or recall:CLASS), or precision:CLASS, "
+        "whose set is the queries predicted so.",
     )
     half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
         default=None,
@@ -171,6 +168,12 @@ class NewAudit(Input):
         if self.every and len(self.name) > MOST_IN_NAME:
             raise ValueError(f"a name with every has up to {MOST_IN_NAME} characters")
         return self
+
+    @property
+    def conditions(self) -> list[str]:
+        """What is true of the set: a precision is one of the predictions alone."""
+        kind, _, of = self.aim.partition(":")
+        return [*self.where, *([f"predicted:{of}"] if kind == PRECISION and of else [])]
 
     def _goals(self) -> list[str]:
         return ["half_width", "labels", *([] if self.every else ["target"])]
@@ -215,9 +218,11 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
     """Return ids, strata, the stratum of each query, the labels, and what is used.
 
     A set of queries that *arrived before* an instant may be without a judge that is
-    to be used: it was described before anybody knew of them.
+    to be used: it was described before anybody knew of them.  Of the queries of a
+    group the first that arrived stands in the set.
     """
     places = {name: place for place, name in enumerate(detector.classes)}
+    groups: set[tuple[int, str]] = set()
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
     since, until = new.span(at)
@@ -227,16 +232,20 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
         version_id=version_id,
         since=since,
         until=until,
-        where=parse_where(session, detector, new.where, at=at),
+        where=parse_where(session, detector, new.conditions, at=at),
         arrived_before=arrived_before,
     )
     for row in rows:
+        if row.group is not None:
+            group = row.version_id, row.group
+            if group in groups:
+                continue
+            groups.add(group)
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
-        if row.predicted == NO_ANSWER:
-            raise ConflictError(_HAS_NO_ANSWER)
         ids.append(row.id)
-        said.append(places[row.predicted])
+        # What is no class is no answer, and wrong whatever the label is.
+        said.append(places.get(row.predicted, len(places)))
         sure.append(np.nan if row.confidence is None else row.confidence)
         none = -1 if row.label is None else len(places)
         labels.append(places.get(row.label, none))

@@ -14,11 +14,9 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.detectors import (
-    check_class,
-)
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
+from tracker.services.evidence.measure import parse_measure
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (
     NewAudit,
@@ -46,7 +44,7 @@ from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import mark_known
 from tracker.storage.labelling.auditing.audits import Audit, AuditRound
 from tracker.storage.labelling.auditing.schedules import AuditSchedule
-from tracker.words import BALANCED, OVERALL
+from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
@@ -104,7 +102,7 @@ class AuditSummary(Shape):
         description="What it goes by beside the predictions, as it was when the audit "
         "began: confidence, judge:NAME."
     )
-    aim: str = Field(description="balanced, overall, or a class.")
+    aim: str = Field(description="balanced, overall, a class or precision:CLASS.")
     half_width: float | None
     target: float | None
     confidence_level: float
@@ -254,7 +252,7 @@ def plan_audit(
     ids, strata, index, known, uses = read_set(
         session, detector, new, version_id, at=at, arrived_before=arrived_before
     )
-    aim = _aim_index(detector.classes, stored_aim(new))
+    aim = aim_index(detector.classes, stored_aim(new))
     goal = Goal(aim, half_width_of(new), new.target)
     forecast = foresee(strata, known, goal, detector.confidence_level)
     if new.labels is not None:
@@ -266,8 +264,8 @@ def check_aim(detector: Detector, new: NewAudit) -> None:
     """Raise InvalidInputError for an aim that no audit of the detector can have."""
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
-    if new.aim not in {BALANCED, OVERALL}:
-        check_class(detector, new.aim, field="aim", may_be_unclear=False)
+    if new.aim not in detector.classes:
+        parse_measure(new.aim, detector.classes, field="aim", others=("a class",))
 
 
 def _for_budget(
@@ -343,7 +341,7 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
         name=new.name,
         since=since,
         until=until,
-        where=new.where,
+        where=new.conditions,
         uses=plan.uses,
         aim=stored_aim(new),
         half_width=plan.goal.half_width,
@@ -373,16 +371,17 @@ def get_audit(session: Session, reference: str) -> Audit:
 
 
 def goal_of(audit: Audit) -> Goal:
-    return Goal(_aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
+    return Goal(aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
 
 
-def _aim_index(classes: list[str], aim: str | None) -> int | None:
-    """Return the position of the class, or behind them for overall."""
+def aim_index(classes: list[str], aim: str | None) -> int | None:
+    """Return the position of the class, or behind them for all queries of the set."""
     return None if aim is None else label_code(classes, aim)
 
 
 def stored_aim(new: NewAudit) -> str | None:
-    return None if new.aim == BALANCED else new.aim
+    """Return a class, overall or a precision; None for the balanced accuracy."""
+    return None if new.aim == BALANCED else new.aim.removeprefix(f"{RECALL}:")
 
 
 def label_code(classes: list[str], label: str) -> int:

@@ -12,6 +12,9 @@ from sqlalchemy import (
     Index,
     Text,
     UniqueConstraint,
+    case,
+    cast,
+    distinct,
     func,
     select,
     text,
@@ -158,26 +161,30 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
     where: Sequence[Condition],
     arrived_before: datetime | None = None,
 ) -> Iterator[Any]:
-    """Stream the queries of a set: id, predicted, confidence and label."""
+    """Stream the queries of a set: id, what is known of each, and its group."""
     conditions = _tests_of_set(detector_id, version_id, since, until)
     if arrived_before is not None:
         conditions.append(Query.created_at < arrived_before)
     conditions += [condition.test(session) for condition in where]
-    statement = select(Query.id, Query.predicted, Query.confidence, Query.label).where(
-        *conditions
-    )
+    columns = Query.id, Query.predicted, Query.confidence, Query.label
+    statement = select(*columns, Query.version_id, Query.group).where(*conditions)
     return stream(session, statement.order_by(Query.id), rows=20_000)
 
 
 def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int:
-    """Count the queries that an audit's set would have if it were frozen now."""
+    """Count the queries that an audit's set would have if it were frozen now.
+
+    Those of a group are one.
+    """
     conditions = _tests_of_set(
         audit.detector_id, audit.version_id, audit.since, audit.until
     )
     conditions += [condition.test(session) for condition in where]
-    return session.scalars(
-        select(func.count()).select_from(Query).where(*conditions)
-    ).one()
+    of_group = cast(Query.version_id, Text) + ":" + Query.group
+    number = func.count(distinct(of_group)) + func.count(
+        case((Query.group.is_(None), 1))
+    )
+    return session.scalars(select(number).where(*conditions)).one()
 
 
 def _tests_of_set(
