@@ -210,6 +210,19 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     third = weekly(api)[0]
     labels, overall = third["result"]["labels"], third["result"]["overall"]
     kept = labels / (labels + 30)
+    # The third differs from both before it by less than so few labels tell.
+    change = third["result"]["change"]
+    assert (change["spans"], change["labels"]) == (2, 50)
+    assert change["low"] < 0.95 - (0.95 + 0.5) / 2 < change["high"]
+    assert second["result"]["change"]["high"] < 0
+    assert first["result"]["change"] is None
+    # Evidence of 53 / 0.05 by itself lists a week, once the year is over.
+    assert second["result"]["log_evidence_below"] > 7
+    assert schedule_of(api)["years"] == []
+    clock.at = datetime(2027, 1, 14, tzinfo=UTC)
+    worker()
+    [year] = schedule_of(api)["years"]
+    assert year == {"year": 2026, "spans": 3, "below_target": [second["id"]]}
     assert third["with_late"]["low"] == pytest.approx(kept * overall["low"])
     assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - overall["high"]))
 

@@ -74,7 +74,7 @@ def months(shelf: Shelf, clock: Clock, database: Database) -> Months:
     return Months(shelf, clock, database, sheep)
 
 
-def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
+def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: PLR0915 - of one story.
     app: Flask, months: Months
 ) -> None:
     visitor = Visitor(app)
@@ -112,6 +112,8 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     assert "the overall accuracy lies so far" in page
     assert "Proved to be below 85 %: 9 February 2026." in page
     assert "1 of 3 weeks met the target" in page
+    assert "9 February 2026 against the 1 week before, the share of right" in page
+    assert "no change is shown" not in page
     assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
     assert len(shown.find("rect", class_="band")) == 2
     assert len(shown.find("rect", class_="hollow")) == 1
@@ -122,8 +124,11 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     audit = Visitor(app).get("/audits/aud_3")
     assert audit.find("a", href="/audit-schedules/sch_1")
 
+    assert "2026, over its" not in page
     assert Visitor(app).send("/audit-schedules/sch_1/stop").status_code == 303
     page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "2026, over its 3 weeks: 9 February 2026 were below the target." in page
+    assert "Of such a list on average at most 5 % is wrong." in page
     assert "stopped" in page
     assert "Stop" not in page
     months.freeze(3)

@@ -15,6 +15,11 @@ from tracker.stats.active.learning import carry_over, next_round, round_length
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.looks import Look, Standing, look
 from tracker.stats.active.rounds import UNIT, Round
+from tracker.stats.active.series import (
+    change_since,
+    list_on_average,
+    log_evidence_below,
+)
 from tracker.stats.active.strata import (
     MISSING,
     Ints,
@@ -218,6 +223,7 @@ __all__ = [
     "carry_over",
     "chance_to_certify",
     "chances_of_ever_missing",
+    "change_since",
     "choose_stratum",
     "class_accuracy",
     "class_bounds",
@@ -264,7 +270,9 @@ __all__ = [
     "labels_to_reach_balanced_width",
     "labels_to_reach_width",
     "level_since",
+    "list_on_average",
     "log_evidence_above",
+    "log_evidence_below",
     "look",
     "lower_bound",
     "lowest_in_band",

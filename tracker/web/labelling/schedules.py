@@ -53,6 +53,8 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
         drawn = draw_weeks(found)
         lates = {one.id: count_late(session, one) for one in made}
         results = {one.id: find_result(one) for one in made}
+        rows = list(zip(made, drawn["bars"][::-1], strict=True))
+        compared = [one for one, said in results.items() if said and said.change]
         return render_template(
             "audits/schedule.html",
             detector=detector,
@@ -60,7 +62,8 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             summary=describe_schedule(session, schedule),
             found=found,
             drawn=drawn,
-            rows=list(zip(made, drawn["bars"][::-1], strict=True)),
+            rows=rows,
+            changed=next((row for row in rows if row[0].id in compared), None),
             verdicts=[_judge(schedule, one) for one in found.items],
             results=results,
             lates=lates,

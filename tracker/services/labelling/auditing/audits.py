@@ -53,6 +53,21 @@ _AT_ONCE = 20_000
 _A = TypeVar("_A", bound=Accuracy)
 
 
+class ChangeSince(Shape):
+    """The share of right queries in a span, less its mean over the spans before.
+
+    It is of all queries of each set, and UNCLEAR counts as not right.
+    """
+
+    spans: int = Field(description="How many spans before, up to four.")
+    labels: int = Field(
+        description="How many draws of each count, as the schedule fixed it."
+    )
+    difference: float
+    low: float
+    high: float
+
+
 class AuditResult(Shape):
     """What an audit said when it was closed; no later label changes it."""
 
@@ -75,6 +90,16 @@ class AuditResult(Shape):
         description="Of an audit of a schedule with a target: whether its accuracy is "
         "proved to lie below it. The chance that a year has a span of which this is "
         "said wrongly is at most 1 - confidence_level.",
+    )
+    log_evidence_below: float | None = Field(
+        default=None,
+        description="The natural logarithm of the evidence (an e-value) that the "
+        "accuracy lies below the target; null for the balanced one.",
+    )
+    change: ChangeSince | None = Field(
+        default=None,
+        description="Of a span of a schedule, how it differs from those before; null "
+        "where one has too few labels.",
     )
 
 

@@ -243,16 +243,19 @@ def list_audits(
 
 
 def list_scheduled(
-    session: Session, schedule_id: int, *, limit: int
+    session: Session, schedule_id: int, *, limit: int, before: datetime | None = None
 ) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
     statement = select(Audit).where(Audit.schedule_id == schedule_id)
+    if before is not None:
+        statement = statement.where(Audit.since < before)
     return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
 
 
 def list_results(session: Session, schedule_id: int) -> Sequence[Any]:
-    """Return id and result of each audit of a schedule, the newest span first."""
-    statement = select(Audit.id, Audit.result).where(Audit.schedule_id == schedule_id)
+    """Return id, since and result of each audit of a schedule, the newest first."""
+    columns = Audit.id, Audit.since, Audit.result
+    statement = select(*columns).where(Audit.schedule_id == schedule_id)
     return session.execute(statement.order_by(Audit.since.desc())).all()
 
 
