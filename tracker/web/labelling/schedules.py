@@ -7,6 +7,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.http import by, database, now, requires
+from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
@@ -27,6 +28,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing.audits import Audit, list_scheduled
 from tracker.storage.labelling.auditing.schedules import AuditSchedule
 from tracker.web.blueprint import pages
+from tracker.web.drawing.differences import draw_change
 from tracker.web.drawing.weeks import draw_weeks
 
 # The most bars that one can tell apart.
@@ -54,7 +56,12 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
         lates = {one.id: count_late(session, one) for one in made}
         results = {one.id: find_result(one) for one in made}
         rows = list(zip(made, drawn["bars"][::-1], strict=True))
-        compared = [one for one, said in results.items() if said and said.change]
+        # The newest that could be compared with those before it comes first.
+        changes = [
+            (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
+            for one, bar in rows
+            if (said := results[one.id]) and said.change
+        ]
         return render_template(
             "audits/schedule.html",
             detector=detector,
@@ -63,7 +70,7 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             found=found,
             drawn=drawn,
             rows=rows,
-            changed=next((row for row in rows if row[0].id in compared), None),
+            changes=changes,
             verdicts=[_judge(schedule, one) for one in found.items],
             results=results,
             lates=lates,

@@ -218,11 +218,9 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
     """Return ids, strata, the stratum of each query, the labels, and what is used.
 
     A set of queries that *arrived before* an instant may be without a judge that is
-    to be used: it was described before anybody knew of them.  Of the queries of a
-    group the first that arrived stands in the set.
+    to be used: it was described before anybody knew of them.
     """
     places = {name: place for place, name in enumerate(detector.classes)}
-    groups: set[tuple[int, str]] = set()
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
     since, until = new.span(at)
@@ -236,11 +234,6 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
         arrived_before=arrived_before,
     )
     for row in rows:
-        if row.group is not None:
-            group = row.version_id, row.group
-            if group in groups:
-                continue
-            groups.add(group)
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
         ids.append(row.id)

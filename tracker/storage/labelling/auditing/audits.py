@@ -161,14 +161,22 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
     where: Sequence[Condition],
     arrived_before: datetime | None = None,
 ) -> Iterator[Any]:
-    """Stream the queries of a set: id, what is known of each, and its group."""
+    """Stream the queries of a set: id, predicted, confidence and label.
+
+    Of those of a group the first that arrived stands in the set.
+    """
     conditions = _tests_of_set(detector_id, version_id, since, until)
     if arrived_before is not None:
         conditions.append(Query.created_at < arrived_before)
     conditions += [condition.test(session) for condition in where]
     columns = Query.id, Query.predicted, Query.confidence, Query.label
     statement = select(*columns, Query.version_id, Query.group).where(*conditions)
-    return stream(session, statement.order_by(Query.id), rows=20_000)
+    groups: set[tuple[int, str]] = set()
+    for row in stream(session, statement.order_by(Query.id), rows=20_000):
+        if row.group is None or (row.version_id, row.group) not in groups:
+            yield row
+        if row.group is not None:
+            groups.add((row.version_id, row.group))
 
 
 def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int:
