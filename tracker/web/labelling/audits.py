@@ -114,6 +114,8 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
         values["target"] = _read_share(typed, "target", "a percentage, such as 90")
     if "every" in values or "target" not in values:
         values["half_width"] = _read_points(typed)
+    names = map(str.strip, typed.get("labelers", "").split(","))
+    values["labelers"] = [one for one in names if one and "plan" not in typed]
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
     return parse_input(NewAudit, values)

@@ -18,6 +18,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import (
     Input,
+    KeyName,
     Level,
     MeasureName,
     StudyName,
@@ -109,6 +110,11 @@ class NewAudit(Input):
         description="Where the days of these spans begin; by default that of the "
         "workspace.",
     )
+    labelers: Annotated[list[KeyName], Field(max_length=50)] = Field(
+        default=[],
+        description="With every, who is asked for the labels: they are assigned equal "
+        "parts of each audit, and mailed while it waits.",
+    )
     version: VersionWanted | None = Field(
         default=None,
         description="The version; by default the one that is shown, with every all "
@@ -160,9 +166,9 @@ class NewAudit(Input):
         given = [name for name in self._goals() if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"give {' or '.join(given)}, not both")
-        its = ("since", "until", "seed") if self.every else ("time_zone",)
+        its = ("since", "until", "seed") if self.every else ("time_zone", "labelers")
         for name in its:
-            if getattr(self, name) is not None:
+            if getattr(self, name):
                 word = "no" if self.every else "an"
                 raise ValueError(f"{name} is for {word} audit with every")
         if self.every and len(self.name) > MOST_IN_NAME:

@@ -5,6 +5,7 @@ after its end.  Each span has its own key, its own draws and its own level; what
 audits before it have taught decides where to look, and is no evidence.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,6 +31,7 @@ from tracker.services.labelling.auditing.audits import (
     half_width_of,
     stored_aim,
 )
+from tracker.services.labelling.labelers import NewAssignment, assign
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import dump_instant, missing, show
 from tracker.shapes import Shape
@@ -79,6 +81,7 @@ class ScheduleSummary(Shape):
     half_width: float | None
     labels: int | None
     target: float | None = Field(description="What each span is held against.")
+    labelers: list[str] = Field(description="Who is asked for the labels.")
     created_by: str
     created_at: Instant
     stopped_at: Instant | None
@@ -132,6 +135,7 @@ def create_schedule(
         half_width=None if new.labels else half_width_of(new),
         labels=new.labels,
         target=target,
+        labelers=new.labelers,
         created_by=by.name,
         created_at=by.at,
         first_since=midnight_in(day, zone),
@@ -278,7 +282,10 @@ def _make_audit(
         lambda plan: _learn(session, before, detector, plan),
     )
     by = By(NOBODY, at, credited=schedule.created_by)
-    create_audit(session, detector, new, by, span=span)
+    audit = create_audit(session, detector, new, by, span=span)
+    for name in schedule.labelers:
+        share = math.ceil(audit.labels_expected / len(schedule.labelers))
+        assign(session, detector, NewAssignment(labeler=name, labels=share), by)
 
 
 def _learn(

@@ -87,6 +87,8 @@ class Audit(Base):
     # So many of its first draws have an answer, which is never taken back; counted at
     # the start of each round, so that none has to be looked at again.
     answered: Mapped[int] = mapped_column(BigId, server_default="0")
+    # How often it was told that it waits for labels.
+    reminders: Mapped[int] = mapped_column(default=0, server_default="0")
     created_by: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
     # Nothing is drawn from then on, until it is resumed.
