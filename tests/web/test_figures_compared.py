@@ -33,8 +33,6 @@ from tracker.stats import (
     cohen_kappa,
     cohen_kappa_interval,
     decide,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     joint_paired_difference,
     paired_anytime,
     paired_difference,
@@ -235,10 +233,6 @@ def test_the_agreement_of_labelers(
         f"{percent(agreed.accuracy)} % {ends} {agreed.words}",
         kappa(cohen_kappa(table), float(bounds.low), float(bounds.high)),
     ]
-    ratings = [[pair.count(word) for word in places] for pair in pairs]
-    several = fleiss_kappa_interval(ratings, 0.95)
-    words = kappa(fleiss_kappa(ratings), float(several.low), float(several.high))
-    assert f"kappa of 2 people on {len(pairs)} queries: {words}" in page.text
 
 
 @pytest.mark.thorough

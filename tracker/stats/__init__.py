@@ -120,8 +120,6 @@ from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     is_careless,
 )
 from tracker.stats.monitoring.slices import (
@@ -247,8 +245,6 @@ __all__ = [
     "find_changes",
     "finite_anytime",
     "finite_set",
-    "fleiss_kappa",
-    "fleiss_kappa_interval",
     "foresee",
     "foresee_labels",
     "get_method",

@@ -1,4 +1,3 @@
-import math
 from itertools import product
 from math import factorial, prod
 
@@ -8,8 +7,6 @@ import pytest
 from tracker.stats.monitoring.labelers import (
     cohen_kappa,
     cohen_kappa_interval,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     is_careless,
     log_evidence_careless,
 )
@@ -68,29 +65,6 @@ def test_cohens_kappa_is_the_published_one():
     assert cohen_kappa([[0, 0], [0, 0]]) is None
 
 
-def test_fleiss_kappa_is_the_published_one():
-    # Fleiss' procedure on fourteen raters, ten subjects and five classes.
-    ratings = [
-        [0, 0, 0, 0, 14],
-        [0, 2, 6, 4, 2],
-        [0, 0, 3, 5, 6],
-        [0, 3, 9, 2, 0],
-        [2, 2, 8, 1, 1],
-        [7, 7, 0, 0, 0],
-        [3, 2, 6, 3, 0],
-        [2, 5, 3, 2, 2],
-        [6, 5, 2, 1, 0],
-        [0, 2, 2, 3, 7],
-    ]
-    assert fleiss_kappa(ratings) == pytest.approx(0.210, abs=5e-4)
-    low, high = fleiss_kappa_interval(ratings, 0.95)
-    assert -1 <= low < 0.210 < high < 1
-    low, high = fleiss_kappa_interval(ratings * 100, 0.95)
-    assert 0.05 < low < 0.210 < high < 0.35
-    assert fleiss_kappa(np.zeros((0, 2), dtype=int)) is None
-    assert fleiss_kappa_interval(np.zeros((0, 2), dtype=int), 0.95) == (-1, 1)
-
-
 # Pairs of labels and how many differ, with the width of the interval.
 @pytest.mark.parametrize(
     ("table", "width"),
@@ -147,37 +121,15 @@ def test_cohens_interval_of_three_classes_covers_summed_over_all_samples():
     assert missed <= 0.5
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("world", [(0.5, 0.1, 0.1, 0.3), (0.05, 0.05, 0.1, 0.8)])
-def test_fleiss_interval_covers_summed_over_all_samples(world):
-    # Three labelers and two classes: what three, two, one or none of them say.
-    rows = np.array([[3, 0], [2, 1], [1, 2], [0, 3]])
-    share = float(np.array(world) @ rows[:, 0]) / 3
-    by_chance = share**2 + (1 - share) ** 2
-    agreement = world[0] + world[3] + (world[1] + world[2]) / 3
-    truth = (agreement - by_chance) / (1 - by_chance)
-    missed = 0.0
-    for counts in samples(8, 4):
-        low, high = fleiss_kappa_interval(np.repeat(rows, counts, axis=0), 0.5)
-        missed += chance(counts, world) * (not low <= truth <= high)
-    assert missed <= 0.5
-
-
 def test_a_sure_agreement_still_has_an_interval():
     low, high = cohen_kappa_interval([[100, 0], [0, 100]], 0.95)
     assert 0.9 < low < 1
     assert high == 1
     assert cohen_kappa_interval([[0, 0], [0, 0]], 0.95) == (-1, 1)
-    low, high = fleiss_kappa_interval([[3, 0]] * 50 + [[0, 3]] * 50, 0.95)
-    assert 0.5 < low < 1
-    assert high == 1
-    assert math.isclose(fleiss_kappa([[3, 0], [0, 3]]), 1)
 
 
 def test_what_is_no_table_is_refused():
     with pytest.raises(ValueError, match="row and column for each class"):
         cohen_kappa([[1, 2, 3], [4, 5, 6]])
-    with pytest.raises(ValueError, match="same number of labelers"):
-        fleiss_kappa([[2, 1], [1, 1]])
     with pytest.raises(ValueError, match="must not be negative"):
         cohen_kappa([[1, -2], [3, 4]])

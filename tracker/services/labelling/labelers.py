@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated
 
@@ -20,8 +19,6 @@ from tracker.stats import (
     ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
-    fleiss_kappa,
-    fleiss_kappa_interval,
     is_careless,
 )
 from tracker.storage.base import dump_id
@@ -81,7 +78,6 @@ def assign(
 
 
 def end_assignment(session: Session, detector: Detector, labeler: str, by: By) -> None:
-    """End a person's assignment; raises NotFoundError if there is none."""
     found = storage.find_assignment(session, detector.id, labeler)
     if found is None:
         raise missing("assignment", labeler)
@@ -108,26 +104,14 @@ MOST_PAIRS = 30
 _Words = Mapping[str, str]
 
 
-class Kappa(Shape):
-    """Agreement beyond what chance gives, and its guaranteed interval."""
+class Pair(Shape):
+    """How two people agree: Cohen's kappa, the agreement beyond what chance gives."""
 
     kappa: float | None = Field(description="null where chance alone would agree.")
-    low: float
+    low: float = Field(description="The lower bound of kappa, guaranteed.")
     high: float
-
-
-class Pair(Kappa):
-    """How two people agree: Cohen's kappa."""
-
     labelers: list[str]
     agreed: Score = Field(description="On how many of their queries they agree.")
-
-
-class Several(Kappa):
-    """How all people agree: Fleiss' kappa."""
-
-    labelers: int = Field(description="The number of people on each query.")
-    queries: int
 
 
 class KnownClass(OfClass):
@@ -169,9 +153,6 @@ class LabelerReport(Shape):
         "agree."
     )
     disputed: int = Field(description="Queries that wait for an editor to settle.")
-    several: Several | None = Field(
-        description="null until two people have labelled the same query."
-    )
     pairs: list[Pair] = Field(
         description=f"At most {MOST_PAIRS}, those with the most queries in common."
     )
@@ -181,25 +162,17 @@ class LabelerReport(Shape):
     gold: list[Labeler] = Field(description="The labelers, by gold queries.")
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """On how many of the queries that several people labelled they agreed."""
-
-    share: Score
-    disputed: int
-
-
-def get_agreement(session: Session, detector: Detector) -> Agreement:
-    """Return how often labelers agree, with the exact interval of that share."""
+def get_agreement(session: Session, detector: Detector) -> tuple[Score, int]:
+    """Return how often labelers agree, and how many queries are disputed."""
     counts = count_agreement(session, detector.id)
     share = _score(detector, counts.get(AGREED, 0), sum(counts.values()))
-    return Agreement(share, counts.get(DISPUTED, 0))
+    return share, counts.get(DISPUTED, 0)
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     """Return how the people who labelled agree, and how often each of them errs."""
     rechecked = storage.list_rechecked(session, detector.id)
-    found = get_agreement(session, detector)
+    agreed, disputed = get_agreement(session, detector)
     words = [
         *_list_words(session, detector),
         *({row.labeler: row.label, row.second: row.answer} for row in rechecked),
@@ -208,9 +181,8 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         detector=dump_id("det", detector.id),
         name=detector.name,
         confidence_level=detector.confidence_level,
-        agreed=found.share,
-        disputed=found.disputed,
-        several=_compare_all(detector, words),
+        agreed=agreed,
+        disputed=disputed,
         pairs=_compare_pairs(detector, words),
         items=_judge_each(
             detector,
@@ -243,30 +215,6 @@ def _list_words(session: Session, detector: Detector) -> list[_Words]:
         if row.agreement != SETTLED or not row.is_current:
             found.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
     return [words for words in found.values() if len(words) > 1]
-
-
-def _compare_all(detector: Detector, words: Sequence[_Words]) -> Several | None:
-    """Return Fleiss' kappa over the first words of as many people on each query."""
-    # Two are asked again even where one label is enough.
-    raters = max(detector.labels_wanted, 2)
-    places = _places(detector)
-    rows = []
-    for said in words:
-        if len(said) >= raters:
-            row = [0] * len(places)
-            for label in list(said.values())[:raters]:
-                row[places[label]] += 1
-            rows.append(row)
-    if not rows:
-        return None
-    low, high = fleiss_kappa_interval(rows, detector.confidence_level)
-    return Several(
-        labelers=raters,
-        queries=len(rows),
-        kappa=fleiss_kappa(rows),
-        low=float(low),
-        high=float(high),
-    )
 
 
 def _compare_pairs(detector: Detector, words: Iterable[_Words]) -> list[Pair]:

@@ -167,7 +167,6 @@ class _Expected:
         self.scales = np.append(self.sizes, [max(1.0, float(self.sizes.sum())), 1.0])
 
     def accuracy_of(self, aim: int | None) -> float:
-        """Return the accuracy that is aimed at."""
         if aim is None:
             return float(self.accuracies.mean())
         if aim < len(self.accuracies):

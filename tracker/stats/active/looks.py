@@ -37,7 +37,6 @@ class Standing:
     balanced: Ints
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain numbers that `from_json` reads back."""
         return {name: value.tolist() for name, value in vars(self).items()}
 
     def intervals(self) -> tuple[Interval, Interval]:
@@ -51,7 +50,6 @@ class Standing:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Standing":
-        """Return the standing that `as_json` wrote."""
         return cls(**{name: np.asarray(value) for name, value in stored.items()})
 
 

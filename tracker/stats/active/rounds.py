@@ -39,7 +39,6 @@ class Round:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Round":
-        """Return the round that `as_json` wrote."""
         values: dict[str, Any] = {
             name: np.asarray(value) if isinstance(value, list) else value
             for name, value in stored.items()

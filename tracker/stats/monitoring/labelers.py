@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import kl_div
 
 from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
 from tracker.stats.exact import Interval, lower_bound, upper_bound
@@ -79,7 +78,7 @@ def cohen_kappa(table: npt.ArrayLike) -> float | None:
 
     J. Cohen, Educational and Psychological Measurement 20 (1960), 37-46.
     """
-    counts = _checked_table(table, square=True)
+    counts = _checked_table(table)
     total = counts.sum()
     if not total:
         return None
@@ -97,7 +96,7 @@ def cohen_kappa_interval(table: npt.ArrayLike, confidence_level: float) -> Inter
 
     Raises ValueError as `cohen_kappa` and `clopper_pearson` do.
     """
-    counts = _checked_table(table, square=True)
+    counts = _checked_table(table)
     total = int(counts.sum())
     marginals = np.stack([counts.sum(axis=1), counts.sum(axis=0)]).astype(np.int64)
     # Of two classes the one leaves what the other does not have.
@@ -111,47 +110,6 @@ def cohen_kappa_interval(table: npt.ArrayLike, confidence_level: float) -> Inter
         lower_bound(marginals, total, share), upper_bound(marginals, total, share)
     )
     return _kappa_bounds(agreement, least, most)
-
-
-def fleiss_kappa(ratings: npt.ArrayLike) -> float | None:
-    """Return Fleiss' kappa of several labelers, None where chance alone would agree.
-
-    *ratings* counts, for each query in a row, how many labelers said each class; every
-    query has the same number of labelers, two at least.
-
-    Raises ValueError unless it does.
-
-    J. L. Fleiss, Psychological Bulletin 76 (1971), 378-382.
-    """
-    counts = _checked_ratings(ratings)
-    if not len(counts):
-        return None
-    agreement, classes = _fleiss_means(counts)
-    return _kappa(agreement, float(classes @ classes))
-
-
-def fleiss_kappa_interval(ratings: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return an interval of Fleiss' kappa whose coverage is guaranteed.
-
-    Queries are drawn at random.  The agreement on a query and the share of a class in
-    it lie between 0 and 1, so their means over the queries have intervals by
-    Hoeffding's inequality in its sharp form, which hold together by the union bound.
-
-    Raises ValueError as `fleiss_kappa` does, and unless 0 < confidence_level < 1.
-
-    W. Hoeffding, Journal of the American Statistical Association 58 (1963), 13-30.
-    """
-    counts = _checked_ratings(ratings)
-    if not len(counts):
-        return Interval(np.asarray(-1.0), np.asarray(1.0))
-    agreement, classes = _fleiss_means(counts)
-    statements = 2 if len(classes) == 2 else len(classes) + 1
-    share = tail_share(confidence_level, 2 * statements)
-    agreed = _bounded_mean(np.array([agreement]), len(counts), share)
-    low, high = _bounded_mean(classes, len(counts), share)
-    least = max(_extreme(low, low, high, -1), 1.0 / len(classes))
-    most = _extreme(high, low, high, 1)
-    return _kappa_bounds(Interval(agreed.low[0], agreed.high[0]), least, most)
 
 
 def _kappa(agreement: float, by_chance: float) -> float | None:
@@ -197,44 +155,10 @@ def _extreme(weights: Floats, low: Floats, high: Floats, sign: int) -> float:
     return float(weights @ shares)
 
 
-def _bounded_mean(means: Floats, n: int, share: float) -> Interval:
-    """Return bounds for the expectation of *means* of *n* values from 0 to 1."""
-    # The divergence from the mean grows away from it, so halving finds where it is
-    # just large enough; the outer end is returned.
-    enough = -math.log(share) / n * (1.0 + 1e-9)
-    bounds = []
-    for end in (0.0, 1.0):
-        inner, outer = means.copy(), np.full_like(means, end)
-        for _ in range(60):
-            middle = (inner + outer) / 2.0
-            far = kl_div(means, middle) + kl_div(1.0 - means, 1.0 - middle) >= enough
-            outer, inner = np.where(far, middle, outer), np.where(far, inner, middle)
-        bounds.append(outer)
-    return Interval(*bounds)
-
-
-def _fleiss_means(counts: Floats) -> tuple[float, Floats]:
-    raters = counts[0].sum()
-    pairs = (counts * (counts - 1.0)).sum(axis=1) / (raters * (raters - 1.0))
-    return float(pairs.mean()), np.asarray(counts.mean(axis=0) / raters)
-
-
-def _checked_table(table: npt.ArrayLike, *, square: bool = False) -> Floats:
+def _checked_table(table: npt.ArrayLike) -> Floats:
     counts = np.asarray(table)
-    if (
-        counts.ndim != 2
-        or counts.shape[1] < 2
-        or (square and len(counts) != counts.shape[1])
-    ):
+    if counts.ndim != 2 or counts.shape[1] < 2 or len(counts) != counts.shape[1]:
         raise ValueError(
             f"the table must have a row and column for each class, not {counts.shape}"
         )
     return checked_counts(counts, counts)[0]
-
-
-def _checked_ratings(ratings: npt.ArrayLike) -> Floats:
-    counts = _checked_table(ratings)
-    raters = counts.sum(axis=1)
-    if len(counts) and (raters[0] < 2 or (raters != raters[0]).any()):
-        raise ValueError("every query needs the same number of labelers, two at least")
-    return counts

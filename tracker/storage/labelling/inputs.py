@@ -86,7 +86,6 @@ def put_references(
 
 
 def delete_reference(session: Session, detector_id: int, name: str) -> None:
-    """Delete the reference of an input, if it has one."""
     session.execute(
         delete(Reference).where(
             Reference.detector_id == detector_id, Reference.input == name

@@ -16,9 +16,9 @@ from tracker.services.labelling import labelers as services
 from tracker.services.labelling.golds import NewGold, list_golds
 from tracker.services.labelling.labelers import (
     Assignee,
-    Kappa,
     Labeler,
     NewAssignment,
+    Pair,
     get_labelers,
     list_assignments,
 )
@@ -62,7 +62,6 @@ def show_labelers(detector_id: str) -> ResponseReturnValue:
         detector=detector,
         report=report,
         agreement=read(report.agreed, name="Agreement", tone=1),
-        several=None if report.several is None else say_kappa(report.several),
         pairs=[
             (pair, read(pair.agreed, name="Agreement", tone=1), say_kappa(pair))
             for pair in report.pairs
@@ -90,7 +89,7 @@ def _errors(one: Labeler) -> Score:
     )
 
 
-def say_kappa(found: Kappa) -> str:
+def say_kappa(found: Pair) -> str:
     """Return kappa with its bounds rounded outward, such as "0.82 [0.61, 0.95]"."""
     low, high = outward(found.low, found.high, 2)
     said = "none" if found.kappa is None else f"{found.kappa:.2f}"

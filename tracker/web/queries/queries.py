@@ -114,10 +114,9 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
 
 
 def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
-    found = get_agreement(session, detector)
-    compared = found.share.labelled
-    reading = read(found.share, name="Agreement", tone=1)
-    return {"agreement": reading if compared else None, "disputed": found.disputed}
+    agreed, disputed = get_agreement(session, detector)
+    reading = read(agreed, name="Agreement", tone=1)
+    return {"agreement": reading if agreed.labelled else None, "disputed": disputed}
 
 
 @pages.get("/queries/<query_id>")

@@ -150,11 +150,13 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     twice as often as an interval; of the balanced accuracy both bounds rest on the same
     box.
     """
+    names = "below_target", "log_evidence_below", "change"
+    values: dict[str, Any] = dict.fromkeys(names)
     if audit.schedule_id is None:
-        return {}
+        return values
     schedule = session.get_one(AuditSchedule, audit.schedule_id)
     aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
-    values: dict[str, Any] = {"change": _find_change(session, audit, schedule, ledger)}
+    values["change"] = _find_change(session, audit, schedule, ledger)
     if schedule.target is not None:
         error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
         found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))

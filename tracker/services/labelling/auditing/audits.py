@@ -205,7 +205,6 @@ def find_result(audit: Any) -> AuditResult | None:
 
 
 def measure_of(audit: Audit) -> str:
-    """Return the name of the measure that is aimed at."""
     return (
         f"recall:{audit.aim}" if audit.aim in audit.classes else audit.aim or BALANCED
     )
@@ -387,7 +386,6 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
 
 
 def get_audit(session: Session, reference: str) -> Audit:
-    """Return the audit of that id; raises NotFoundError."""
     audit_id = parse_id("aud", reference)
     audit = None if audit_id is None else storage.find_audit(session, audit_id)
     if audit is None:
@@ -420,7 +418,6 @@ def carried_of(audit: Audit) -> Floats | None:
 
 
 def strata_of(audit: Audit) -> Strata:
-    """Return the strata of an audit."""
     stored = {
         name: np.asarray(audit.strata[name], dtype=np.int64)
         for name in ("predicted", "bins", "sizes", "verdicts")

@@ -165,7 +165,6 @@ def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSch
 
 
 def get_schedule(session: Session, reference: str) -> AuditSchedule:
-    """Return the schedule of that id; raises NotFoundError."""
     number = parse_id("sch", reference)
     found = None if number is None else session.get(AuditSchedule, number)
     if found is None:

@@ -222,7 +222,6 @@ def find_audit(session: Session, audit_id: int) -> Audit | None:
 
 
 def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit | None:
-    """Return the audit of a detector that has this name."""
     statement = select(Audit).where(
         Audit.detector_id == detector_id, Audit.name == name
     )

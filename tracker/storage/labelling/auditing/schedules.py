@@ -73,6 +73,5 @@ def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule
 
 
 def list_running(session: Session) -> Sequence[int]:
-    """Return the ids of the schedules that are not stopped."""
     statement = select(AuditSchedule.id).where(AuditSchedule.stopped_at.is_(None))
     return session.scalars(statement.order_by(AuditSchedule.id)).all()
